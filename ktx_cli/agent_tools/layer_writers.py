@@ -18,6 +18,7 @@ from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
 from ktx_cli.semantic import (
+    APPROVALS,
     PRIORITY,
     SEARCH_TEXTS,
     TEMPLATE,
@@ -71,9 +72,6 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
         )
 
 
-_APPROVALS: Final = ("status", "owner", "review_by")
-
-
 def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
     """Refuse a definition that says of itself that somebody accepted it, or that a tool wrote it.
 
@@ -83,23 +81,32 @@ def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
     refused = []
     for place, item in _items(new):
         had = before.get(place, {})
-        claims = [key for key in _APPROVALS if key in item and item[key] != had.get(key) and item[key] != "proposed"]
+        claims = [key for key in APPROVALS if key in item and item[key] != had.get(key) and item[key] != "proposed"]
         refused += [f"- {place}: leave out `{key}`: people accept definitions" for key in claims]
         texts = item.get("descriptions")
         authors = set(texts) if isinstance(texts, Mapping) else set()
-        if item != had and authors and is_imported(authors) and authors - set(had.get("descriptions") or ()):
+        is_found = place.startswith(("measure", "segment"))
+        if (
+            is_found
+            and item != had
+            and authors
+            and is_imported(authors)
+            and authors - set(had.get("descriptions") or ())
+        ):
             refused.append(f"- {place}: describe it as `ai`, since no other tool defines it")
     if refused:
         raise Refused("You may only propose definitions, so nothing was saved:\n" + "\n".join(refused))
 
 
 def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the measures and segments of a file by what they are called."""
-    for key in ("measures", "segments"):
+    """Yield a file, and the measures, segments, columns and joins in it, by what they are called."""
+    yield "the source", document
+    for key in ("measures", "segments", "columns", "joins"):
         items = document.get(key)
         for item in items if isinstance(items, list) else ():
-            if isinstance(item, Mapping) and isinstance(item.get("name"), str):
-                yield f"{key.removesuffix('s')} `{item['name']}`", item
+            name = item.get("name", item.get("alias", item.get("to"))) if isinstance(item, Mapping) else None
+            if isinstance(name, str):
+                yield f"{key.removesuffix('s')} `{name}`", item
 
 
 def _misread(value: Any, where: str) -> Iterator[str]:

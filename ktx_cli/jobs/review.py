@@ -36,6 +36,7 @@ from ktx_cli.core import (
     yaml,
 )
 from ktx_cli.project import (
+    DECIDED_BY,
     EDITED_AFTER_KILL,
     EDITED_MEANWHILE,
     HeldReason,
@@ -326,6 +327,7 @@ class _DecisionRun:
 
     def __post_init__(self) -> None:
         self.report = DecisionReport(new_run_id(), self.layout.root)
+        self._person = self.repository.author()
         self._removed: dict[str, RemovedTexts] = {}
 
     def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:
@@ -345,6 +347,10 @@ class _DecisionRun:
             raise
         with translated(self.layout.state):
             finish_run(database, self.report.run_id, self.report.status, self.report.commit)
+        if self.report.commit is not None:
+            from ktx_cli.jobs.semantic.statuses import refresh_statuses
+
+            self.warnings += refresh_statuses(self.layout, self.config)
 
     def _work(self, lock: RunLock) -> None:
         from ktx_cli.engine import ProjectBase
@@ -416,7 +422,7 @@ class _DecisionRun:
             changes,
             message=self._message(),
             base=tip,
-            author=self.config.storage.git.author,
+            author=None if self._person else self.config.storage.git.author,
             before_publish=lock.check,
             adjust=lambda held: {},
             spared=[path for removed in self._removed.values() for path in removed.shards],
@@ -434,7 +440,10 @@ class _DecisionRun:
         counts = Counter(each.decision for each in done)
         message = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
         lines = [f"{each.reviewed.connection}: {each.decision.value} {each.reviewed.name}" for each in done]
-        return "\n".join([f"{COMMAND}: {message}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
+        trailers = [f"Ktx-Run: {self.report.run_id}"]
+        if self._person is not None:
+            trailers.append(f"{DECIDED_BY}: {' '.join(self._person[0].split())} <{self._person[1]}>")
+        return "\n".join([f"{COMMAND}: {message}", "", *lines, "", *trailers, ""])
 
     def _hold(self, result: CommitResult) -> None:
         """Leave out the decisions that need a held path."""

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.acceptance import Owner, Owners, Statuses, owners_in, record_acceptances, record_tests
+    from ktx_cli.semantic.acceptance import (
+        MOST_COMMITS,
+        Accepted,
+        Owner,
+        Owners,
+        Statuses,
+        accepted_in,
+        defining_files,
+        last_accepted,
+        owners_in,
+        record_acceptances,
+        record_tests,
+        tests_of,
+    )
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
     from ktx_cli.semantic.change_checks import NOT_CHECKED, ChangeChecks, CheckData
@@ -82,7 +95,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import PRIORITY, SEARCH_TEXTS, is_imported
-    from ktx_cli.semantic.load.entries import SourceFile
+    from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
     from ktx_cli.semantic.load.joins import table_parts
     from ktx_cli.semantic.load.load import (
         NO_CONNECTION,
@@ -167,6 +180,9 @@ if TYPE_CHECKING:
         DefinitionStatus,
         Used,
         claims_in,
+        declared_definitions,
+        definition_text,
+        items_in,
         lowest,
         require_status,
         status_of,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, now, yaml
@@ -120,6 +121,26 @@ def accepted_in(
     return found
 
 
+def last_accepted(
+    commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History, definition: Definition
+) -> FileCommit | None:
+    """Return the newest of the commits of a file (newest first) with another form of a definition that was accepted.
+
+    None where there is none: nobody has accepted the definition in a form other than the one it has now.
+    """
+    claims = (
+        None if each.content is None else claims_in(each.content, path, dialect).get(definition) for each in commits
+    )
+    forms = groupby(zip(commits, claims, strict=True), key=lambda pair: pair[1] and pair[1].fingerprint)
+    for number, (fingerprint, pairs) in enumerate(forms):
+        span = [(commit, claim) for commit, claim in pairs if claim is not None]
+        if number == 0 or fingerprint is None:
+            continue
+        if _granted(span, definition, owners, history, whole=True)[0] is not Status.PROPOSED:
+            return span[0][0]
+    return None
+
+
 def _granted(
     span: Sequence[tuple[FileCommit, Claim]], definition: Definition, owners: Owners, history: History, *, whole: bool
 ) -> tuple[Status, str, str | None]:
@@ -174,10 +195,10 @@ def record_acceptances(
     tree = repository.tree(repository.head().commit)
     content = tree.read(OWNERS_NAME)
     owners = owners_in(content)
-    stamp = hashlib.sha256(content or b"").hexdigest()
+    stamp = hashlib.sha256(_FORMAT + (content or b"")).hexdigest()
     history = repository.history()
     for connection, dialect in dialects.items():
-        paths = _files(tree, connection)
+        paths = defining_files(tree, connection)
         known = {
             path: (sha256, of)
             for path, sha256, of in database.execute(
@@ -202,8 +223,12 @@ def record_acceptances(
                 )
 
 
-def _files(tree: TreeView, connection: str) -> list[str]:
-    """Return the files of a connection that define something, or in which somebody accepted a proposal.
+_FORMAT: Final = b"2"
+"""The version of what is recorded of a file: files that were looked at by an earlier one are looked at again."""
+
+
+def defining_files(tree: TreeView, connection: str) -> list[str]:
+    """Return the files of a connection that define something, or in which somebody accepted a proposal or a join.
 
     A name that is no Unicode is none of the semantic layer's.
     """
@@ -214,7 +239,7 @@ def _files(tree: TreeView, connection: str) -> list[str]:
     return [path for path in found if path.encode("utf-8", "replace").decode() == path]
 
 
-_CLAIMED: Final = re.compile(rb"\bstatus: *[\"']?(?:accepted|certified)\b")
+_CLAIMED: Final = re.compile(rb"\b(?:status: *[\"']?(?:accepted|certified)|source: *[\"']?manual)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +343,9 @@ class Statuses:
 
     def _failures(self) -> Mapping[str, str]:
         if self._failing is None:
-            self._failing = failing_tests(self._layout, self._connection)
+            found = tests_of(self._layout, self._connection)
+            failed = {measure: [each.name for each in tests if not each.passed] for measure, tests in found.items()}
+            self._failing = {measure: names[0] for measure, names in failed.items() if names}
         return self._failing
 
 
@@ -330,15 +357,28 @@ def _asked(layout: Layout, ask: Any) -> Any:
         return None
 
 
-def failing_tests(layout: Layout, connection: str) -> dict[str, str]:
-    """Return measure -> a test of it that failed the last time it ran."""
+@dataclass(frozen=True, slots=True)
+class RecordedTest:
+    """How a test of measures ended the last time it ran, on which day."""
 
-    def ask(database: sqlite3.Connection) -> dict[str, str]:
+    name: str
+    passed: bool
+    day: str
+
+
+def tests_of(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
+    """Return measure -> the tests of it that ran, by name."""
+
+    def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:
         rows = database.execute(
-            "SELECT measures, source, name FROM metric_tests WHERE connection = ? AND NOT passed ORDER BY source, name",
+            "SELECT measures, source, name, passed, finished FROM metric_tests WHERE connection = ? ORDER BY source, name",
             (connection,),
         )
-        return {measure: f"{source}.{name}" for measures, source, name in rows for measure in measures.split("\n")}
+        found: dict[str, list[RecordedTest]] = {}
+        for measures, source, name, passed, day in rows:
+            for measure in measures.split("\n"):
+                found.setdefault(measure, []).append(RecordedTest(f"{source}.{name}", bool(passed), day))
+        return found
 
     return _asked(layout, ask) or {}
 

@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, yaml
-from ktx_cli.project import SCHEMA_NAME
 from ktx_cli.semantic.model import SemanticError, Status
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.compile.build import Build
     from ktx_cli.semantic.expressions.names import Expression
     from ktx_cli.semantic.graph import Edge
-    from ktx_cli.semantic.model import Source
+    from ktx_cli.semantic.model import Join, Source
 
 _ORDER: Final = tuple(Status)
 
@@ -108,38 +107,58 @@ _LISTS: Final = {
 }
 
 
+Steps = tuple[str | int, ...]
+"""The place of a definition in the document of its file; of a source with a statement or policies, its root or entry."""
+
+
 def claims_in(content: bytes, path: str, dialect: str) -> dict[Definition, Claim]:
     """Return the definitions of a file of a source, or of a generated one; of a file that cannot be read, none."""
+    return {each: _claim(_compared(each, item), item, dialect) for each, _, item in items_in(content, path)}
+
+
+def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Mapping[Any, Any]]]:
+    """Yield the definitions of a file with their places and what it says of them; of one that cannot be read, none.
+
+    Of a generated file: the proposals, and the joins that a person or another tool put there.
+    """
     try:
         document = yaml.load(content, where=path)
     except KtxError:
-        return {}
+        return
     if not isinstance(document, dict):
-        return {}
+        return
     if isinstance(document.get("name"), str):
-        return _of_source(document["name"], document, dialect)
+        yield from _of_source(document["name"], document, ())
+        return
     tables = document.get("tables")
-    entries = tables.items() if isinstance(tables, dict) else ()
-    found: dict[Definition, Claim] = {}
-    for name, entry in entries:
+    for name, entry in tables.items() if isinstance(tables, dict) else ():
         if isinstance(entry, dict):
-            proposals = {key: entry.get(f"proposed_{key}") for key in ("measures", "segments")}
-            found |= _of_source(str(name), proposals, dialect)
-    return found
+            yield from _of_table(str(name), entry, ("tables", name))
 
 
-def _of_source(source: str, document: Mapping[Any, Any], dialect: str) -> dict[Definition, Claim]:
-    found = {}
+def _of_source(source: str, document: Mapping[Any, Any], steps: Steps) -> Iterator[tuple[Definition, Steps, Any]]:
     for key, kind in _LISTS.items():
-        items = document.get(key)
-        for item in items if isinstance(items, list) else ():
-            name = _name(item, kind)
-            if name is not None:
-                found[Definition(kind, source, name)] = _claim(item, dialect)
-    rows = {key: document[key] for key in _OF_ROWS if key in document}
-    if "sql" in rows or "policies" in rows:
-        found[Definition(DefinitionKind.SOURCE, source, "")] = _claim({**document, **rows}, dialect, only=_OF_ROWS)
-    return found
+        yield from _of_list(source, document, (*steps, key), kind)
+    if "sql" in document or "policies" in document:
+        yield Definition(DefinitionKind.SOURCE, source, ""), steps, document
+
+
+def _of_table(source: str, entry: Mapping[Any, Any], steps: Steps) -> Iterator[tuple[Definition, Steps, Any]]:
+    for key, kind in (("proposed_measures", DefinitionKind.MEASURE), ("proposed_segments", DefinitionKind.SEGMENT)):
+        yield from _of_list(source, entry, (*steps, key), kind)
+    for definition, place, join in _of_list(source, entry, (*steps, "joins"), DefinitionKind.JOIN):
+        if join.get("source") == "manual":
+            yield definition, place, join
+
+
+def _of_list(
+    source: str, document: Mapping[Any, Any], steps: Steps, kind: DefinitionKind
+) -> Iterator[tuple[Definition, Steps, Any]]:
+    items = document.get(steps[-1])
+    for number, item in enumerate(items if isinstance(items, list) else ()):
+        name = _name(item, kind)
+        if name is not None:
+            yield Definition(kind, source, name), (*steps, number), item
 
 
 def _name(item: Any, kind: DefinitionKind) -> str | None:
@@ -150,8 +169,19 @@ def _name(item: Any, kind: DefinitionKind) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _claim(item: Mapping[Any, Any], dialect: str, *, only: Iterable[str] | None = None) -> Claim:
-    kept = {str(key): value for key, value in item.items() if key not in _TEXTS and (only is None or key in only)}
+def _compared(definition: Definition, item: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what of a definition can change a number."""
+    if definition.kind is DefinitionKind.SOURCE:
+        return {key: item[key] for key in _OF_ROWS if key in item}
+    return {str(key): value for key, value in item.items() if key not in _TEXTS}
+
+
+def definition_text(definition: Definition, item: Mapping[Any, Any]) -> str:
+    """Return what of a definition can change a number, as YAML."""
+    return yaml.dump(_compared(definition, item))
+
+
+def _claim(kept: Mapping[str, Any], item: Mapping[Any, Any], dialect: str) -> Claim:
     compared = {key: _normal_sql(value, dialect) if key in _SQL else value for key, value in kept.items()}
     text = json.dumps(compared, sort_keys=True, default=str, ensure_ascii=False)
     status, owner, until = item.get("status"), item.get("owner"), item.get("review_by")
@@ -253,18 +283,37 @@ def _joins(build: Build) -> Iterator[Used]:
 
 def _join(build: Build, edge: Edge) -> Used:
     owner, target = (edge.target, edge.source) if edge.reverse else (edge.source, edge.target)
-    definition = Definition(DefinitionKind.JOIN, owner, edge.alias or target)
-    if edge.provenance == "formal":
-        return Used(definition, None, Status.ACCEPTED, "the database declares it")
-    if edge.provenance == "inferred":
-        return Used(definition, None, Status.PROPOSED, "it is inferred from the data, and nobody has accepted it")
     for join in build.names.model.sources[owner].joins:
-        if join.to == target and join.alias == edge.alias and join.place is not None:
-            path = join.place.path
-            if edge.provenance == "manual" and f"/{SCHEMA_NAME}/" in path:
-                return Used(definition, path, Status.ACCEPTED, "a person accepted it in `ktx scan relationships`")
-            return Used(definition, path)
-    return Used(definition)
+        if (join.to, join.alias, join.provenance) == (target, edge.alias, edge.provenance):
+            return _of_join(owner, join)
+    return _of_provenance(Definition(DefinitionKind.JOIN, owner, edge.alias or target), edge.provenance, None)
+
+
+def _of_join(owner: str, join: Join) -> Used:
+    definition = Definition(DefinitionKind.JOIN, owner, join.alias or join.to)
+    return _of_provenance(definition, join.provenance, None if join.place is None else join.place.path)
+
+
+def _of_provenance(definition: Definition, provenance: str | None, path: str | None) -> Used:
+    if provenance == "formal":
+        return Used(definition, None, Status.ACCEPTED, "the database declares it")
+    if provenance == "inferred":
+        return Used(definition, None, Status.PROPOSED, "it is inferred from the data, and nobody has accepted it")
+    return Used(definition, path)
+
+
+def declared_definitions(source: Source) -> list[Used]:
+    """Return every definition of a source, in the order of its parts."""
+    found = [
+        _declared(Definition(DefinitionKind.MEASURE, source.name, name), each, imported=each.imported)
+        for name, each in source.measures.items()
+    ]
+    found += [_segment(source, name) for name in source.segments]
+    for column in source.columns.values():
+        if column.expr is not None:
+            definition = Definition(DefinitionKind.COLUMN, source.name, column.name)
+            found.append(Used(definition, None if column.place is None else column.place.path))
+    return [*found, *(_of_join(source.name, join) for join in source.joins), *_of_rows(source)]
 
 
 def _columns(build: Build) -> Iterator[Used]:
@@ -304,9 +353,15 @@ def _computed(build: Build, expression: Expression, start: str, seen: frozenset[
 def _rows(build: Build) -> Iterator[Used]:
     for name in build.sources:
         source = build.names.model.sources.get(name)
-        if source is not None and (source.sql is not None or source.policies):
-            path = None if source.place is None else source.place.path
-            yield Used(Definition(DefinitionKind.SOURCE, name, ""), path)
+        if source is not None:
+            yield from _of_rows(source)
+
+
+def _of_rows(source: Source) -> Iterator[Used]:
+    if source.sql is not None or source.policies:
+        yield Used(
+            Definition(DefinitionKind.SOURCE, source.name, ""), None if source.place is None else source.place.path
+        )
 
 
 StatusOf = Callable[[Used], DefinitionStatus]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -306,6 +306,26 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
     if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
         return head + yaml.dump(after).encode("utf-8")
     return set_value(text, (), after, where=where)
+
+
+def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> Mapping[str, Mapping[str, str]]:
+    """Return path -> pointers and digests of what sources such as dbt wrote without a model; see `wrote_join`.
+
+    `blobs`: the paths below `raw-sources/`. Raises `ConfigError` for a manifest that cannot be read.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path in blobs:
+        parts = path.split("/")
+        if len(parts) == 4 and parts[3] == NAME and parts[2] != DATABASE_SOURCE:
+            for written, items in parse_delivery(read(path), path).owned.items():
+                found.setdefault(written, {}).update(items)
+    return found
+
+
+def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any]) -> bool:
+    """Whether a join of a generated source is as a source such as dbt wrote it into the file."""
+    pointer = text_of(("tables", source, "joins", join_step(join)))
+    return written.get(pointer) == digest_of(join)
 
 
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:

@@ -29,6 +29,7 @@ from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
 from ktx_cli.scan.review import Decision, JoinStatus
 from ktx_cli.scan.stages import Depth
+from ktx_cli.semantic import Definition, DefinitionKind, Status, Statuses, Used
 from tests.jobs.conftest import Built
 
 Change = Callable[..., None]
@@ -409,3 +410,29 @@ def test_an_overlay_is_not_read_from_elsewhere(project: Path) -> None:
     (warning,) = list_relationships(Layout(project)).warnings
     assert warning.details["path"] == ORDERS
     assert "leads out of the project" in warning.message
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_review_is_the_acceptance_of_the_person_whom_git_names(
+    is_known: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (name for role in ("AUTHOR", "COMMITTER") for name in (f"GIT_{role}_NAME", f"GIT_{role}_EMAIL")):
+        monkeypatch.delenv(name, raising=False)
+    if is_known:
+        monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada Lee")
+        monkeypatch.setenv("GIT_AUTHOR_EMAIL", "ada@example.com")
+    with (project / "ktx.yaml").open("a") as config:
+        config.write("storage: {git: {author: 'ktx <ktx@example.com>'}}\n")
+    report = said(project, accept=(WHO,))
+    message = git(project, "log", "-1", "--format=%an%n%B")
+    assert (f"Ktx-Run: {report.run_id}" in message, "Ktx-Decided-By: Ada Lee <ada@example.com>" in message) == (
+        True,
+        is_known,
+    )
+    assert message.splitlines()[0] == ("Ada Lee" if is_known else "ktx")
+    join = Used(Definition(DefinitionKind.JOIN, "shipments", "customers"), SHARD)
+    found = Statuses(Layout(project), "shop", "sqlite").of(join)
+    if is_known:
+        assert (found.status, found.why.split(" (")[0][:16]) == (Status.ACCEPTED, "Ada Lee committe")
+    else:
+        assert (found.status, found.why.split(" (")[0]) == (Status.PROPOSED, f"run {report.run_id} of ktx wrote it")

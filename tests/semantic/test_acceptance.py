@@ -172,6 +172,18 @@ def test_a_commit_that_ktx_makes_for_a_person_counts_as_that_persons(shop: Shop)
     assert shop.status()[0] == "accepted"
 
 
+def test_a_join_of_the_manifest_is_accepted_by_who_committed_it(shop: Shop) -> None:
+    path = "semantic-layer/shop/_schema/main.yaml"
+    of_scan = "tables: {orders: {table: orders, joins: [{to: tax, on: a = b, source: inferred}]}}\n"
+    join = Used(Definition(DefinitionKind.JOIN, "orders", "tax"), path)
+    shop.commit(ADA, of_scan, run=True, path=path)
+    assert shop.status(join)[0] == "proposed"
+    shop.commit(ADA, of_scan.replace("inferred", "manual"), run=True, decided=True, path=path)
+    assert shop.status(join)[0] == "accepted"
+    shop.commit(ADA, of_scan.replace("inferred", "manual").replace("a = b", "a = c"), run=True, path=path)
+    assert shop.status(join)[0] == "proposed"
+
+
 def test_certified_until_its_review_is_due(shop: Shop) -> None:
     shop.commit(ADA, "owners: [ada@example.com]\n", path="owners.yaml")
     shop.commit(ADA, text(more=", status: certified, review_by: 2999-01-01"))

@@ -6,13 +6,24 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import Command, KtxError, ResultWarning
 from ktx_cli.faces import exp
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, open_for_writing, transaction, translated
+from ktx_cli.project import (
+    DATABASE_SOURCE,
+    RAW_NAME,
+    SCHEMA_NAME,
+    KtxConfig,
+    Layout,
+    open_for_writing,
+    transaction,
+    translated,
+)
 from ktx_cli.semantic import (
+    Definition,
     DefinitionKind,
     Status,
     Statuses,
+    items_in,
     layer_ids,
     load_layer,
     record_acceptances,
@@ -55,7 +66,43 @@ def keep_statuses(layout: Layout, config: KtxConfig) -> None:
     with open_for_writing(layout) as database, translated(layout.state):
         record_acceptances(layout, database, repository, {each: model.dialect for each, model in models.items()})
         for model in models.values():
+            _keep_joins_of_tools(database, repository, model.connection)
             _keep_drift(database, repository, model)
+
+
+def refresh_statuses(layout: Layout, config: KtxConfig) -> list[ResultWarning]:
+    """Look up the statuses after a commit of decisions; return a warning where that fails, since the commit stays."""
+    try:
+        keep_statuses(layout, config)
+    except KtxError as error:
+        message = f"the statuses of definitions are not up to date: {error.message}"
+        return [ResultWarning("statuses_outdated", message, hint=error.hint or Command("index"))]
+    return []
+
+
+def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, connection: str) -> None:
+    """Accept the joins of the manifest that are as another tool, such as dbt, defines them."""
+    rows = database.execute(
+        "SELECT rowid, path, source, name FROM statuses WHERE connection = ? AND kind = ? AND status = ? AND path LIKE ?",
+        (connection, DefinitionKind.JOIN, Status.PROPOSED, f"%/{SCHEMA_NAME}/%"),
+    ).fetchall()
+    if not rows:
+        return
+    from ktx_cli.sources import written_items, wrote_join
+
+    tree = repository.tree(repository.head().commit)
+    written = written_items(tree.blobs(RAW_NAME), tree.read)
+    joins: dict[tuple[str, str, str], Mapping[Any, Any]] = {}
+    for path in {path for _, path, _, _ in rows} & written.keys():
+        for definition, _, item in items_in(tree.read(path) or b"", path):
+            joins[path, definition.source, definition.name] = item
+    found = [
+        (Status.ACCEPTED, "another tool, such as dbt, defines it", rowid)
+        for rowid, path, source, name in rows
+        if (join := joins.get((path, source, name))) is not None and wrote_join(written[path], source, join)
+    ]
+    with transaction(database):
+        database.executemany("UPDATE statuses SET status = ?, why = ? WHERE rowid = ?", found)
 
 
 def _keep_drift(database: sqlite3.Connection, repository: Repository, model: Model) -> None:
@@ -65,16 +112,22 @@ def _keep_drift(database: sqlite3.Connection, repository: Repository, model: Mod
         (model.connection,),
     ).fetchall()
     head = repository.tree(repository.head().commit)
-    found = []
-    for rowid, kind, owner, name, commit in rows:
-        source = model.sources.get(owner)
-        if source is None or source.table is None:
-            continue
-        read = {column.casefold() for column in _columns(model, source, DefinitionKind(kind), name)}
-        then, today = (_types(view, model.connection, source.table) for view in (repository.tree(commit), head))
-        found.append((_change(then, today, read, source.name), rowid))
+    found = [
+        (drift_of(model, Definition(DefinitionKind(kind), owner, name), repository.tree(commit), head), rowid)
+        for rowid, kind, owner, name, commit in rows
+    ]
     with transaction(database):
         database.executemany("UPDATE statuses SET drift = ? WHERE rowid = ?", found)
+
+
+def drift_of(model: Model, definition: Definition, then: TreeView, today: TreeView) -> str | None:
+    """Return the sentence about a column that a definition reads and that has changed since a commit, None without."""
+    source = model.sources.get(definition.source)
+    if source is None or source.table is None:
+        return None
+    read = {column.casefold() for column in _columns(model, source, definition.kind, definition.name)}
+    before, after = (_types(view, model.connection, source.table) for view in (then, today))
+    return _change(before, after, read, source.name)
 
 
 def _change(then: Mapping[str, str], today: Mapping[str, str], read: set[str], source: str) -> str | None:

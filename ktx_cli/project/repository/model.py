@@ -236,9 +236,9 @@ def identity_variables(author: str | None, config: GitConfig, environ: Mapping[s
     All four are always set, so that git never derives one from host and login names (as root with an empty HOME it
     fails). Raises `ConfigError` when `author` is not `Name <mail>`.
     """
-    own = _own("author", config, environ)
+    own = own_identity("author", config, environ)
     wanted = _parsed(author) if author else own or FALLBACK
-    committer = _own("committer", config, environ) or own or wanted
+    committer = own_identity("committer", config, environ) or own or wanted
     names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
     return dict(zip(names, (*wanted, *committer), strict=True))
 
@@ -256,7 +256,8 @@ def author_name(config: GitConfig, environ: Mapping[str, str]) -> str | None:
     return environ.get("GIT_AUTHOR_NAME") or config.last("author.name") or config.last("user.name")
 
 
-def _own(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
+def own_identity(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the name and mail that git has for an `author` or `committer`; None where it lacks one of them."""
     upper = f"GIT_{role.upper()}"
     name = environ.get(f"{upper}_NAME") or config.last(f"{role}.name") or config.last("user.name")
     given = environ.get(f"{upper}_EMAIL") or config.last(f"{role}.email")

@@ -77,6 +77,10 @@ class Repository:
         """Return the name git gives to the author of a commit; None where none is set."""
         return model.author_name(model.read_config(self._git), self._git.environ)
 
+    def author(self) -> tuple[str, str] | None:
+        """Return name and e-mail address of the author of a commit by hand; None where git lacks one of them."""
+        return model.own_identity("author", model.read_config(self._git), self._git.environ)
+
     def check_writable(self) -> None:
         """Raise `GitError` with a hint when no commit must be added now.
 

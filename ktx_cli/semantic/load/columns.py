@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ktx_cli.core import did_you_mean
 from ktx_cli.semantic import model
-from ktx_cli.semantic.load.entries import Entry
+from ktx_cli.semantic.load.entries import APPROVALS, Entry, read_approval
 from ktx_cli.warehouses import SemanticType, dialect_named
 
 TYPES = tuple(each.value for each in SemanticType)
@@ -26,7 +26,7 @@ OVERRIDES = (
     "tests", "nullable", "timezone", "unit",
 )  # fmt: skip
 RULES = ("not_null", "unique")
-KEYS = frozenset((*OVERRIDES, "type", "expr", "pk"))
+KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
 
 
 @dataclass(slots=True)
@@ -63,6 +63,7 @@ def read_column(entry: Entry, dialect: str, *, generated: bool) -> ColumnDraft |
     `generated`: of the manifest, where a type may be the database's own word, and a time has the role `time`.
     """
     entry.check_keys(KEYS)
+    read_approval(entry)
     draft = ColumnDraft(entry.required("name"), entry.place)
     if not draft.name:
         return None
@@ -315,13 +316,11 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 MEASURE_KEYS = frozenset((
     "name", "expr", "filter", "segments", "description", "descriptions", "visibility", "unit", "format", "time",
-    "semi_additive", "cumulative", "offset", "percent_of", "per", "status", "owner", "review_by", "reason", QUESTIONS,
-    SYNONYMS,
+    "semi_additive", "cumulative", "offset", "percent_of", "per", *APPROVALS, "reason", QUESTIONS, SYNONYMS,
 ))  # fmt: skip
 SEGMENT_KEYS = frozenset((
-    "name", "expr", "description", "descriptions", "status", "owner", "review_by", "reason", QUESTIONS, SYNONYMS,
+    "name", "expr", "description", "descriptions", *APPROVALS, "reason", QUESTIONS, SYNONYMS,
 ))  # fmt: skip
-STATUSES = tuple(each.value for each in model.Status)
 TAKES = ("last", "first", "average")
 TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
 TOTAL: Final = "total"
@@ -331,7 +330,7 @@ _SPAN = re.compile(rf"\s*(\d{{1,6}})\s+({'|'.join(NATURAL)})s?\s*", re.IGNORECAS
 def read_measure(entry: Entry) -> model.Measure | None:
     """Return a measure, None where something in it is wrong."""
     entry.check_keys(MEASURE_KEYS)
-    descriptions = read_descriptions(entry)
+    descriptions, approval = read_descriptions(entry), read_approval(entry)
     measure = model.Measure(
         name=entry.required("name"),
         expr=entry.required("expr"),
@@ -348,42 +347,25 @@ def read_measure(entry: Entry) -> model.Measure | None:
         percent_of=_percent_of(entry),
         per=entry.names("per") or (),
         place=entry.place,
-        status=read_status(entry),
+        status=approval.status,
         reason=entry.text("reason"),
         questions=read_texts(entry, QUESTIONS),
         synonyms=read_texts(entry, SYNONYMS),
         imported=is_imported(descriptions),
-        owner=entry.text("owner"),
-        review_by=read_day(entry, "review_by"),
+        owner=approval.owner,
+        review_by=approval.review_by,
     )
     return None if entry.failed else measure
-
-
-def read_status(entry: Entry) -> model.Status | None:
-    """Return how far a definition is settled, None where it does not say."""
-    word = entry.word("status", STATUSES)
-    return model.Status(word) if word else None
-
-
-def read_day(entry: Entry, key: str) -> dt.date | None:
-    """Return a day; one that is no day is an error."""
-    value = entry.values.get(key)
-    if value is None or (isinstance(value, dt.date) and not isinstance(value, dt.datetime)):
-        return value
-    try:
-        return dt.date.fromisoformat(value)
-    except (TypeError, ValueError):
-        entry.error("value", f"`{key}` of {entry.what} is not a day", key, hint=f"write {key}: 2027-01-31")
-        return None
 
 
 def read_segment(entry: Entry) -> model.Segment | None:
     """Return a segment, None where something in it is wrong."""
     entry.check_keys(SEGMENT_KEYS)
+    approval = read_approval(entry)
     segment = model.Segment(
-        entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place, read_status(entry),
-        entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS), entry.text("owner"),
-        read_day(entry, "review_by"),
+        entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place, approval.status,
+        entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS), approval.owner,
+        approval.review_by,
     )  # fmt: skip
     return None if entry.failed else segment
 

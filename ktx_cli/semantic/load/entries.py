@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, yaml
-from ktx_cli.semantic.model import Place, layer_diagnostic
+from ktx_cli.semantic.model import Place, Status, layer_diagnostic
 
 
 class Named(Protocol):
@@ -420,3 +422,35 @@ def _resembles(folded: str) -> bool:
     if _RESEMBLES.search(plain):
         return True
     return any(difflib.SequenceMatcher(None, plain, each).ratio() >= _ALIKE for each in _MEANT)
+
+
+APPROVALS: Final = ("status", "owner", "review_by")
+"""The keys of a definition that say how far it is settled, who answers for it and until when."""
+
+_STATUSES: Final = tuple(each.value for each in Status)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a definition says of `APPROVALS`; None where it does not say it."""
+
+    status: Status | None
+    owner: str | None
+    review_by: dt.date | None
+
+
+def read_approval(entry: Entry) -> Approval:
+    """Return how far a definition is settled; a word that is no status and a day that is none are errors."""
+    word = entry.word("status", _STATUSES)
+    return Approval(Status(word) if word else None, entry.text("owner"), _read_day(entry, "review_by"))
+
+
+def _read_day(entry: Entry, key: str) -> dt.date | None:
+    value = entry.values.get(key)
+    if value is None or (isinstance(value, dt.date) and not isinstance(value, dt.datetime)):
+        return value
+    try:
+        return dt.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        entry.error("value", f"`{key}` of {entry.what} is not a date", key, hint=f"write {key}: 2027-01-31")
+        return None

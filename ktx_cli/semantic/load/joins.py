@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from ktx_cli.core import ConfigError
-from ktx_cli.semantic.load.entries import Entry
+from ktx_cli.semantic.load.entries import APPROVALS, Entry, read_approval
 from ktx_cli.semantic.manifest import plain_on
 from ktx_cli.semantic.model import Condition, Join, Relationship
 from ktx_cli.warehouses import dialect_named, parse_name
 
-JOIN_KEYS = frozenset(("to", "on", "relationship", "alias", "source"))
+JOIN_KEYS = frozenset(("to", "on", "relationship", "alias", "source", *APPROVALS))
 RELATIONSHIPS = tuple(relationship.value for relationship in Relationship)
 PROVENANCES = ("formal", "inferred", "manual")
 
@@ -32,6 +32,7 @@ def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) ->
     `own` is the source it is declared in, `columns` are its columns.
     """
     entry.check_keys(JOIN_KEYS)
+    read_approval(entry)
     to, on, alias = entry.required("to"), entry.required("on"), entry.text("alias")
     relationship = _relationship(entry)
     provenance = entry.word("source", PROVENANCES)

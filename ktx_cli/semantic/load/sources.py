@@ -31,13 +31,13 @@ from ktx_cli.semantic.load.columns import (
     texts_in,
     unique,
 )
-from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
+from ktx_cli.semantic.load.entries import APPROVALS, POLICIES, VISIBILITY, Entry, read_approval, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
 from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEASURES, PROPOSED_SEGMENTS, plain_on
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
-    "usage", "lineage", "visibility", "policies", "parameters", "tests",
+    "usage", "lineage", "visibility", "policies", "parameters", "tests", *APPROVALS,
 )  # fmt: skip
 SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
 STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
@@ -264,6 +264,7 @@ def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
     _read_time(entry, draft)
     _read_search(entry, draft)
     _read_lineage(entry, draft)
+    read_approval(entry)
 
 
 def _read_lineage(entry: Entry, draft: SourceDraft) -> None:
