@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.merge import Conflict, merge_file
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
-    from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
+    from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint, require_whole
     from ktx_cli.project.repository.history import DECIDED_BY, FileCommit, History, LastChange, TreeView
     from ktx_cli.project.repository.index import has_leftovers, index_path
     from ktx_cli.project.repository.model import CommitResult, Held, HeldReason, discover_layout

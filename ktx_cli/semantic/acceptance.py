@@ -371,7 +371,8 @@ def tests_of(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
 
     def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:
         rows = database.execute(
-            "SELECT measures, source, name, passed, finished FROM metric_tests WHERE connection = ? ORDER BY source, name",
+            "SELECT measures, source, name, passed, finished FROM metric_tests"
+            " WHERE connection = ? ORDER BY source, name",
             (connection,),
         )
         found: dict[str, list[RecordedTest]] = {}

@@ -108,7 +108,7 @@ _LISTS: Final = {
 
 
 Steps = tuple[str | int, ...]
-"""The place of a definition in the document of its file; of a source with a statement or policies, its root or entry."""
+"""The place of a definition in the document of its file; empty for the rows of a source."""
 
 
 def claims_in(content: bytes, path: str, dialect: str) -> dict[Definition, Claim]:
@@ -379,10 +379,15 @@ def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str,
     return {"weakest": weakest.value, "because": because}
 
 
+def is_weaker(status: Status, least: Status) -> bool:
+    """Whether a status is below another one."""
+    return _ORDER.index(status) < _ORDER.index(least)
+
+
 def require_status(status: Mapping[str, Any], least: Status) -> None:
     """Raise `SemanticError` (`status`) for an answer whose status is below the one that is wanted."""
     weakest = Status(status["weakest"])
-    if _ORDER.index(weakest) >= _ORDER.index(least):
+    if not is_weaker(weakest, least):
         return
     first = status["because"][0]
     more = len(status["because"]) - 1

@@ -429,6 +429,25 @@ def test_an_agent_accepts_nothing(more: str, told: str, shop: Callable[..., Any]
     assert told in made.refused("sl_edit_source", source="orders", edits=[edit])
 
 
+@pytest.mark.table(
+    ("text", "place"),
+    [
+        ("status: accepted\n", "the source"),
+        ("columns: [{name: net, type: number, expr: amount - 1, status: certified}]\n", "column `net`"),
+        (
+            "joins: [{to: customers, on: customer_id = customers.id, relationship: many_to_one, alias: buyer, "
+            "status: accepted}]\n",
+            "join `buyer`",
+        ),
+    ],
+)
+def test_an_agent_accepts_no_source_column_or_join(text: str, place: str, shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders"])
+    answer = made.refused("sl_write_source", source="orders", yaml=f"name: orders\n{text}")
+    assert f"- {place}: leave out `status`: people accept definitions" in answer
+
+
 def test_what_a_person_accepted_stays_so_in_an_edit_of_another_part(shop: Callable[..., Any]) -> None:
     text = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount), status: accepted, owner: ada}\n"
     made = shop(files={ORDERS: text})

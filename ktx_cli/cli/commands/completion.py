@@ -120,6 +120,19 @@ def segment_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return _begun(_refs(ctx, "segments"), incomplete)
 
 
+def definition_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of sources, measures, segments and joins that begin with what was typed."""
+    names = source_names(ctx, incomplete)
+    names += [*measure_names(ctx, incomplete), *segment_names(ctx, incomplete)]
+    joins = (
+        f"{source.name} -> {join.alias or join.to}"
+        for shown in _layers(ctx)
+        for source in shown.sources()
+        for join in source.joins
+    )
+    return [*names, *_begun(joins, incomplete)]
+
+
 def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
     for shown in _layers(ctx):
         for source in shown.sources():

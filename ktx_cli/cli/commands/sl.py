@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands import sl_query
+from ktx_cli.cli.commands import sl_accept, sl_query
 from ktx_cli.cli.commands.completion import source_names
 from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.commands.sl_query import Connection, Internal, UserAttributes
@@ -82,6 +82,7 @@ def read(
 
 
 commands.registered_commands += sl_query.commands.registered_commands
+commands.registered_commands += sl_accept.commands.registered_commands
 
 
 def _open_notes(layout: Layout, model: Model, source: str) -> list[str]:

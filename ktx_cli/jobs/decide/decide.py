@@ -11,7 +11,6 @@ from ktx_cli.core import (
     KtxError,
     Notice,
     NotReadyError,
-    PartialError,
     ResultWarning,
     UsageError,
     did_you_mean,
@@ -30,15 +29,15 @@ from ktx_cli.project import (
     Repository,
     WorkingTree,
     Workspace,
-    held_hint,
     hold_run_lock,
     remove_file,
+    require_whole,
     write_atomic,
 )
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
-    from ktx_cli.project import CommitResult, RunLock, Tree
+    from ktx_cli.project import RunLock, Tree
     from ktx_cli.semantic import DecisionAnswer, DecisionPoint
 
 
@@ -206,19 +205,8 @@ def _commit(
     result = repository.commit(
         changes, message=_message(report), base=tip, before_publish=lock.check, adjust=lambda held: {}
     )
-    _require_all(request.layout, result)
+    require_whole(result, request.layout.root, "nothing was decided")
     report.commit, report.files = result.commit, (*result.committed, *result.ignored)
-
-
-def _require_all(layout: Layout, result: CommitResult) -> None:
-    """Raise `PartialError` where files with edits of the user kept the answers from being written."""
-    if not result.held:
-        return
-    held = [(each.path, each.reason.value) for each in result.held]
-    paths = listing(path for path, _ in held)
-    message = f"nothing was decided: {paths} {'has' if len(held) == 1 else 'have'} changes of yours"
-    details = {"held": [{"path": path, "reason": reason} for path, reason in held]}
-    raise PartialError(message, hint=held_hint(held, layout.root), details=details)
 
 
 def _message(report: DecideReport) -> str:

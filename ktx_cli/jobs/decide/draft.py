@@ -271,6 +271,13 @@ def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) ->
     return path, empty_overlay(source.name) if content is None else content
 
 
+def own_definition(proposal: Mapping[str, Any], status: Status) -> dict[str, Any]:
+    """Return a definition of the manifest as it stands in a file of people's own."""
+    texts = {("user" if who == "ktx" else who): text for who, text in (proposal.get("descriptions") or {}).items()}
+    kept = {key: value for key, value in proposal.items() if key != "source"}
+    return {**kept, **({"descriptions": texts} if texts else {}), "status": status.value}
+
+
 class _SourceEditor:
     """Edits of the file about one source."""
 
@@ -288,9 +295,7 @@ class _SourceEditor:
     def copy(self, proposal: Mapping[str, Any], *, accepted: bool) -> None:
         """Take over a proposed measure; `accepted`: the person was shown what it is under the readings."""
         status = Status.ACCEPTED if accepted else Status.PROPOSED
-        texts = {("user" if who == "ktx" else who): text for who, text in (proposal.get("descriptions") or {}).items()}
-        described = {"descriptions": texts} if texts else {}
-        self._append(("measures",), {**proposal, **described, "status": status.value})
+        self._append(("measures",), own_definition(proposal, status))
 
     def change(self, touched: TouchedMeasure, chosen: Alternative, segment: str) -> None:
         """Have a measure follow an answer."""

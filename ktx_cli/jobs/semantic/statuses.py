@@ -83,7 +83,8 @@ def refresh_statuses(layout: Layout, config: KtxConfig) -> list[ResultWarning]:
 def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, connection: str) -> None:
     """Accept the joins of the manifest that are as another tool, such as dbt, defines them."""
     rows = database.execute(
-        "SELECT rowid, path, source, name FROM statuses WHERE connection = ? AND kind = ? AND status = ? AND path LIKE ?",
+        "SELECT rowid, path, source, name FROM statuses"
+        " WHERE connection = ? AND kind = ? AND status = ? AND path LIKE ?",
         (connection, DefinitionKind.JOIN, Status.PROPOSED, f"%/{SCHEMA_NAME}/%"),
     ).fetchall()
     if not rows:

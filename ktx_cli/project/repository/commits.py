@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import BusyError, Command, GitError, Hint, KtxError, Placeholder, shell_words
+from ktx_cli.core import BusyError, Command, GitError, Hint, KtxError, PartialError, Placeholder, listing, shell_words
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
@@ -445,6 +445,17 @@ _HINTS: Final[Mapping[str, _HeldHint]] = {
     EDITED_MEANWHILE: _EDITED,
     EDITED_AFTER_KILL: _EDITED,
 }
+
+
+def require_whole(result: CommitResult, project_dir: Path, message: str) -> None:
+    """Raise `PartialError` where files with edits of the user kept a commit from being made; `message` says of what."""
+    if not result.held:
+        return
+    held = [(each.path, each.reason.value) for each in result.held]
+    have = "has" if len(held) == 1 else "have"
+    details = {"held": [{"path": path, "reason": reason} for path, reason in held]}
+    text = f"{message}: {listing(path for path, _ in held)} {have} changes of yours"
+    raise PartialError(text, hint=held_hint(held, project_dir), details=details)
 
 
 MOST_PATHS: Final = 20
