@@ -176,6 +176,8 @@ WAITING: Final = 10_000
 """Lines that wait to be written at most; more are counted, not kept."""
 
 LONGEST_TEXT: Final = 200
+LONGEST_SQL: Final = 2_000
+"""Characters of a statement that are kept: its names are at its end as well as at its beginning."""
 MOST_ITEMS: Final = 20
 DEEPEST: Final = 6
 
@@ -190,6 +192,8 @@ class AuditLog:
     layout: Layout
     transport: str
     privacy: bool = False
+    session: str = field(default_factory=lambda: os.urandom(6).hex())
+    """What tells the sessions of servers apart that have one session each and no id for it."""
     problem: str | None = None
     """The reason why the last line could not be written; None where it could."""
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
@@ -235,6 +239,9 @@ class AuditLog:
         result = entry.pop("result", None)
         if result is not None:
             entry["outcome"], entry["bytes"] = _outcome(result), _size(result)
+            hits = _hits(result) if entry.get("tool") in _SEARCHES else None
+            entry |= {} if hits is None else {"hits": hits}
+        entry["session"] = entry.get("session") or self.session
         if "arguments" in entry:
             arguments = entry.pop("arguments")
             text = json.dumps(arguments, sort_keys=True, default=str)
@@ -301,6 +308,16 @@ def _outcome(result: Any) -> str:
         return "error"
 
 
+_SEARCHES: Final = frozenset(("discover_data", "wiki_search"))
+
+
+def _hits(result: Any) -> int | None:
+    """Return how much a search found; None where its answer does not say."""
+    data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
+    found = (data.get("structuredContent") or {}).get("total")
+    return found if isinstance(found, int) else None
+
+
 def _size(result: Any) -> int:
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     parts = [*(data.get("content") or ()), *(data.get("contents") or ())]
@@ -313,7 +330,8 @@ def _shortened(value: Any, name: str = "value", depth: int = 0) -> Any:
     if isinstance(value, str):
         if any(secrets(f"{name}: {value[:10_000]}")):
             return MASK
-        return value if len(value) <= LONGEST_TEXT else value[:LONGEST_TEXT] + "…"
+        most = LONGEST_SQL if name == "sql" else LONGEST_TEXT
+        return value if len(value) <= most else value[:most] + "…"
     if depth >= DEEPEST and isinstance(value, Mapping | list):
         return "…"
     if isinstance(value, Mapping):

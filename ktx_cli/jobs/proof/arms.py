@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -28,6 +29,8 @@ from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.llm import Embedder, create_embedder
 from ktx_cli.project import (
     CONFIG_NAME,
+    CONTRADICTIONS_NAME,
+    DECISIONS_NAME,
     OWN_NAMES,
     RAW_NAME,
     SEMANTIC_NAME,
@@ -35,6 +38,7 @@ from ktx_cli.project import (
     Edit,
     KtxConfig,
     Layout,
+    Tree,
     Warn,
     WorkingTree,
     Workspace,
@@ -54,6 +58,7 @@ CONTEXT: Final = "context"
 
 _CONTEXT_NAMES: Final = (SEMANTIC_NAME, WIKI_NAME, RAW_NAME)
 """The folders of a project that hold context."""
+_CONTEXT_FILES: Final = (CONTRADICTIONS_NAME, DECISIONS_NAME)
 
 
 class ArtifactKind(StrEnum):
@@ -252,14 +257,15 @@ class ArmProject(ServedProject):
 class Arms:
     """The folders of the arms of one proof, made when they are asked for. A context manager.
 
-    `ablates`: whether artifacts are left out, so that what they touch must be known. `digest`: of the context all arms
-    begin with; other files make it another proof.
+    `ablates`: whether artifacts are left out, so that what they touch must be known. `tree`: has the context in place
+    of the project's files. `digest`: of the context all arms begin with; other files make it another proof.
     """
 
     layout: Layout
     config: KtxConfig
     environ: Mapping[str, str]
     ablates: bool = True
+    tree: Tree | None = None
     digest: str = ""
     models: dict[str, Model] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
@@ -272,6 +278,7 @@ class Arms:
     _protection: ArmProject | None = None
     _schemas: dict[str, DatabaseSchema] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __enter__(self) -> Arms:
         with contextlib.ExitStack() as stack:
@@ -319,13 +326,15 @@ class Arms:
         if arm.artifact is None:
             yield self.protection if arm.name == SCHEMA else self.context
             return
-        overlay = self.overlay(arm.artifact)
-        folder = self._place(f"without-{len(list(self._scratch.iterdir()))}")
+        with self.changed(self.overlay(arm.artifact).changes()) as project:
+            yield project
+
+    @contextlib.contextmanager
+    def changed(self, changes: Mapping[str, bytes | None]) -> Iterator[ArmProject]:
+        """Hold a project open that has the context with some files changed (path -> content, None: without it)."""
+        folder = self._place(f"changed-{next(self._numbers)}")
         shutil.copytree(self._base, folder, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
-        for path, content in overlay.changes().items():
-            (folder / path).unlink(missing_ok=True)
-            if content is not None:
-                (folder / path).write_bytes(content)
+        write_files(folder, changes)
         self._renew_index(Layout(folder))
         try:
             with contextlib.closing(self._served(folder)) as project:
@@ -443,6 +452,8 @@ class Arms:
             if not written.exists() and written.is_relative_to(self._scratch):
                 written.parent.mkdir(parents=True, exist_ok=True)
                 written.symlink_to(folder)
+        if self.tree is not None:
+            write_files(base, dict(_unlike(WorkingTree(base), self.tree)))
         self._copy_private(Layout(base))
         return base
 
@@ -455,6 +466,24 @@ class Arms:
         for path, link in ((self.layout.raw_store, own.raw_store), (self.layout.secrets, own.secrets)):
             if path.is_dir():
                 link.symlink_to(path)
+
+
+def write_files(folder: Path, changes: Mapping[str, bytes | None]) -> None:
+    """Write and delete files below a folder of an arm; one that is a link elsewhere is replaced, not followed."""
+    for path, content in changes.items():
+        (folder / path).unlink(missing_ok=True)
+        if content is not None:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+
+
+def _unlike(there: Tree, wanted: Tree) -> Iterator[tuple[str, bytes | None]]:
+    """Yield what would have to change of one tree so that it has the context of another."""
+    for name in (*(f"{each}/" for each in _CONTEXT_NAMES), *_CONTEXT_FILES):
+        for path in sorted({*there.paths(name), *wanted.paths(name)}):
+            content = wanted.read(path)
+            if content != there.read(path):
+                yield path, content
 
 
 def _changed_measures(model: Model, other: Model) -> list[str]:

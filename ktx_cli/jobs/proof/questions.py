@@ -89,7 +89,18 @@ def load_questions(
     loaded = load_evals(layout)
     for warning in loaded.warnings:
         warn(warning)
-    cases = [case for case in loaded.named(names) if case.asked.question is not None]
+    questions = questions_of(layout, config, environ, loaded.named(names), warn)
+    if not questions:
+        hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
+        raise UsageError("there is no question to ask", hint=hint)
+    return questions
+
+
+def questions_of(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], named: Sequence[Case], warn: Warn
+) -> list[Question]:
+    """Return the questions in words of some cases; those whose truth nobody states or can compute are a warning."""
+    cases = [case for case in named if case.asked.question is not None]
     questions, silent = [], []
     with contextlib.closing(ConnectorPool()) as pool:
         asker = Asker(EvalRequest(layout, config, environ, save=False), pool)
@@ -106,9 +117,6 @@ def load_questions(
     if silent:
         message = f"{plural(len(silent), 'eval')} without an expected answer cannot be used: {listing(silent)}"
         warn(ResultWarning("no_truth", message, hint=Command("eval", *silent[:5], "--accept")))
-    if not questions:
-        hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
-        raise UsageError("there is no question to ask", hint=hint)
     return questions
 
 

@@ -85,6 +85,8 @@ class ProofPlan(Record):
     """Whether the arm with the schema alone is asked too."""
     company: int | None = None
     """The seed of the bundled company, None for a project."""
+    context: str = ""
+    """The digest of the context that was asked (`Arms.digest`); empty where it was not recorded."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> ProofPlan:
@@ -94,7 +96,7 @@ class ProofPlan(Record):
             Artifact(ArtifactKind(each["kind"]), each["name"], each["connection"]) for each in raw["ablated"]
         )
         plain = {name: raw[name] for name in ("run_id", "runs", "model", "effort", "baseline", "company")}
-        return cls(**plain, questions=questions, ablated=ablated)
+        return cls(**plain, questions=questions, ablated=ablated, context=raw.get("context", ""))
 
 
 class ProofRecord:

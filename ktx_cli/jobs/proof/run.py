@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-from ktx_cli import __version__
 from ktx_cli.core import (
     Command,
     Emit,
@@ -34,11 +32,9 @@ from ktx_cli.core import (
     monotonic,
     new_run_id,
 )
-from ktx_cli.documents import WorkUnit
 from ktx_cli.engine import (
     ENDING_NOTICE,
     AgentRunner,
-    AgentTask,
     Cancellation,
     Models,
     Preflight,
@@ -46,16 +42,15 @@ from ktx_cli.engine import (
     RunPlan,
     Spending,
     TaskStore,
-    UnitOutcome,
-    UnitStatus,
     store_key,
 )
-from ktx_cli.jobs.proof.agent import STEPS, AnswerState, Toolbox, prompt_of, tools_of
+from ktx_cli.jobs.proof.agent import STEPS, Toolbox
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choose_artifacts, usable
+from ktx_cli.jobs.proof.attempts import KIND, ROLE, QuestionAgent, attempts_version
 from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
-from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, ProofRecord, of_run, read_proof
+from ktx_cli.jobs.proof.records import Attempt, ProofPlan, ProofRecord, read_proof
 from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
-from ktx_cli.llm import CallFacts, Cost, LlmRuntime, LoopResult, ModelRef, Usage, effort_of, model_for
+from ktx_cli.llm import LlmRuntime, ModelRef, effort_of, model_for
 from ktx_cli.project import (
     EffortLevel,
     KtxConfig,
@@ -68,14 +63,9 @@ from ktx_cli.project import (
 )
 from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, start_run
 
-ROLE: Final = "default"
 COMMAND: Final = Command("proof")
 _UNIT: Final = "proof"
 """The connection that units of a proof are announced under."""
-
-_KIND: Final = "attempt"
-_FORMAT: Final = "1"
-"""Raised when the same attempt would be made in another way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +101,7 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
 
     Raises `KtxError` when nothing could be begun: no question, no model, a backend that does not answer, a busy lock.
     """
-    request = replace(request, config=_chosen_model(request))
+    request = replace(request, config=with_model(request.config, request.model, request.effort))
     layout, config = request.layout, request.config
     recorder = Recorder(layout, new_run_id(), request.emit)
     plan = RunPlan(
@@ -136,19 +126,18 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
     return report, recorder.warnings
 
 
-def _chosen_model(request: ProofRequest) -> KtxConfig:
-    """Return the settings with the model and the effort that were asked for."""
-    config = request.config
-    if request.model is not None:
-        ref = model_for(config, ROLE, model=request.model)
+def with_model(config: KtxConfig, model: str | None, effort_level: str | None) -> KtxConfig:
+    """Return the settings with the model and the effort that a command line asks for; `UsageError` for no effort."""
+    if model is not None:
+        ref = model_for(config, ROLE, model=model)
         models = {**config.llm.models, ROLE: f"{ref.backend}:{ref.model}"}
         config = config.model_copy(update={"llm": config.llm.model_copy(update={"models": models})})
-    if request.effort is None:
+    if effort_level is None:
         return config
     levels = get_args(EffortLevel)
-    if request.effort not in levels:
-        raise UsageError(f"`{request.effort}` is not an effort", hint=f"one of {listing(levels, 10)}")
-    effort = config.llm.effort.model_copy(update={"default": request.effort})
+    if effort_level not in levels:
+        raise UsageError(f"`{effort_level}` is not an effort", hint=f"one of {listing(levels, 10)}")
+    effort = config.llm.effort.model_copy(update={"default": effort_level})
     return config.model_copy(update={"llm": config.llm.model_copy(update={"effort": effort})})
 
 
@@ -180,6 +169,7 @@ def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, re
         effort=effort_of(request.config, ROLE, ref),
         baseline=request.baseline,
         company=request.company,
+        context=arms.digest,
     )
 
 
@@ -279,7 +269,7 @@ class _Asked:
         """Ask questions side by side; of one question all arms and runs follow each other, so that a part is paired."""
         slots = asyncio.Semaphore(self.plan.config.ingest.work_units.max_concurrency)
         each_run = [(arm, project, question, run) for run in self._runs for arm, project, question in asked]
-        self.plan.emit(UnitsPlanned(_UNIT, _KIND, len(each_run)))
+        self.plan.emit(UnitsPlanned(_UNIT, KIND, len(each_run)))
 
         async def ask(arm: Arm, project: ArmProject, question: Question, run: int) -> None:
             async with slots:
@@ -293,35 +283,12 @@ class _Asked:
         return range(1, self.proof.runs + 1)
 
     async def _attempt(self, runner: AgentRunner, arm: Arm, project: ArmProject, question: Question, run: int) -> None:
-        state = AnswerState(question, self.arms.artifacts)
         key = self._key(arm, question, run)
         self._keys.append(key)
-        before = self._store.taken(key)
-        task = AgentTask(
-            WorkUnit(f"{arm.name}/{question.id}#{run}", f"{question.id}, {arm.name}, run {run}", ()),
-            ROLE,
-            prompt=lambda: prompt_of(self.arms, arm, question, self.request.toolbox, privacy=self._privacy),
-            tools=lambda: tools_of(self.arms, arm, project, state, self.request.toolbox, privacy=self._privacy),
-            step_budget=STEPS,
-            connection=_UNIT,
-            kind=_KIND,
-            judge=lambda outcome, result: _answered(
-                outcome, result, of_run(_attempt_of(state, arm, run), self.plan.run_id), before
-            ),
-            key=key,
-            state=state,
-            is_unit=True,
-        )
-        outcome = await runner.run(task)
-        if outcome.status is UnitStatus.LEFT:
+        asker = QuestionAgent(self.arms, self.request.toolbox, self.plan.run_id, _UNIT, privacy=self._privacy)
+        attempt = await asker.attempt(runner, self._store, arm, project, question, run, key)
+        if attempt is None:
             return
-        if outcome.status is UnitStatus.DONE:
-            attempt = Attempt.of(outcome.details["attempt"])
-        else:
-            failed = replace(_attempt_of(state, arm, run), status=ERROR, reason=outcome.reason)
-            attempt = of_run(failed, self.plan.run_id)
-            if outcome.facts is not None:
-                attempt = _with_facts(attempt, outcome.facts, before)
         self.attempts.append(attempt)
         try:
             self.record.add(attempt)
@@ -336,61 +303,17 @@ class _Asked:
     def _key(self, arm: Arm, question: Question, run: int) -> str:
         facts = [self._version, arm.name, question.prompt, question.connection, list(question.columns), run]
         facts.append(question.attributes)
-        return store_key(_UNIT, _KIND, facts)
+        return store_key(_UNIT, KIND, facts)
 
     @functools.cached_property
     def _version(self) -> str:
-        """What tells attempts of this proof from others: the model, the prompts, the context, the version of ktx."""
-        prompts = [
-            (arm.name, prompt_of(self.arms, arm, self.proof.questions[0], self.request.toolbox, privacy=False).system)
-            for arm in (Arm(SCHEMA), Arm(CONTEXT))
-        ]
-        facts = [_FORMAT, __version__, self.proof.model, self.proof.effort, prompts, self.arms.digest, self._privacy]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
-    """Return what an agent has answered, without what it took."""
-    shown = tuple(sorted(state.shown))
-    attempt = Attempt(state.question.id, arm.name, run, NO_ANSWER, shown=shown)
-    answer = state.answer
-    if state.broken is not None and (answer is None or "no_answer" in answer):
-        return replace(attempt, status=ERROR, reason=state.broken.message)
-    if answer is None:
-        return replace(attempt, reason="the agent ended without an answer")
-    attempt = replace(attempt, assumptions=tuple(answer["assumptions"]))
-    if "no_answer" in answer:
-        return replace(attempt, reason=answer["no_answer"])
-    result = state.results[answer["result"]]
-    places = [result.columns.index(name) for name in answer["columns"]]
-    rows = tuple(tuple(row[place] for place in places) for row in result.rows)
-    columns = tuple(answer["columns"])
-    return replace(attempt, status=ANSWERED, columns=columns, rows=rows, statement=result.statement)
-
-
-def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before: tuple[Usage, Cost]) -> UnitOutcome:
-    """Return the outcome of a loop with its attempt as what is kept of it; one that failed is not kept.
-
-    `before`: what a run took that was cut off, and whose steps this one went on from.
-    """
-    if attempt.status == ERROR:
-        return outcome.failed(UnitStatus.FAILED, attempt.reason)
-    return replace(outcome, details={"attempt": _with_facts(attempt, result.facts, before).to_json()})
-
-
-def _with_facts(attempt: Attempt, facts: CallFacts, before: tuple[Usage, Cost]) -> Attempt:
-    """Return an attempt with what it took."""
-    usage, cost = before
-    prices = [facts.cost.usd, *([cost.usd] if usage.total else [])]
-    return replace(
-        attempt,
-        steps=facts.steps,
-        calls=facts.tool_calls,
-        usage=usage + facts.usage,
-        usd=None if None in prices else round(sum(price or 0.0 for price in prices), 9),
-        seconds=round(facts.seconds, 3),
-        model=facts.resolved_model or facts.model,
-    )
+        """What tells attempts of this proof from others."""
+        return attempts_version(
+            self.arms,
+            self.request.toolbox,
+            self.proof.questions[0],
+            [self.proof.model, self.proof.effort, self.arms.digest, self._privacy],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +348,7 @@ class ProofEstimate(Record):
 
 def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]:
     """Return what a proof would ask and take; no model is asked, and nothing is written. Raises as `prove`."""
-    request = replace(request, config=_chosen_model(request))
+    request = replace(request, config=with_model(request.config, request.model, request.effort))
     recorder = Recorder(request.layout, new_run_id(), request.emit)
     plan = RunPlan(COMMAND, request.layout, request.config, request.environ, recorder)
     ref = model_for(request.config, ROLE)

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -352,12 +352,29 @@ def _remove_private(layout: RepositoryLayout) -> None:
             shutil.rmtree(layout.private)
 
 
-def propose_changes(git: Git, layout: RepositoryLayout, request: Request, ref: str) -> str:
-    """Return the commit of what is requested that the new branch `ref` has; `GitError` where that branch is there."""
+def propose_changes(git: Git, layout: RepositoryLayout, requests: Sequence[Request], ref: str) -> list[str]:
+    """Return the commits that the new branch `ref` has, one for each request, each on the one before.
+
+    Raises `GitError` where that branch is there.
+    """
+    identity = identity_variables(requests[0].author, read_config(git), git.environ)
+    commits: list[str] = []
+    for request in requests:
+        base = commits[-1] if commits else request.base
+        commits.append(_proposed(git, layout, replace(request, base=base), identity))
+    before_publish = requests[0].before_publish
+    if before_publish is not None:
+        before_publish()
+    if commit_of(git, ref) is not None:
+        raise GitError(f"{layout.top_level} has a branch {ref} already", hint="merge it or delete it first")
+    git.write("update-ref", "-m", "ktx: proposed", ref, commits[-1], layout.zeros, variables=identity)
+    return commits
+
+
+def _proposed(git: Git, layout: RepositoryLayout, request: Request, identity: Mapping[str, str]) -> str:
+    """Store the commit of what is requested, which no branch has yet, and return it."""
     changes, base = request.changes, request.base
-    config = read_config(git)
-    identity = identity_variables(request.author, config, git.environ)
-    conversion = Conversion(git, config, layout.object_format, full_paths(layout.prefix, changes))
+    conversion = Conversion(git, read_config(git), layout.object_format, full_paths(layout.prefix, changes))
     existing = TreeView(git, layout.prefix, base).entries
     blobs = {path: conversion.blob(layout.prefix + path, text) for path, text in changes.items() if text is not None}
     entries: dict[str, TreeEntry | None] = {}
@@ -365,13 +382,7 @@ def propose_changes(git: Git, layout: RepositoryLayout, request: Request, ref: s
         before = existing.get(path)
         mode = before.mode if before is not None and before.is_file else "100644"
         entries[layout.prefix + path] = TreeEntry(mode, blobs[path].oid) if path in blobs else None
-    commit = commit_object(git, layout, blobs.values(), entries, base, request.message, identity)
-    if request.before_publish is not None:
-        request.before_publish()
-    if commit_of(git, ref) is not None:
-        raise GitError(f"{layout.top_level} has a branch {ref} already", hint="merge it or delete it first")
-    git.write("update-ref", "-m", "ktx: proposed", ref, commit, layout.zeros, variables=identity)
-    return commit
+    return commit_object(git, layout, blobs.values(), entries, base, request.message, identity)
 
 
 def commit_object(

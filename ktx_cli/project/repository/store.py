@@ -182,10 +182,29 @@ class Repository:
         The current branch, the index and the working files stay as they are. Raises as `commit` does, and `GitError`
         where there is such a branch.
         """
-        check_changes(changes)
-        request = Request(changes, message, base, author, merge_by_default, before_publish)
+        steps = [(changes, message)]
+        return self.propose_series(steps, ref=ref, base=base, author=author, before_publish=before_publish)[0]
+
+    def propose_series(
+        self,
+        steps: Sequence[tuple[Mapping[str, bytes | None], str]],
+        *,
+        ref: str,
+        base: str | None,
+        author: str | None = None,
+        before_publish: Callable[[], None] | None = None,
+    ) -> list[str]:
+        """Make a branch `ref` with a commit for each step (changes and message), the first on `base`; return them.
+
+        Behaves as `propose` otherwise.
+        """
+        for changes, _ in steps:
+            check_changes(changes)
+        requests = [
+            Request(changes, message, base, author, merge_by_default, before_publish) for changes, message in steps
+        ]
         with announced(self.layout) as lock:
-            return propose_changes(self._git.guarded(lock.descriptor), self.layout, request, ref)
+            return propose_changes(self._git.guarded(lock.descriptor), self.layout, requests, ref)
 
     def commit(
         self,

@@ -365,7 +365,7 @@ def run_evals(request: EvalRequest) -> EvalReport:
     with contextlib.closing(ConnectorPool()) as pool:
         asker = Asker(request, pool)
         for done, case in enumerate(cases, start=1):
-            report.results.append(_run(case, asker, history.get(case.name)))
+            report.results.append(run_case(case, asker, history.get(case.name)))
             request.emit(StepProgress(STEP, done, len(cases)))
     if request.accept:
         accept(request.layout, report.results, request.warn)
@@ -411,7 +411,8 @@ def _past(result: CaseResult, finished: str) -> Past:
     return Past(result.case.digest, result.status, finished, passed, result.milliseconds)
 
 
-def _run(case: Case, asker: Asker, before: Past | None) -> CaseResult:
+def run_case(case: Case, asker: Asker, before: Past | None = None) -> CaseResult:
+    """Ask a case and judge its answer; `before`: how it ended the last time. An error is part of the result."""
     same = before if before is not None and before.digest == case.digest else None
     started = monotonic()
     result = CaseResult(case, "error", before=same)
