@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from ktx_cli.agent_tools.contradictions import contradiction_tool
     from ktx_cli.agent_tools.discovery import missing_name, raw_text, resolved
     from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, unfit_lines, visible, wrapped
+    from ktx_cli.agent_tools.layer_writers import weakened
     from ktx_cli.agent_tools.layers import Find, Layers, in_memory
     from ktx_cli.agent_tools.library import DocumentId, Library, passage_of, passages_of
     from ktx_cli.agent_tools.prompts import (
+        EVOLVE_PROMPTS,
         MEMORY_PROMPTS,
         PROMPTS,
         TaskPrompt,
+        evolve_prompt,
         load_prompts,
         memory_prompt,
         reconcile_prompt,

@@ -33,6 +33,9 @@ PROMPTS: Final = ("work_unit", "reconcile", "gate_repair", "conflict_repair")
 MEMORY_PROMPTS: Final = ("memory", "gate_repair", "conflict_repair")
 """Those of a capture."""
 
+EVOLVE_PROMPTS: Final = ("evolve", "gate_repair", "conflict_repair")
+"""Those of a repair that a run of `ktx evolve` drafts."""
+
 LONGEST_PROMPT: Final = 240_000
 """Characters of system prompt and task together."""
 
@@ -146,6 +149,13 @@ def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -
     sections = joined(rules, f"The text to remember:\n{wrapped(text, session.origin)}", "Task: memory capture")
     system = _system(session, prompt, "memory", ("memory_capture", *_writing_skills(session)))
     return _checked(TaskPrompt(system, sections, _index(session)), "memory capture")
+
+
+def evolve_prompt(session: ToolSession, prompt: Prompt, findings: str) -> TaskPrompt:
+    """Return the prompts of a repair. `findings`: what went wrong, in texts of others. Raises `PromptTooLongError`."""
+    sections = joined(f"What went wrong:\n{wrapped(findings, session.origin)}", "Task: repair of the context")
+    system = _system(session, prompt, "memory", _writing_skills(session))
+    return _checked(TaskPrompt(system, sections, _index(session)), "repair of the context")
 
 
 def _checked(task: TaskPrompt, key: str) -> TaskPrompt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
 from ktx_cli.engine.plan import RunPlan, Spending
@@ -353,7 +353,7 @@ class IngestReport(Record):
         broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
 
-    json_keys = (
+    json_keys: ClassVar[tuple[str, ...]] = (
         "run_id", "command", "dry_run", "commit", "branch", "committed", "held=_held", "ignored", "recovered",
         "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired", "status", "connections",
         "sources", "contradictions", "open_decisions", "reconciled", "failure", "stopped", "usage=spending", "files",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         run_details,
         start_run,
     )
-    from ktx_cli.runs.transcripts import LineFile, chosen_transcripts, first_line, masked, read_lines
+    from ktx_cli.runs.transcripts import LineFile, chosen_transcripts, first_line, masked, read_lines, transcripts_of
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

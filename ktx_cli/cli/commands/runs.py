@@ -142,6 +142,7 @@ def details_blocks(found: RunDetails, *, verbose: bool) -> list[Block]:
     report = found.report or {}
     tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
         (("connection", "status", "result"), list(_parts(report))),
+        (("group", "verdict", "reason"), list(map(_group, report.get("groups") or ()))),
         (("unit", "status", "steps", "tool calls", "reason"), list(map(_unit, found.units))),
         (("artifact", "from"), [(name, _raw(raw, verbose)) for name, raw in found.artifacts.items()]),
         (("noted", "by", "about", "what"), list(map(_noted, found.records))),
@@ -159,6 +160,8 @@ def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
     if run.tokens:
         yield "took", f"{run.tokens:,} tokens, {cost(run)}"
     yield "commit", run.commit or "none"
+    if report.get("proposed"):
+        yield "branch", str(report["proposed"])
     for name in ("failure", "stopped"):
         if report.get(name):
             yield ("ended by" if name == "failure" else "agents stopped by"), str(report[name].get("message"))
@@ -177,6 +180,10 @@ def _parts(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield str(each.get("connection")), str(each.get("status")), str(each.get("result") or "")
     for each in report.get("sources") or ():
         yield f"{each.get('connection')} ({each.get('kind')})", str(each.get("status")), str(each.get("result") or "")
+
+
+def _group(group: Mapping[str, Any]) -> tuple[str, str, str]:
+    return str(group.get("id")), str(group.get("verdict")), str(group.get("reason") or "")
 
 
 def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:

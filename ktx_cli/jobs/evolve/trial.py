@@ -78,8 +78,8 @@ Results = Mapping[str, TrialResult]
 class WordedAsker(Protocol):
     """Puts questions in words to an agent."""
 
-    def ask(self, project: ArmProject, context: str, questions: Sequence[Question]) -> list[Attempt]:
-        """Return the attempts at questions in a project; fewer than all where the run ends. `context`: its digest."""
+    def ask(self, project: ArmProject, context: str, questions: Sequence[Question]) -> list[Attempt] | None:
+        """Return the attempts at questions in a project; None where nobody can be asked. `context`: its digest."""
         ...
 
 
@@ -106,10 +106,12 @@ class Trials:
             if wanted and self.agent is not None:
                 asked = [each.worded for each in wanted if each.worded is not None]
                 attempts = self.agent.ask(project, self._digest(changes or {}), asked)
-                found |= {each.id: _worded(each, attempts) for each in wanted}
+                found |= {} if attempts is None else {each.id: _worded(each, attempts) for each in wanted}
         return found
 
     def _digest(self, changes: Mapping[str, bytes | None]) -> str:
+        if not changes:
+            return self.arms.digest
         digest = hashlib.sha256(self.arms.digest.encode())
         for path, content in sorted(changes.items()):
             text = b"" if content is None else content
@@ -149,6 +151,17 @@ def _worded(question: TrialQuestion, attempts: Sequence[Attempt]) -> TrialResult
 
 def _distinct(statements: Iterable[Any]) -> tuple[Any, ...]:
     return tuple({repr(each): each for each in statements}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAsker:
+    """Answers with the attempts of a proof, by the digest of its context; it cannot ask about another one."""
+
+    attempts: Mapping[str, Sequence[Attempt]]
+
+    def ask(self, project: ArmProject, context: str, questions: Sequence[Question]) -> list[Attempt] | None:
+        """See `WordedAsker`."""
+        return list(self.attempts[context]) if context in self.attempts else None
 
 
 @dataclass(slots=True)
@@ -255,7 +268,7 @@ def compare(before: Results, after: Results, held: Collection[str]) -> Compariso
         sum(after[name].right for name in chosen),
         sum(after[name].runs for name in chosen),
         tuple(improved),
-        tuple(name for name in both if before[name].is_right and not after[name].is_right),
+        tuple(name for name in sorted(after) if name in before and before[name].is_right and not after[name].is_right),
         None if computed or not strata else stratified_test(strata),
         tuple(name for name in both if before[name].failed and after[name].is_right),
     )

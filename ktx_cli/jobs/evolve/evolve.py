@@ -1,0 +1,611 @@
+"""A run of `ktx evolve`: findings, groups, repairs, trials, and a branch with a commit for each accepted group.
+
+Repairs are tried one after another, each on top of those that were accepted, and all of them together at the end. The
+current branch, the index and the working files stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ktx_cli.agent_tools import in_memory
+from ktx_cli.core import (
+    Command,
+    Emit,
+    KtxError,
+    NotReadyError,
+    ResultWarning,
+    StepFinished,
+    StepStarted,
+    UsageError,
+    ignore_events,
+    monotonic,
+    new_run_id,
+    plural,
+)
+from ktx_cli.engine import (
+    Cancellation,
+    Gates,
+    LockedRun,
+    MetricGate,
+    Models,
+    Preflight,
+    PreflightFailed,
+    ProjectBase,
+    RunPlan,
+    TaskStore,
+    closing,
+    under_lock,
+    writable_repository,
+)
+from ktx_cli.jobs.check.eval.cases import load_evals
+from ktx_cli.jobs.decide.draft import DecisionDraft, GivenAnswer
+from ktx_cli.jobs.decide.points import load_decisions
+from ktx_cli.jobs.evolve.audit import Asking, audited, findings_of_askings, transcribed
+from ktx_cli.jobs.evolve.draft import KIND as DRAFT_KIND
+from ktx_cli.jobs.evolve.draft import ROLES, draft_repair, findings_text
+from ktx_cli.jobs.evolve.findings import KnownContext, broken_findings, counted, findings_of_questions
+from ktx_cli.jobs.evolve.gate import refusals
+from ktx_cli.jobs.evolve.groups import Group, GroupKind, group_findings
+from ktx_cli.jobs.evolve.repairs import Repair, Repairs
+from ktx_cli.jobs.evolve.report import (
+    EvolveReport,
+    GroupReport,
+    Score,
+    TriedRepair,
+    Verdict,
+    commit_message,
+    plain_command,
+    way_out_of,
+)
+from ktx_cli.jobs.evolve.trial import (
+    UNIT,
+    AgentAsker,
+    Comparison,
+    RecordedAsker,
+    TrialQuestion,
+    TrialResult,
+    Trials,
+    compare,
+    merged,
+    split,
+)
+from ktx_cli.jobs.proof.agent import Toolbox
+from ktx_cli.jobs.proof.arms import Arms
+from ktx_cli.jobs.proof.attempts import KIND as ATTEMPT_KIND
+from ktx_cli.jobs.proof.attempts import ROLE
+from ktx_cli.jobs.proof.questions import questions_of
+from ktx_cli.jobs.proof.records import Attempt, read_proof
+from ktx_cli.jobs.proof.run import with_model
+from ktx_cli.llm import NO_BACKEND, effort_of, model_for
+from ktx_cli.project import KtxConfig, Layout, Repository, Workspace
+from ktx_cli.runs import Recorder, list_runs
+from ktx_cli.search import Scope
+from ktx_cli.semantic import ChangeChecks
+
+COMMAND: Final = Command("evolve")
+RUNS: Final = 4
+"""How often a question in words is asked: the fewest with which a single question can show a difference."""
+
+_BRANCHES: Final = "ktx/evolve"
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveRequest:
+    """A run to make.
+
+    `names`: of evals; none: all. `runs`: how often each question in words is asked. `model`, `effort`: instead of those
+    of the roles. `since`: YYYY-MM-DD, the first day of what agents asked. `branch`: the name of the branch to make.
+    `show_values`: the model sees values of rows, whatever `scan.privacy` is.
+    """
+
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    toolbox: Toolbox
+    names: Sequence[str] = ()
+    runs: int = RUNS
+    model: str | None = None
+    effort: str | None = None
+    since: str | None = None
+    branch: str | None = None
+    show_values: bool = False
+    dry_run: bool = False
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    wait_seconds: float = 0.0
+    emit: Emit = ignore_events
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a backend is configured."""
+        return self.config.llm.provider.backend != NO_BACKEND
+
+
+def evolve(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
+    """Draft and try repairs, and put those that help on a branch of their own.
+
+    Raises `KtxError` where nothing could be begun: no repository with a commit, a branch of the name that is there, an
+    eval that nobody knows, a backend that does not answer, a busy lock.
+    """
+    plan, report = _planned(request)
+    preflight = Preflight(plan, report.spending, needed=request.asks_model, roles=[ROLE, *ROLES])
+    preflight.check_settings()
+    repository = writable_repository(request.layout)
+    if repository is None or repository.head().commit is None:
+        message = "the project has no commit yet, and repairs are proposed on a branch"
+        raise NotReadyError(message, hint=Command("ingest"))
+    _require_free(repository, _branch(request, plan))
+    load_evals(request.layout).named(request.names)
+    try:
+        with closing(plan, report):
+            preflight.require()
+            run = functools.partial(_work, request, report, preflight)
+            under_lock(plan, report, repository, preflight, run)
+    except PreflightFailed as failed:
+        raise failed.error from None
+    return report, plan.recorder.warnings
+
+
+def findings(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
+    """Return what went wrong, by group, without drafting anything: no model is asked, and nothing is written."""
+    plan, report = _planned(request)
+    try:
+        repository = Repository.discover(request.layout.root)
+        base = Workspace(ProjectBase.of_head(request.layout, repository))
+        with _arms(plan, base) as arms:
+            session = _Session(request, plan, report, base, arms)
+            session.look()
+    finally:
+        plan.recorder.close()
+    return report, plan.recorder.warnings
+
+
+def _planned(request: EvolveRequest) -> tuple[RunPlan, EvolveReport]:
+    config = with_model(request.config, request.model, request.effort) if request.asks_model else request.config
+    if request.model is not None and request.asks_model:
+        chosen = config.llm.models[ROLE]
+        models = {**config.llm.models, **dict.fromkeys(ROLES, chosen)}
+        config = config.model_copy(update={"llm": config.llm.model_copy(update={"models": models})})
+    plan = RunPlan(
+        *(COMMAND, request.layout, config, request.environ, Recorder(request.layout, new_run_id(), request.emit)),
+        max_usd=request.max_usd,
+        max_tokens=request.max_tokens,
+        dry_run=request.dry_run,
+        no_llm=not request.asks_model,
+        wait_seconds=request.wait_seconds,
+    )
+    report = EvolveReport.of(plan)
+    assert isinstance(report, EvolveReport)
+    return plan, report
+
+
+def _branch(request: EvolveRequest, plan: RunPlan) -> str:
+    return request.branch or f"{_BRANCHES}/{plan.run_id}"
+
+
+def _require_free(repository: Repository, branch: str) -> None:
+    if repository.commit_at(f"refs/heads/{branch}") is not None:
+        raise UsageError(f"there is a branch `{branch}` already", hint="merge it or delete it, or choose another name")
+
+
+@contextlib.contextmanager
+def _arms(plan: RunPlan, base: Workspace) -> Iterator[Arms]:
+    """Open copies of the committed context; their questions use proposed definitions too, as repairs are."""
+    semantic = plan.config.semantic.model_copy(update={"min_status": "proposed"})
+    config = plan.config.model_copy(update={"semantic": semantic})
+    with Arms(plan.layout, config, plan.environ, tree=base) as arms:
+        yield arms
+
+
+def _work(request: EvolveRequest, report: EvolveReport, preflight: Preflight, run: LockedRun) -> None:
+    plan = run.plan
+    base = Workspace(run.base)
+    with contextlib.ExitStack() as stack:
+        arms = stack.enter_context(_arms(plan, base))
+        models = stack.enter_context(Models(preflight, run.database)) if request.asks_model else None
+        session = _Session(request, plan, report, base, arms, run, models)
+        try:
+            session.look()
+            session.repair()
+            session.check_together()
+        except KtxError as error:
+            if not session.stops(error):
+                raise
+            report.stopped = error
+            session.leave_rest()
+            return
+        session.propose()
+        if models is not None:
+            for kind in (ATTEMPT_KIND, DRAFT_KIND):
+                TaskStore(run.database, plan.layout.state).landed(UNIT, kind)
+
+
+@dataclass
+class _Accepted:
+    """A repair that was accepted, as an overlay on those before it."""
+
+    report: GroupReport
+    repair: int
+    workspace: Workspace
+
+
+@dataclass
+class _Session:
+    """A run while it lasts. `run` None: a dry run, which drafts nothing. `models` None: no backend is configured."""
+
+    request: EvolveRequest
+    plan: RunPlan
+    report: EvolveReport
+    base: Workspace
+    arms: Arms
+    run: LockedRun | None = None
+    models: Models | None = None
+    current: Workspace = field(init=False)
+    """The base with all accepted repairs."""
+    before: dict[str, TrialResult] = field(default_factory=dict)
+    results: dict[str, TrialResult] = field(default_factory=dict)
+    """The answers with all accepted repairs."""
+    accepted: list[_Accepted] = field(default_factory=list)
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+    def __post_init__(self) -> None:
+        self.current = self.base.child()
+
+    def look(self) -> None:
+        """Ask all questions of the context as it is, and group what went wrong."""
+        with self._step("findings") as say:
+            self.before = self.trials.ask()
+            self.results = dict(self.before)
+            found = counted(
+                [
+                    *broken_findings(self.known),
+                    *findings_of_questions(self.known, self.questions, self.before),
+                    *findings_of_askings(self.known, self._askings(), self._hits, self.request.since),
+                ]
+            )
+            groups = group_findings(self.known, found)
+            self.report.groups = [self._group_report(each) for each in groups]
+            self.report.before = self.report.after = Score.of(self.before)
+            say(f"{plural(len(found), 'finding')} in {plural(len(groups), 'group')}")
+
+    def repair(self) -> None:
+        """Draft and try repairs, group by group."""
+        for each in self.report.groups:
+            with self._step(f"repair {each.group.id}") as say:
+                self._repair(each)
+                each.settle()
+                say(each.verdict.value)
+
+    def _repair(self, report: GroupReport) -> None:
+        group = report.group
+        if group.kind is GroupKind.DECISION and self._is_undecided(report):
+            return
+        texts = [self._question(each).text for each in report.drafting]
+        for repair in self.repairs.of(group, self.current, texts):
+            if self._is_settled(report):
+                break
+            self._try(report, repair, held=self._held(report, repair))
+        if self._is_settled(report):
+            return
+        if self.models is None or self.run is None:
+            if not report.repairs:
+                report.reason = "no repair can be computed, and no model backend is configured"
+                report.way_out = plain_command(way_out_of(group) or Command("setup", "--only", "llm"))
+            return
+        self._draft(report)
+
+    def _held(self, report: GroupReport, repair: Repair) -> Sequence[str]:
+        """Return the questions that judge a computed repair: all of the group where it was computed without them."""
+        sees_questions = report.group.kind in (GroupKind.SOURCE, GroupKind.QUESTION)
+        return report.held if sees_questions else report.group.questions
+
+    def _is_settled(self, report: GroupReport) -> bool:
+        """Whether all questions of a group are right now; one without questions is, once a repair was accepted."""
+        questions = report.group.questions
+        if questions:
+            return all(self.results[each].is_right for each in questions)
+        return bool(report.accepted)
+
+    def _try(self, report: GroupReport, repair: Repair, held: Sequence[str]) -> None:
+        """Try a repair on top of what was accepted, and take it over where it helps."""
+        spent = self._spent
+        after = repair.workspace
+        files = tuple(after.changes())
+        tried = functools.partial(TriedRepair, repair.kind, repair.summary, files=files, evidence=repair.evidence)
+        gates = self._gates()
+        wrong = refusals(gates, self.current, after, renames=repair.kind == "rename")
+        if wrong:
+            report.repairs.append(tried(Verdict.REJECTED, wrong[0]))
+            return
+        answers = self.trials.ask(_changes(self.base, after), self._affected(report, files))
+        found = compare(self.results, answers, held)
+        proven = repair.proof is not None and repair.proof(KnownContext(self.current, self.plan.layers))
+        verdict, reason = _judged(found, report, proven=proven, held=held, results=answers)
+        tokens, usd = self._spent
+        report.repairs.append(tried(verdict, reason, comparison=found, tokens=tokens - spent[0], usd=usd - spent[1]))
+        if verdict is Verdict.ACCEPTED:
+            self.accepted.append(_Accepted(report, len(report.repairs) - 1, after))
+            self.current = after.child()
+            self.results = merged(self.results, answers)
+
+    def _draft(self, report: GroupReport) -> None:
+        """Let the model draft a repair, and try it."""
+        assert self.models is not None and self.run is not None
+        drafting = [self._question(each) for each in report.drafting]
+        text = findings_text(report.group, drafting, self.results, privacy=self._privacy)
+        spent = self._spent
+        draft = draft_repair(self.plan, self.models, self.run.database, self.current, report.group, text)
+        tokens, usd = self._spent
+        if draft.stopped is not None:
+            raise draft.stopped
+        if draft.workspace is None:
+            report.reason = draft.reason
+            report.repairs.append(TriedRepair("draft", "draft of the model", Verdict.REJECTED, draft.reason))
+            return
+        summary = f"repair {report.group.subject}"
+        self._try(report, Repair("draft", summary, draft.workspace), held=report.held)
+        made = report.repairs[-1]
+        report.repairs[-1] = _with_cost(made, tokens - spent[0], usd - spent[1])
+
+    def _is_undecided(self, report: GroupReport) -> bool:
+        """Whether answering the open decision of a group in one way makes its questions right: then a person must."""
+        group = report.group
+        loaded = load_decisions(self.current, self.plan.layers.model(self.current, group.connection))
+        point = next((each for each in loaded.decisions.points if each.id == group.subject), None)
+        computed = [each for each in group.questions if self._question(each).worded is None]
+        for reading in () if point is None else point.alternatives:
+            child = self.current.child()
+            given = GivenAnswer(group.connection, group.subject, reading.id, "ktx evolve", "2000-01-01")
+            try:
+                DecisionDraft(child, self.plan.layers).decide(given)
+            except KtxError:  # a reading that cannot be applied explains no answer
+                continue
+            answers = self.trials.ask(_changes(self.base, child), ()) if child.changes() else self.results
+            if computed and all(answers[each].is_right for each in computed):
+                report.verdict = Verdict.UNDECIDED
+                report.reason = f"the expected answers follow one reading of an open decision: {reading.label}"
+                report.way_out = plain_command(Command("decide", group.subject, "--as", reading.id))
+                return True
+        if not computed:
+            report.verdict = Verdict.UNDECIDED
+            report.reason = "it is an open decision"
+            report.way_out = plain_command(way_out_of(group))
+            return True
+        return False
+
+    def check_together(self) -> None:
+        """Ask every question again with all accepted repairs; take those back, last first, that make one worse."""
+        while self.accepted:
+            with self._step("joint check") as say:
+                answers = self.trials.ask(_changes(self.base, self.current))
+                found = compare(self.before, answers, ())
+                if not found.worsened:
+                    self.results = merged(self.results, answers)
+                    self.report.after = Score.of(self.results)
+                    say("no question is worse")
+                    return
+                last = self.accepted.pop()
+                made = last.report.repairs[last.repair]
+                reason = f"with the other repairs, {found.worsened[0]} is worse"
+                last.report.repairs[last.repair] = _with_verdict(made, Verdict.REJECTED, reason)
+                last.report.settle()
+                self._rebuild()
+                say(f"{found.worsened[0]} is worse")
+        self.results = dict(self.before)
+        self.report.after = Score.of(self.results)
+
+    def _rebuild(self) -> None:
+        self.current = self.accepted[-1].workspace.child() if self.accepted else self.base.child()
+
+    def propose(self) -> None:
+        """Make the branch, with a commit for each group in the order in which its repairs were accepted."""
+        if not self.accepted or self.run is None:
+            return
+        steps, owners, known = [], [], self.base
+        for report in dict.fromkeys(id(each.report) for each in self.accepted):
+            own = [each for each in self.accepted if id(each.report) == report]
+            last = own[-1].workspace
+            changes = _changes(known, last)
+            steps.append((changes, commit_message(own[0].report, self.plan.run_id)))
+            owners.append(own[0].report)
+            known = last
+        ref = f"refs/heads/{_branch(self.request, self.plan)}"
+        commits = self.run.repository.propose_series(
+            steps,
+            ref=ref,
+            base=self.run.base.commit,
+            author=self.plan.config.storage.git.author,
+            before_publish=self.run.lock.check,
+        )
+        for owner, commit in zip(owners, commits, strict=True):
+            owner.commit = commit
+        self.report.commit, self.report.proposed = commits[-1], ref.removeprefix("refs/heads/")
+        self.report.add_files(_changes(self.base, known))
+
+    def stops(self, error: KtxError) -> bool:
+        """Whether an error ends the run in order, with what is accepted so far."""
+        asker = self.trials.agent
+        ended = isinstance(asker, AgentAsker) and asker.cancellation.is_set
+        return ended or error.code in ("budget", "cancelled", "rate_limit", "overloaded", "auth", "billing")
+
+    def leave_rest(self) -> None:
+        """Mark what the run did not come to; nothing lands without the joint check."""
+        for made in self.accepted:
+            reason = "the run ended before the joint check"
+            made.report.repairs[made.repair] = _with_verdict(
+                made.report.repairs[made.repair], Verdict.NOT_TRIED, reason
+            )
+        self.accepted.clear()
+        for each in self.report.groups:
+            each.settle()
+            if each.verdict is Verdict.NOT_DRAFTED:
+                each.verdict, each.reason = Verdict.NOT_TRIED, "the run ended before it"
+
+    # What all of it works with.
+
+    @functools.cached_property
+    def known(self) -> KnownContext:
+        """The context as it is committed."""
+        return KnownContext(self.base, self.plan.layers)
+
+    @functools.cached_property
+    def questions(self) -> tuple[TrialQuestion, ...]:
+        """The questions of the trials: queries of `evals/` with an expected answer, and questions in words."""
+        layout, plan = self.request.layout, self.plan
+        loaded = load_evals(layout)
+        for warning in loaded.warnings:
+            plan.warn(warning)
+        cases = loaded.named(self.request.names)
+        computed = [
+            TrialQuestion(each) for each in cases if each.asked.kind == "query" and each.asked.expect is not None
+        ]
+        if self.models is None and not self._earlier:
+            return tuple(computed)
+        by_name = {each.name: each for each in cases}
+        worded = questions_of(layout, self.arms.config, plan.environ, cases, plan.warn)
+        return (*computed, *(TrialQuestion(by_name[each.id], each) for each in worded))
+
+    def _question(self, name: str) -> TrialQuestion:
+        return next(each for each in self.questions if each.id == name)
+
+    @functools.cached_property
+    def trials(self) -> Trials:
+        """What asks the questions."""
+        return Trials(self.arms, self.plan.environ, self.questions, self._asker())
+
+    def _asker(self) -> AgentAsker | RecordedAsker:
+        if self.models is None or self.run is None:
+            return RecordedAsker(self._earlier)
+        self.models.cancels(self.cancellation)
+        ref = model_for(self.plan.config, ROLE)
+        self.report.model, self.report.runs = f"{ref.backend}:{ref.model}", self.request.runs
+        return AgentAsker(
+            self.plan,
+            self.models,
+            self.arms,
+            self.request.toolbox,
+            TaskStore(self.run.database, self.plan.layout.state),
+            self.request.runs,
+            self._privacy,
+            self.report.model,
+            effort_of(self.plan.config, ROLE, ref),
+            self.cancellation,
+            self._earlier,
+        )
+
+    @functools.cached_property
+    def _earlier(self) -> dict[str, list[Attempt]]:
+        """The attempts of the newest proof of this project, by the digest of its context; none of another model."""
+        model = ""
+        if self.models is not None:
+            ref = model_for(self.plan.config, ROLE)
+            model = f"{ref.backend}:{ref.model}"
+        for record in list_runs(self.request.layout)[0]:
+            if not self.request.layout.run_proof(record.run_id).exists():
+                continue
+            proof, attempts = read_proof(self.request.layout, record.run_id)
+            if proof.company is None and proof.model == (model or proof.model) and proof.context:
+                return {proof.context: [each for each in attempts if each.arm == "context"]}
+            return {}
+        return {}
+
+    @functools.cached_property
+    def repairs(self) -> Repairs:
+        """What computes repairs."""
+        assert self.run is not None
+        return Repairs(self.base, self.known, self.run.repository)
+
+    def _gates(self) -> Gates:
+        plan = self.plan
+        return Gates(
+            self.current,
+            plan.layers,
+            MetricGate(plan.layout, plan.config, plan.environ, plan.warn),
+            ChangeChecks(plan.layout, plan.config, plan.environ),
+            plan.warn,
+        )
+
+    def _askings(self) -> Iterator[Asking]:
+        yield from audited(self.request.layout)
+        yield from transcribed(self.request.layout)
+
+    def _hits(self, words: str) -> int:
+        find = in_memory(self.plan.layers)
+        return len(find(self.base, words, Scope(), 1).hits)
+
+    def _group_report(self, group: Group) -> GroupReport:
+        """Return the report of a group, its questions split into those for drafting and those that are held out."""
+        cases = {each: self._question(each).case.name for each in group.questions}
+        drafting, held = split(cases.values())
+        report = GroupReport(
+            group,
+            tuple(each for each, case in cases.items() if case in drafting),
+            tuple(each for each, case in cases.items() if case in held),
+        )
+        report.way_out = plain_command(way_out_of(group))
+        return report
+
+    def _affected(self, report: GroupReport, files: Sequence[str]) -> set[str] | None:
+        """Return the questions in words that a repair can change: those of its group, and those that saw its files."""
+        names = {path.rpartition("/")[2].rpartition(".")[0] for path in files}
+        found = set(report.group.questions)
+        for each in self.questions:
+            result = self.results.get(each.id)
+            if each.worded is None or result is None:
+                continue
+            seen = {name.partition(":")[2] for name in result.shown}
+            if seen & names or any(one.partition(".")[0] in names for one in seen):
+                found.add(each.id)
+        return found
+
+    @property
+    def _privacy(self) -> bool:
+        return self.plan.config.scan.privacy != "off" and not self.request.show_values
+
+    @property
+    def _spent(self) -> tuple[int, float]:
+        return self.report.spending.tokens, self.report.spending.usd
+
+    @contextlib.contextmanager
+    def _step(self, name: str) -> Iterator[Callable[[str], None]]:
+        started = monotonic()
+        said: list[str] = []
+        self.plan.emit(StepStarted(name))
+        yield said.append
+        self.plan.emit(StepFinished(name, said[-1] if said else "", monotonic() - started))
+
+
+def _changes(base: Workspace, after: Workspace) -> dict[str, bytes | None]:
+    """Return what is other in an overlay than in the one it stands on, however many are between them."""
+    paths = {**base.overlaid(), **after.overlaid()}
+    return {path: after.read(path) for path in sorted(paths) if after.read(path) != base.read(path)}
+
+
+def _judged(
+    found: Comparison, report: GroupReport, *, proven: bool, held: Sequence[str], results: Mapping[str, TrialResult]
+) -> tuple[Verdict, str]:
+    """Return the verdict on a repair that was tried, and why."""
+    if found.worsened:
+        return Verdict.REJECTED, f"{found.worsened[0]} was right and is not any more"
+    if found.is_proven:
+        return Verdict.ACCEPTED, ""
+    if proven:
+        return Verdict.ACCEPTED, "it mends what was broken"
+    if not held:
+        return Verdict.UNPROVEN, "no question is held out to judge it"
+    if found.improved:
+        return Verdict.UNPROVEN, f"it may be chance (p = {found.p:.2f}): ask more often with --runs"
+    return Verdict.REJECTED, "no held-out question is answered better"
+
+
+def _with_verdict(repair: TriedRepair, verdict: Verdict, reason: str) -> TriedRepair:
+    return replace(repair, verdict=verdict, reason=reason)
+
+
+def _with_cost(repair: TriedRepair, tokens: int, usd: float) -> TriedRepair:
+    return replace(repair, tokens=repair.tokens + tokens, usd=repair.usd + usd)

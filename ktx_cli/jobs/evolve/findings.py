@@ -1,0 +1,280 @@
+"""What went wrong with the context: failed questions, refused queries, missed searches, broken definitions.
+
+Everything is found without a model. Texts of agents and people are screened before they are shown to anybody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from ktx_cli.agent_tools import Layers
+from ktx_cli.core import ConfigError, Diagnostic, KtxError, Record, Severity, one_line, yaml
+from ktx_cli.faces import exp
+from ktx_cli.jobs.evolve.trial import Results, TrialQuestion, TrialResult
+from ktx_cli.project import Tree
+from ktx_cli.scan import source_of_tables
+from ktx_cli.semantic import NO_CONNECTION, Model, compile_query, own_files
+from ktx_cli.warehouses import TableRef, silence_parser
+from ktx_cli.wiki import GLOBAL, check_pages, load_wiki, screened
+
+LONGEST: Final = 200
+"""Characters of a text of a finding."""
+
+_REFERENCE: Final = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b")
+
+
+class FindingKind(StrEnum):
+    """What went wrong."""
+
+    BROKEN_DEFINITION = "broken definition"
+    """A definition of the semantic layer does not compile."""
+    BROKEN_REFERENCE = "broken reference"
+    """A page refers to something that is not there."""
+    FAILED_QUESTION = "failed question"
+    """A question of `evals/` has no answer."""
+    WRONG_ANSWER = "wrong answer"
+    """A question of `evals/` has another answer than the expected one."""
+    REFUSED_QUERY = "refused query"
+    """An agent asked for something that does not compile, then and now."""
+    CORRECTED_ANSWER = "corrected answer"
+    """An agent's query was refused, and it went on with SQL of its own."""
+    MISSED_SEARCH = "missed search"
+    """A search found nothing, then and now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Record):
+    """Something that went wrong.
+
+    `about`: the measure, source, page or words that it is about. `names`: references that it needs (`orders.revenue`,
+    `orders`); `missing`: those of them that are not there. `text`: what was asked. `question`: id of the question of a
+    trial. `means`: the definition that the words turned out to mean. `count`: how often; `last`: when last, as far as
+    that is known. `places`: files with lines, runs, sessions.
+    """
+
+    kind: FindingKind
+    connection: str
+    about: str
+    reason: str = ""
+    names: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    text: str = ""
+    question: str = ""
+    means: str = ""
+    count: int = 1
+    last: str = ""
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownContext:
+    """The context that findings are about, as a tree has it."""
+
+    tree: Tree
+    layers: Layers
+
+    def model(self, connection: str) -> Model:
+        """Return the semantic layer of a connection."""
+        return self.layers.model(self.tree, connection)
+
+    def connection_of(self, given: str | None, names: Iterable[str] = ()) -> str:
+        """Return the connection that is meant: the one given, the only one, or the first that has one of the names."""
+        known = sorted(self.layers.dialects)
+        if given is not None and given in known:
+            return given
+        if len(known) == 1:
+            return known[0]
+        for each in known:
+            if any(name.partition(".")[0] in self.model(each).sources for name in names):
+                return each
+        return given or (known[0] if known else "")
+
+    def missing(self, connection: str, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the names that the semantic layer of a connection does not have."""
+        sources = self.model(connection).sources if connection in self.layers.dialects else {}
+        found = []
+        for name in names:
+            source, dot, member = name.partition(".")
+            known = sources.get(source)
+            aliases = {each.alias for one in sources.values() for each in one.joins if each.alias}
+            if known is None and source not in aliases:
+                found.append(source if not dot else name)
+            elif known is not None and dot and not _has(known, member):
+                found.append(name)
+        written = self._written(connection) if found else frozenset()
+        return tuple(each for each in dict.fromkeys(found) if each not in written)
+
+    def _written(self, connection: str) -> frozenset[str]:
+        """Return what the files of a connection define, in files with errors too: `orders`, `orders.revenue`."""
+        found: set[str] = set()
+        for path in own_files(self.tree, connection):
+            document = document_of(self.tree.read(path), path)
+            name = document.get("name")
+            if isinstance(name, str):
+                members = (item for key in ("measures", "segments") for item in document.get(key) or ())
+                found.add(name)
+                found.update(f"{name}.{item.get('name')}" for item in members if isinstance(item, Mapping))
+        return frozenset(found)
+
+    def sources_in(self, connection: str, sql: str) -> tuple[str, ...]:
+        """Return the sources whose tables a statement reads, the first one that it reads from in front.
+
+        A table without a source is named as it stands; nothing of a text that cannot be read.
+        """
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+
+        silence_parser()
+        dialect = self.layers.dialects.get(connection, "")
+        try:
+            tree = sqlglot.parse_one(sql, read=dialect or None)
+        except (SqlglotError, RecursionError, ValueError):  # what an agent wrote may be anything
+            return ()
+        queries = {each.alias for each in tree.find_all(exp.CTE)}
+        known = source_of_tables(self.model(connection)) if connection in self.layers.dialects else {}
+        first = tree.find(exp.From)
+        ordered = [*(first.find_all(exp.Table) if first is not None else ()), *tree.find_all(exp.Table)]
+        named = [each for each in ordered if each.name not in queries]
+        return tuple(
+            dict.fromkeys(
+                known.get(TableRef(each.db or None, each.name)) or known.get(TableRef(None, each.name)) or each.name
+                for each in named
+            )
+        )
+
+    def names_of(self, connection: str, statement: Any) -> tuple[str, ...]:
+        """Return what a statement needs: references of a query to the semantic layer, sources of SQL."""
+        if isinstance(statement, str):
+            return self.sources_in(connection, statement)
+        return references_of(statement) if isinstance(statement, Mapping) else ()
+
+    def refusal(self, connection: str, query: Mapping[str, Any]) -> KtxError | None:
+        """Return why a query to the semantic layer does not compile; None where it does."""
+        try:
+            compile_query(self.model(connection), query)
+        except KtxError as error:
+            return error
+        return None
+
+
+def document_of(content: bytes | None, path: str) -> Mapping[str, Any]:
+    """Return the mapping of a file of YAML; an empty one for a file that is not there or cannot be read."""
+    try:
+        found = None if content is None else yaml.load(content, where=path)
+    except ConfigError:  # the semantic layer reports the file
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _has(source: Any, member: str) -> bool:
+    return any(member in each for each in (source.columns, source.measures, source.segments))
+
+
+def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the references in a query to the semantic layer, measures first: `orders.revenue`, `customers.country`."""
+    found: dict[str, None] = {}
+    for key in ("measures", "dimensions", "segments", "filters"):
+        for item in query.get(key) or ():
+            text = item if isinstance(item, str) else " ".join(str(item.get(each, "")) for each in ("expr", "field"))
+            plain = re.sub(r"'[^']*'", "''", text)
+            found.update(dict.fromkeys(f"{source}.{member}" for source, member in _REFERENCE.findall(plain)))
+    return tuple(found)
+
+
+def shown_text(text: str) -> str:
+    """Return a text of people or agents as it may be shown: screened as documents are, on one line."""
+    return one_line(screened(text), LONGEST)
+
+
+def findings_of_questions(
+    known: KnownContext, questions: Sequence[TrialQuestion], results: Results
+) -> Iterator[Finding]:
+    """Yield the questions that were not answered right in every run."""
+    for question in questions:
+        result = results.get(question.id)
+        if result is None or not result.runs or result.is_right:
+            continue
+        yield _of_question(known, question, result)
+
+
+def _of_question(known: KnownContext, question: TrialQuestion, result: TrialResult) -> Finding:
+    case = question.case
+    statements = [each for each in (case.asked.query, *result.statements) if each is not None]
+    given = case.connection
+    mapped = (each for each in statements if isinstance(each, Mapping))
+    names = tuple(name for each in mapped for name in references_of(each))
+    connection = known.connection_of(given, names)
+    names = tuple(dict.fromkeys(name for each in statements for name in known.names_of(connection, each)))
+    return Finding(
+        FindingKind.FAILED_QUESTION if result.failed else FindingKind.WRONG_ANSWER,
+        connection,
+        names[0] if names else case.name,
+        one_line(result.reason, LONGEST),
+        names,
+        known.missing(connection, names) if case.asked.query is not None else (),
+        shown_text(question.text),
+        question.id,
+        count=result.runs - result.right,
+        places=(f"{case.path}:{case.line}",),
+    )
+
+
+def broken_findings(known: KnownContext) -> Iterator[Finding]:
+    """Yield what does not compile in the semantic layers, and what pages refer to and is not there."""
+    for connection in sorted(known.layers.dialects):
+        problems = known.layers.problems(known.tree, connection)
+        errors = [each for each in problems if each.severity is Severity.ERROR and each.code != NO_CONNECTION]
+        by_source: dict[str, list[Diagnostic]] = {}
+        for each in errors:
+            by_source.setdefault(each.location.object or each.path, []).append(each)
+        for source, found in sorted(by_source.items()):
+            yield Finding(
+                FindingKind.BROKEN_DEFINITION,
+                connection,
+                source,
+                one_line(found[0].message, LONGEST),
+                (source,),
+                count=len(found),
+                places=tuple(dict.fromkeys(f"{each.path}:{each.line}" for each in found)),
+            )
+    yield from _broken_pages(known)
+
+
+def _broken_pages(known: KnownContext) -> Iterator[Finding]:
+    models = known.layers.models(known.tree)
+    pages = [page.path for page in load_wiki(known.tree).pages.values() if page.scope == GLOBAL]
+    for each in check_pages(known.tree, models, pages):
+        if each.severity is not Severity.ERROR:
+            continue
+        reference = str(each.location.object or "")
+        yield Finding(
+            FindingKind.BROKEN_REFERENCE,
+            "",
+            reference or each.path,
+            one_line(each.message, LONGEST),
+            places=(f"{each.path}:{each.line}",),
+        )
+
+
+def counted(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in a fixed order, those that say the same as one."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for each in findings:
+        key = (each.kind.value, each.connection, each.about, each.text, each.question, each.means, *each.missing)
+        known = found.get(key)
+        if known is None:
+            found[key] = each
+            continue
+        places = tuple(dict.fromkeys((*known.places, *each.places)))
+        found[key] = replace(
+            known, count=known.count + each.count, last=max(known.last, each.last), places=places[:_MOST_PLACES]
+        )
+    order = list(FindingKind)
+    return sorted(found.values(), key=lambda each: (order.index(each.kind), -each.count, each.about, each.text))
+
+
+_MOST_PLACES: Final = 20

@@ -1,0 +1,247 @@
+"""The report of a run: what went wrong, by group; what was drafted for it, how that was tried, and what is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from ktx_cli.core import Command, Hint, KtxError, PartialError, Record, listing, plural
+from ktx_cli.engine import IngestReport
+from ktx_cli.jobs.evolve.groups import Group, GroupKind
+from ktx_cli.jobs.evolve.trial import Comparison, Results
+
+
+class Verdict(StrEnum):
+    """What became of a repair, or of a group."""
+
+    ACCEPTED = "accepted"
+    """It is on the branch."""
+    REJECTED = "rejected"
+    """It would land nothing better, or something worse, or it may not land."""
+    UNPROVEN = "unproven"
+    """Too few questions show whether it helps."""
+    UNDECIDED = "undecided"
+    """It is an open decision, which a person has to make."""
+    NOT_DRAFTED = "not drafted"
+    """There is no repair."""
+    NOT_TRIED = "not tried"
+    """The run ended before."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedRepair(Record):
+    """A repair that was tried. `kind`: rename, restore, synonym, or draft (of a model). `evidence`: why it was drafted.
+
+    `files`: what it changes. `comparison`: the questions before and after it; None: it was not tried. `tokens`, `usd`:
+    what drafting and trying took.
+    """
+
+    kind: str
+    summary: str
+    verdict: Verdict
+    reason: str = ""
+    files: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(slots=True)
+class GroupReport(Record):
+    """A group with its repairs. `drafting`, `held`: ids of its questions that a draft may see, and that judge it.
+
+    `way_out`: what a person can do. `commit`: of its accepted repairs.
+    """
+
+    group: Group
+    drafting: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    repairs: list[TriedRepair] = field(default_factory=list)
+    verdict: Verdict = Verdict.NOT_DRAFTED
+    reason: str = ""
+    way_out: str | None = None
+    commit: str | None = None
+
+    json_keys = (
+        *("id=group.id", "kind=group.kind", "connection=group.connection", "subject=group.subject"),
+        *("weight=group.weight", "verdict", "reason", "way_out", "commit", "drafting", "held_out=held", "repairs"),
+        "findings=group.findings",
+    )
+
+    @property
+    def accepted(self) -> list[TriedRepair]:
+        """The repairs that are on the branch."""
+        return [each for each in self.repairs if each.verdict is Verdict.ACCEPTED]
+
+    def settle(self) -> None:
+        """Take over the verdict of its repairs: the best of them."""
+        if not self.repairs:
+            return
+        best = min(self.repairs, key=lambda each: _ORDER.index(each.verdict))
+        self.verdict, self.reason = best.verdict, best.reason
+
+
+_ORDER: Final = tuple(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Record):
+    """How many questions every run of which is right, of how many."""
+
+    right: int
+    questions: int
+
+    @classmethod
+    def of(cls, results: Results) -> Score:
+        """Return the score of questions that were asked."""
+        asked = [each for each in results.values() if each.runs]
+        return cls(sum(each.is_right for each in asked), len(asked))
+
+    @property
+    def share(self) -> float | None:
+        """The share of right questions; None where none was asked."""
+        return self.right / self.questions if self.questions else None
+
+    json_keys = ("right", "questions", "share")
+
+
+@dataclass(slots=True)
+class EvolveReport(IngestReport):
+    """A whole run: `groups` in the order in which they were worked on, and the questions before and after.
+
+    `proposed`: the branch with the accepted repairs; None: there are none. `runs`: how often each question in words was
+    asked; 0: no model was asked.
+    """
+
+    groups: list[GroupReport] = field(default_factory=list)
+    before: Score | None = None
+    after: Score | None = None
+    proposed: str | None = None
+    runs: int = 0
+    model: str = ""
+
+    json_keys: ClassVar[tuple[str, ...]] = (
+        *("run_id", "command", "dry_run", "status", "commit", "proposed", "model", "runs", "before", "after"),
+        *("groups", "recovered", "created_repository", "llm", "seconds=_seconds", "failure", "stopped"),
+        *("usage=spending", "files"),
+    )
+
+    @property
+    def status(self) -> str:
+        """`done`, `planned` (a dry run), `unchanged` (nothing is proposed), `partial`, `failed` or `interrupted`."""
+        if self.ended is not None:
+            return self.ended
+        if self.stopped is not None:
+            return "partial"
+        if self.dry_run:
+            return "planned"
+        return "done" if self.proposed is not None else "unchanged"
+
+    def error(self) -> KtxError | None:
+        """Return what the command ends with: why the run could not go on, None where it came to its end."""
+        if self.stopped is None:
+            return None
+        if self.stopped.code in ("budget", "cancelled"):
+            return self.stopped
+        left = [each.group.id for each in self.groups if each.verdict is Verdict.NOT_TRIED]
+        message = f"{self.stopped.message}; finished work is kept; not tried: {listing(left) or 'nothing'}"
+        return PartialError(message, hint=self.stopped.hint, code=self.stopped.code)
+
+    @property
+    def next_commands(self) -> list[Command]:
+        """The commands that look at the proposed branch and take it over, and those that decide what is undecided."""
+        found = []
+        if self.proposed is not None:
+            found += [
+                Command("log", "-p", f"HEAD..{self.proposed}", program="git"),
+                Command("merge", self.proposed, program="git"),
+            ]
+        return found
+
+
+def counted_verdicts(groups: Sequence[GroupReport]) -> str:
+    """Return how many groups there are of each verdict: `2 accepted, 1 undecided`."""
+    counts = {verdict: sum(each.verdict is verdict for each in groups) for verdict in Verdict}
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count) or "none"
+
+
+def commit_message(report: GroupReport, run_id: str) -> str:
+    """Return the message of a group's commit: what changed, what went wrong, and the questions before and after."""
+    done = report.accepted
+    subject = f"ktx evolve: {'; '.join(each.summary for each in done)}"
+    subject = (
+        subject if len(subject) <= _LONGEST_SUBJECT else f"ktx evolve: {report.group.kind.value} {report.group.subject}"
+    )
+    lines = [subject[:_LONGEST_SUBJECT], ""]
+    for each in report.group.findings[:_MOST_FINDINGS]:
+        text = f" “{each.text}”" if each.text else ""
+        lines.append(f"- {each.kind.value}{text}: {each.reason}" if each.reason else f"- {each.kind.value}{text}")
+    for repair in done:
+        lines += [*(f"- {each}" for each in repair.evidence[:_MOST_FINDINGS]), *_comparison_lines(repair)]
+    return "\n".join([*lines, "", f"Ktx-Run: {run_id}", ""])
+
+
+_LONGEST_SUBJECT: Final = 72
+_MOST_FINDINGS: Final = 10
+
+
+def _comparison_lines(repair: TriedRepair) -> Iterator[str]:
+    found = repair.comparison
+    if found is None:
+        return
+    if found.held:
+        yield f"- held-out questions: {shown_change(found)}, none worse"
+    elif found.compiled:
+        yield f"- answered now: {listing(found.compiled, 5)}"
+
+
+def shown_change(found: Comparison) -> str:
+    """Return the right answers to held-out questions before and after: `1 -> 3 of 4 runs`."""
+    if not found.held:
+        return "no held-out question"
+    return f"{found.right_before} -> {found.right_after} of {plural(found.runs, 'run')}"
+
+
+TABLE_COLUMNS: Final = ("group", "asked", "repair", "held-out", "verdict", "why")
+
+
+def table_rows(groups: Sequence[GroupReport]) -> list[tuple[str, ...]]:
+    """Return a row for each repair, and one for each group without any."""
+    rows: list[tuple[str, ...]] = []
+    for each in groups:
+        weight = str(each.group.weight)
+        if not each.repairs:
+            rows.append((each.group.id, weight, "", "", each.verdict.value, each.reason))
+        for repair in each.repairs:
+            change = "" if repair.comparison is None else shown_change(repair.comparison)
+            rows.append((each.group.id, weight, repair.summary, change, repair.verdict.value, repair.reason))
+    return rows
+
+
+def finding_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """Return a row for each finding, in the order of their groups."""
+    return [
+        (group.id, each.kind.value, str(each.count), each.text or each.about, each.reason, listing(each.places, 2))
+        for group in groups
+        for each in group.findings
+    ]
+
+
+FINDING_COLUMNS: Final = ("group", "finding", "times", "asked", "reason", "where")
+
+
+def way_out_of(group: Group) -> Hint | Command | None:
+    """Return what a person can do about a group that nothing was drafted for."""
+    if group.kind is GroupKind.DECISION:
+        return Command("decide", group.subject)
+    if group.kind is GroupKind.BROKEN:
+        return Command("sl", "validate", "--no-data", "-c", group.connection)
+    return None
+
+
+def plain_command(command: Any) -> str | None:
+    """Return a command or a hint as text."""
+    return None if command is None else str(command)
