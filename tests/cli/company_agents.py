@@ -382,6 +382,10 @@ def _proof_question(said: str) -> list[Reply]:
     return [calls(Call("sl_query", query)), calls(Call("answer", answer)), says("Answered.")]
 
 
+def _evolve(said: str) -> list[Reply]:
+    return [calls(Call("sl_read_source", {"connection": "warehouse", "source": "orders"})), says("Nothing is wrong.")]
+
+
 LOOPS = {
     "work_unit": _handbook,
     "work_unit dbt": _dbt,
@@ -392,6 +396,7 @@ LOOPS = {
     "gate_repair": _gate_repair,
     "eval_question": _eval_question,
     "proof_question": _proof_question,
+    "evolve": _evolve,
 }
 """Loops -> the turns of each, of what was said so far."""
 

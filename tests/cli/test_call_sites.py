@@ -79,6 +79,7 @@ SITES = {
     ),
     "ktx eval": Site(TASK, "run_agent_loop", "eval_question"),
     "ktx proof": Site(TASK, "run_agent_loop", "proof_question"),
+    "ktx evolve": Site(TASK, "run_agent_loop", "evolve"),
     "probe": Site("llm/probe.py _probe", "probe", "probe"),
     "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),
     "ktx llm ask --schema": Site(BY_HAND, "generate_object", "ask for an object"),
@@ -190,6 +191,7 @@ def ingested(
             ask_by_hand(ktx, work, place)
             ask_golden_question(ktx, folder, place)
             prove(ktx, folder, place)
+            evolve(ktx, folder, place)
         tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
         return Ran(tree, told(lines), agents.asked, data)
 
@@ -253,6 +255,15 @@ def prove(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
     assert proof.code == 0, proof
     (arm,) = proof.data["arms"]
     assert (arm["arm"], arm["outcomes"]["right"], arm["calls"]) == ("context", 1, 2)
+
+
+def evolve(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
+    case = "{id: orders, query: {measures: [orders.order_count]}, expect: {value: -1}}"
+    (folder / "evals" / "known.yaml").write_text(f"connection: warehouse\ncases: [{case}]\n")
+    evolved = ktx("evolve", "known", "--json", *place)
+    assert evolved.code == 0, evolved
+    drafts = [each for group in evolved.data["groups"] for each in group["repairs"] if each["kind"] == "draft"]
+    assert drafts and all(each["reason"] == "the model changed nothing" for each in drafts), evolved.data["groups"]
 
 
 @pytest.mark.timeout(900)

@@ -258,7 +258,7 @@ class _Session:
 
     def look(self) -> None:
         """Ask all questions of the context as it is, and group what went wrong."""
-        with self._step("findings") as say:
+        with self._step("findings") as conclude:
             self.before = self.trials.ask()
             self.results = dict(self.before)
             found = counted(
@@ -271,15 +271,15 @@ class _Session:
             groups = group_findings(self.known, found)
             self.report.groups = [self._group_report(each) for each in groups]
             self.report.before = self.report.after = Score.of(self.before)
-            say(f"{plural(len(found), 'finding')} in {plural(len(groups), 'group')}")
+            conclude(f"{plural(len(found), 'finding')} in {plural(len(groups), 'group')}")
 
     def repair(self) -> None:
         """Draft and try repairs, group by group."""
         for each in self.report.groups:
-            with self._step(f"repair {each.group.id}") as say:
+            with self._step(f"repair {each.group.id}") as conclude:
                 self._repair(each)
                 each.settle()
-                say(each.verdict.value)
+                conclude(each.verdict.value)
 
     def _repair(self, report: GroupReport) -> None:
         group = report.group
@@ -381,13 +381,13 @@ class _Session:
     def check_together(self) -> None:
         """Ask every question again with all accepted repairs; take those back, last first, that make one worse."""
         while self.accepted:
-            with self._step("joint check") as say:
+            with self._step("joint check") as conclude:
                 answers = self.trials.ask(_changes(self.base, self.current))
                 found = compare(self.before, answers, ())
                 if not found.worsened:
                     self.results = merged(self.results, answers)
                     self.report.after = Score.of(self.results)
-                    say("no question is worse")
+                    conclude("no question is worse")
                     return
                 last = self.accepted.pop()
                 made = last.report.repairs[last.repair]
@@ -395,7 +395,7 @@ class _Session:
                 last.report.repairs[last.repair] = _with_verdict(made, Verdict.REJECTED, reason)
                 last.report.settle()
                 self._rebuild()
-                say(f"{found.worsened[0]} is worse")
+                conclude(f"{found.worsened[0]} is worse")
         self.results = dict(self.before)
         self.report.after = Score.of(self.results)
 
@@ -574,10 +574,10 @@ class _Session:
     @contextlib.contextmanager
     def _step(self, name: str) -> Iterator[Callable[[str], None]]:
         started = monotonic()
-        said: list[str] = []
+        summaries: list[str] = []
         self.plan.emit(StepStarted(name))
-        yield said.append
-        self.plan.emit(StepFinished(name, said[-1] if said else "", monotonic() - started))
+        yield summaries.append
+        self.plan.emit(StepFinished(name, summaries[-1] if summaries else "", monotonic() - started))
 
 
 def _changes(base: Workspace, after: Workspace) -> dict[str, bytes | None]:
