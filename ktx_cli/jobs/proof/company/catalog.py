@@ -6,7 +6,9 @@ from typing import Final
 
 from ktx_cli.jobs.proof.company.conventions import ConventionPlan, Form, Reading
 from ktx_cli.jobs.proof.company.forms import (
+    FAMILIES,
     RATES,
+    codes,
     conversions,
     currencies,
     dates,
@@ -14,6 +16,7 @@ from ktx_cli.jobs.proof.company.forms import (
     flags,
     kind,
     later,
+    left,
     merged,
     missing,
     parents,
@@ -38,7 +41,9 @@ _PEOPLE: Final = (
         question="Do internal accounts count?",
         forms=(
             *flags(
-                "is_internal|is_test|test_flag|internal_account|is_demo|is_dummy", 70, "is_real|is_external|is_genuine"
+                "is_internal|is_test|test_flag|internal_account|is_demo|is_dummy",
+                70,
+                "is_real|is_external|is_genuine|is_live|real_customer",
             ),
             Form(
                 (
@@ -47,6 +52,14 @@ _PEOPLE: Final = (
                 ),
                 parts={"mark": "{name} LIKE '<Test|TEST|Demo|zz Test> %'"},
             ),
+            Form(
+                (
+                    "name|legal_name name = concat(['Harbor', 'Cedar', 'Summit', 'Maple', 'Delta'][1 + {roll} % 5], "
+                    "CASE WHEN {roll} < 70 THEN '< QA| Sandbox| (internal)| - E2E> ' ELSE ' ' END, {account_id})",
+                ),
+                parts={"mark": "{name} LIKE '%< QA| Sandbox| (internal)| - E2E> %'"},
+            ),
+            kind("environment|env|realm", "<staging|sandbox|dev>", 70, "production trial"),
             kind("kind|account_kind|record_type", "<internal|test|demo|own>", 70, "customer partner"),
         ),
         readings=population("internal accounts", "accounts"),
@@ -68,8 +81,11 @@ _PEOPLE: Final = (
         kind=DecisionKind.ENTITY,
         table="accounts",
         question="Is a customer an account or its group?",
-        forms=parents(
-            "parent_account_id|group_id|parent_id|ultimate_parent_id|holding_id", "account_id", "accounts", 280
+        forms=(
+            *parents(
+                "parent_account_id|group_id|parent_id|ultimate_parent_id|holding_id", "account_id", "accounts", 280
+            ),
+            *parents("rolls_up_to|belongs_to_id|lead_account_id|billed_through", "account_id", "accounts", 240),
         ),
         readings=entities("account_id", "account", "customer", "all accounts of a group"),
         measures=("customers",),
@@ -80,7 +96,16 @@ _PEOPLE: Final = (
         kind=DecisionKind.DELETED,
         table="accounts",
         question="Do deleted accounts count?",
-        forms=removed("created_on", 80),
+        forms=(
+            *removed("created_on", 80),
+            *left(
+                "created_on",
+                "closed_on|deactivated_on|terminated_on",
+                "standing|account_state|condition",
+                "closed|inactive|deactivated|dormant",
+                110,
+            ),
+        ),
         readings=population("deleted accounts", "accounts"),
         expected="without",
         measures=("customers",),
@@ -109,7 +134,16 @@ _PEOPLE: Final = (
         kind=DecisionKind.DELETED,
         table="contacts",
         question="Do users count whose access was removed?",
-        forms=removed("joined_on", 90),
+        forms=(
+            *removed("joined_on", 90),
+            *left(
+                "joined_on",
+                "disabled_on|left_on|revoked_on",
+                "login_state|member_state|access_state",
+                "disabled|revoked|suspended|left",
+                90,
+            ),
+        ),
         readings=population("users whose access was removed", "users"),
         expected="without",
         measures=("users",),
@@ -143,6 +177,24 @@ _PEOPLE: Final = (
         expected="once",
     ),
     ConventionPlan(
+        id="test_leads",
+        kind=DecisionKind.INTERNAL,
+        table="leads",
+        question="Do test leads count?",
+        forms=(
+            Form(
+                (
+                    "email|email_address email = concat(CASE WHEN {roll} < 60 THEN '<test+|qa.|demo_|dummy>' "
+                    "ELSE 'lead' END, {lead_id}, '@', MAILBOX[1 + {lead_id} % 5], '.example')",
+                ),
+                parts={"mark": "{email} LIKE '<test+|qa.|demo!_|dummy>%' ESCAPE '!'"},
+            ),
+            *flags("is_test|dummy|from_qa|is_fake", 60, "is_genuine|is_real|verified_human"),
+        ),
+        readings=population("test leads", "leads"),
+        expected="without",
+    ),
+    ConventionPlan(
         id="lead_source",
         kind=DecisionKind.NULLS,
         table="leads",
@@ -154,6 +206,13 @@ _PEOPLE: Final = (
                     "THEN ['ads', 'web', 'event', 'partner'][1 + {roll} % 4] END",
                 ),
                 parts={"mark": "{source} IS NULL"},
+            ),
+            Form(
+                (
+                    "source|lead_source|origin status = CASE WHEN {roll} < 150 THEN '<unknown|n/a|(none)|not set>' "
+                    "ELSE ['ads', 'web', 'event', 'partner'][1 + {roll} % 4] END",
+                ),
+                parts={"mark": "{source} = '<unknown|n/a|(none)|not set>'"},
             ),
         ),
         readings=population("leads without a source", "leads"),
@@ -169,6 +228,7 @@ _SALES: Final = (
         forms=(
             *flags("is_test|is_test_order|test_mode|sandbox|is_internal", 50, "is_live|livemode"),
             kind("order_kind|purpose|entry_type", "<test|internal|sample>", 50, "regular replacement"),
+            kind("environment|system|placed_in", "<staging|sandbox|test>", 50, "production production-eu"),
         ),
         readings=population("test orders", "orders"),
         expected="without",
@@ -186,6 +246,12 @@ _SALES: Final = (
             ),
             statuses("status|order_state|stage", "20=4 30=5 10=2 90=1 95=1", dropped="90 95", kept="20 30"),
             statuses("status|fulfilment|progress", "DONE=8 OPEN=3 VOID=1 FRAUD=1", dropped="VOID FRAUD", kept="DONE"),
+            statuses(
+                *("step|workflow_step|situation", "delivered=7 packed=3 refused=1 lost=1"),
+                dropped="refused lost",
+                kept="delivered",
+            ),
+            codes("status|status_id|state_no", "9=60 5=160 2=400 3=1000", dropped="9", kept="3"),
         ),
         readings=status_readings("orders"),
     ),
@@ -203,6 +269,10 @@ _SALES: Final = (
                 ("gross_amount|amount_with_tax|grand_total amount = round({amount} * 1.2, 2)",),
                 parts={"other": "{gross_amount}"},
             ),
+            Form(
+                ("tax_percent|vat_rate|vat_pct ordinal 0 19 = CASE WHEN {roll} < 200 THEN 7 ELSE 19 END",),
+                parts={"other": "{amount} * (100 + {tax_percent}) * 0.01"},
+            ),
         ),
         readings=(
             Reading("net", "revenue is without tax", "Revenue is the value of orders without tax.", value="{amount}"),
@@ -219,6 +289,7 @@ _SALES: Final = (
             *later("shipped_on|shipped_date|shipped_day", "ordered_on", 80),
             *later("confirmed_on|confirmed_date|confirmed_day", "ordered_on", 70),
             *later("invoice_date|invoice_day|billing_date", "ordered_on", 60, "invoiced"),
+            *later("fulfilled_on|service_date|value_date", "ordered_on", 60, "fulfilled"),
         ),
         readings=dates("Orders", "ordered_on", "placed"),
     ),
@@ -235,6 +306,16 @@ _SALES: Final = (
             Form(
                 ("discount_percent|discount_pct|rebate_percent ordinal 0 30 = {roll} % 30",),
                 parts={"other": "{line_amount} * (100 - {discount_percent}) * 0.01"},
+            ),
+            Form(
+                ("discount_rate|discount_share|rebate share = ({roll} % 6) * 0.05",),
+                parts={"other": "{line_amount} * (1 - {discount_rate})"},
+            ),
+            Form(
+                (
+                    "voucher_amount|coupon_value|promo_cut amount = round({line_amount} * ({roll} % 20) * 0.01, 2)",
+                ),
+                parts={"other": "{line_amount} - {voucher_amount}"},
             ),
         ),
         readings=(
@@ -253,6 +334,10 @@ _SALES: Final = (
                 ("handling_fee|restocking_fee|retained_fee amount = round({refund_amount} * 0.08, 2)",),
                 parts={"other": "{refund_amount} - {handling_fee}"},
             ),
+            Form(
+                ("deduction|withheld_amount|deducted amount = round({refund_amount} * 0.11, 2)",),
+                parts={"other": "{refund_amount} - {deduction}"},
+            ),
         ),
         readings=(
             Reading("before", "before the fee", "Refunds are before the fee that we keep.", value="{refund_amount}"),
@@ -265,17 +350,32 @@ _SALES: Final = (
         kind=DecisionKind.ENTITY,
         table="products",
         question="Is each variant a product?",
-        forms=parents("parent_product_id|variant_of|base_product_id|parent_article_id", "product_id", "products", 300),
+        forms=(
+            *parents("parent_product_id|variant_of|base_product_id|parent_article_id", "product_id", "products", 300),
+            *parents("style_of|main_item_id|based_on|core_product", "product_id", "products", 300),
+            Form(("family_id|model_id|style_id ref product_families",), parts={"parent": "{family_id}"}),
+        ),
         readings=entities("product_id", "variant", "product", "all variants of a product"),
         measures=("products",),
         aggregate=_COUNT,
+        needs=FAMILIES,
     ),
     ConventionPlan(
         id="retired_products",
         kind=DecisionKind.DELETED,
         table="products",
         question="Do retired products count?",
-        forms=(*removed("launched_on", 90), *flags("is_retired|retired|withdrawn|discontinued", 90)),
+        forms=(
+            *removed("launched_on", 90),
+            *flags("is_retired|retired|withdrawn|discontinued", 90, "is_sellable|for_sale|listed|purchasable"),
+            *left(
+                "launched_on",
+                "delisted_on|end_of_life|last_sold_on",
+                "availability|catalog_state|lifecycle_phase",
+                "discontinued|delisted|phased out|end of life",
+                90,
+            ),
+        ),
         readings=population("products that were taken out of the catalog", "products"),
         expected="without",
         measures=("products",),
@@ -339,7 +439,7 @@ _MONEY: Final = (
         table="subscriptions",
         question="Do demo subscriptions count?",
         forms=(
-            *flags("is_demo|is_complimentary|is_internal|is_trial", 80),
+            *flags("is_demo|is_complimentary|is_internal|is_trial", 80, "is_paying|billable|is_paid_plan"),
             kind("contract_kind|billing_mode|tier", "<demo|internal|trial>", 80, "standard negotiated"),
         ),
         readings=population("demo subscriptions", "subscriptions"),
@@ -357,6 +457,8 @@ _MONEY: Final = (
                 kept="active",
             ),
             statuses("status_code|state_code|status", "A=6 P=2 H=1 E=3", dropped="E", kept="A"),
+            statuses("phase|lifecycle|stage", "running=6 suspended=1 ended=2", dropped="ended", kept="running"),
+            codes("status|state_id|status_code", "0=150 4=300 1=1000", dropped="0", kept="1"),
         ),
         readings=status_readings("subscriptions"),
     ),
@@ -408,6 +510,7 @@ _MONEY: Final = (
             ),
             statuses("status|booking_state", "booked=7 reversed=1 pending=2", dropped="reversed", kept="booked"),
             statuses("stage|doc_status|status", "4=6 3=3 1=1 9=1", dropped="1 9", kept="4"),
+            statuses("settlement|posting|clearing", "cleared=6 open=3 disputed=1", dropped="disputed", kept="cleared"),
         ),
         readings=status_readings("invoices"),
     ),
@@ -455,6 +558,9 @@ _MONEY: Final = (
                 kept="approved reimbursed",
             ),
             statuses("status|step|state", "S3=7 S2=3 S1=2 SX=1", dropped="SX", kept="S3"),
+            statuses(
+                "review|verdict|outcome", "granted=7 waiting=2 turned_down=1", dropped="turned_down", kept="granted"
+            ),
         ),
         readings=status_readings("expenses"),
     ),
@@ -516,7 +622,8 @@ _OPERATIONS: Final = (
         table="sessions",
         question="Does internal traffic count?",
         forms=(
-            *flags("is_internal|internal_traffic|is_test|synthetic|is_bot", 60, "is_human|is_external"),
+            *flags("is_internal|internal_traffic|is_test|synthetic|is_bot", 60, "is_human|is_external|organic"),
+            kind("network|network_zone|origin_network", "<office|vpn|corporate>", 60, "public mobile"),
             kind("traffic_type|traffic_class|visitor_type", "<internal|test|monitoring>", 60, "public partner"),
         ),
         readings=population("visits from inside the company", "visits"),
@@ -575,6 +682,7 @@ _OPERATIONS: Final = (
                 dropped="draft cancelled",
                 kept="received",
             ),
+            statuses("progress|step|milestone", "arrived=6 sent=3 recalled=1", dropped="recalled", kept="arrived"),
         ),
         readings=status_readings("purchase orders"),
     ),

@@ -37,6 +37,11 @@ name|title                        name
 list_price|price                  price 2 400
 launched_on                       date
 
+# sales.product_families|sales.models|sales.styles entity 60
+family_id|model_id|style_id|id    key
+name|title                        name
+launched_on                       date
+
 # sales.orders|sales.purchases|sales.bookings fact 1100
 order_id|purchase_id|booking_id|id  key
 account_id|customer_id|client_id|organization_id  ref accounts
@@ -201,22 +206,50 @@ _DECOYS: Final[Mapping[str, Sequence[str]]] = {
         "legacy_number|old_number code 1000 99999",
         "updated_at|modified_at time",
     ),
-    "contacts": ("extension|phone_extension code 100 999", "updated_at|modified_at time"),
-    "products": ("is_bestseller|bestseller flag 0.05", "sort_order|position ordinal 1 90"),
+    "contacts": (
+        "email_confirmed|is_verified flag 0.9",
+        "extension|phone_extension code 100 999",
+        "updated_at|modified_at time",
+    ),
+    "products": (
+        "is_returnable|returnable flag 0.9",
+        "successor_id|replacement_hint ref products 0.7",
+        "is_bestseller|bestseller flag 0.05",
+        "sort_order|position ordinal 1 90",
+    ),
     "orders": (
         "is_express|rush_order|same_day flag 0.05",
+        "is_online|from_app flag 0.85",
+        "next_contact_on|review_due date",
         "priority|urgency ordinal 1 3",
         "loaded_at|synced_at|etl_loaded_at time",
     ),
     "order_items": ("is_gift_wrapped|engraved flag 0.06", "line_number|position ordinal 1 9"),
-    "payments": ("loaded_at|synced_at|etl_loaded_at time", "terminal_no|terminal code 100 999"),
+    "payments": (
+        "via_terminal|contactless flag 0.85",
+        "loaded_at|synced_at|etl_loaded_at time",
+        "terminal_no|terminal code 100 999",
+    ),
     "subscriptions": ("renewal_of|previous_contract_id ref subscriptions 0.8", "auto_renew|renews flag 0.9"),
-    "invoices": ("reminder_count|dunning_level ordinal 0 3", "updated_at|modified_at time"),
+    "invoices": (
+        "delivery_format|sent_by status pdf=6 post=2 portal=2",
+        "reminder_count|dunning_level ordinal 0 3",
+        "updated_at|modified_at time",
+    ),
     "usage_records": ("schema_version|format_version ordinal 1 3",),
     "opportunities": ("currency|currency_code currency EUR=1", "is_strategic|strategic flag 0.06"),
-    "leads": ("is_hot|hot flag 0.07",),
-    "tickets": ("is_escalated|escalated flag 0.05", "priority|urgency ordinal 1 4"),
-    "sessions": ("is_first_visit|new_visitor flag 0.08", "landing_page_no|page_no code 1 60"),
+    "leads": ("opted_in|has_consent flag 0.8", "is_hot|hot flag 0.07"),
+    "tickets": (
+        "follow_up_of|related_ticket_id ref tickets 0.7",
+        "solved_in_time|within_sla flag 0.9",
+        "is_escalated|escalated flag 0.05",
+        "priority|urgency ordinal 1 4",
+    ),
+    "sessions": (
+        "viewport|screen_class status wide=6 narrow=3 tiny=1",
+        "is_first_visit|new_visitor flag 0.08",
+        "landing_page_no|page_no code 1 60",
+    ),
     "employees": ("deputy_id|substitute_id ref employees 0.8", "is_first_aider|first_aider flag 0.06"),
     "expenses": ("currency|currency_code currency EUR=1", "updated_at|modified_at time"),
     "shipments": ("is_fragile|fragile flag 0.04", "updated_at|modified_at time"),

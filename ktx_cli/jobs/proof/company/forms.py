@@ -9,6 +9,9 @@ from ktx_cli.jobs.proof.company.conventions import Form, Reading
 RATES: Final = "exchange_rates"
 """The table of exchange rates."""
 
+FAMILIES: Final = "product_families"
+"""The table of what products may be variants of."""
+
 
 def concept(names: str) -> str:
     """Return the column that a list of names stands for, as a template."""
@@ -56,8 +59,19 @@ def removed(day: str, share: int) -> tuple[Form, ...]:
             (f"purged_at|erased_at|deletion_time time = CAST({when} AS TIMESTAMP) + INTERVAL 9 HOUR",),
             parts={"mark": "{purged_at} IS NOT NULL"},
         ),
-        *flags("is_deleted|deleted|is_removed|is_archived|del_flag", share),
+        *flags("is_deleted|deleted|is_removed|is_archived|del_flag", share, "is_active|active|is_enabled|in_use"),
         Form((f"record_state|row_status|lifecycle status = {state}",), parts={"mark": f"{{record_state}} = '{word}'"}),
+    )
+
+
+def left(day: str, dates: str, states: str, words: str, share: int) -> tuple[Form, ...]:
+    """Return the forms of rows that ended without being deleted: `dates`, or `states` with one of `words`."""
+    when = f"CASE WHEN {{roll}} < {share} THEN {{{day}}} + CAST(30 + {{roll}} % 300 AS INTEGER) END"
+    word = f"<{words}>"
+    state = f"CASE WHEN {{roll}} < {share} THEN '{word}' ELSE '<active|open|good>' END"
+    return (
+        Form((f"{dates} date = {when}",), parts={"mark": f"{concept(dates)} IS NOT NULL"}),
+        Form((f"{states} status = {state}",), parts={"mark": f"{concept(states)} = '{word}'"}),
     )
 
 
@@ -83,6 +97,10 @@ def merged(key: str, table: str) -> tuple[Form, ...]:
         Form(
             (f"canonical_id|golden_id|surviving_id ref {table} = {own}",),
             parts={"mark": f"{{canonical_id}} <> {{{key}}}"},
+        ),
+        Form(
+            (f"absorbed_by|same_as|consolidated_into|succeeded_by_id ref {table} = {target}",),
+            parts={"mark": "{absorbed_by} IS NOT NULL"},
         ),
     )
 
@@ -120,6 +138,27 @@ def statuses(names: str, values: str, *, dropped: str, kept: str) -> Form:
 
     return Form(
         (f"{names} status {values}",),
+        parts={
+            "dropped": listed(dropped),
+            "kept": listed(kept),
+            "drop_words": " or ".join(dropped.split()),
+            "keep_words": " or ".join(kept.split()),
+        },
+    )
+
+
+def codes(names: str, values: str, *, dropped: str, kept: str) -> Form:
+    """Return a form with a column of statuses that are numbers. `values`: with shares of a thousand, the last is 1000;
+    `dropped`, `kept`: those of two readings.
+    """
+    *first, last = (each.partition("=") for each in values.split())
+    cases = " ".join(f"WHEN {{roll}} < {share} THEN {value}" for value, _, share in first)
+
+    def listed(words: str) -> str:
+        return f"{concept(names)} IN ({', '.join(words.split())})"
+
+    return Form(
+        (f"{names} ordinal 0 100 = CASE {cases} ELSE {last[0]} END",),
         parts={
             "dropped": listed(dropped),
             "kept": listed(kept),
