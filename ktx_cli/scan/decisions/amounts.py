@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -10,8 +11,31 @@ from sqlglot import exp
 
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.decisions.record import FoundPoint
-from ktx_cli.scan.decisions.tables import Database, happens, in_rows, is_lines, plain_words, thing, things
-from ktx_cli.scan.measures.additive import is_currency_column
+from ktx_cli.scan.decisions.tables import (
+    Asking,
+    Database,
+    column_named,
+    counts,
+    happens,
+    in_rows,
+    is_lines,
+    plain_words,
+    thing,
+    things,
+)
+from ktx_cli.scan.measures.additive import (
+    DISCOUNT,
+    FEE,
+    GROSS,
+    NET,
+    PRICE,
+    REFUND,
+    SHARE,
+    TAX,
+    Additive,
+    additive,
+    is_currency_column,
+)
 from ktx_cli.scan.measures.proposals import ProfiledTable
 from ktx_cli.scan.measures.record import ProposedMeasure
 from ktx_cli.scan.relationships.names import tokens, word_set
@@ -21,17 +45,24 @@ from ktx_cli.warehouses import Column, SemanticType
 FAIR: Final = 0.05
 """The least share of rows that makes a difference worth a question."""
 
-_GROSS: Final = word_set("gross brutto ttc incl including inclusive brut lordo bruto grand total totaal gesamt")
-_NET: Final = word_set("net netto ht excl excluding exclusive subtotal neto zwischensumme hors")
-_TAX: Final = word_set("tax taxes vat mwst ust steuer tva iva gst btw impuesto")
-_DISCOUNT: Final = word_set("discount discounts rabatt remise descuento sconto korting rabat rebate")
-_PARTS: Final = word_set(
-    "shipping freight fee fees cost costs refund refunded tip tips paid due remaining deposit credit debit bonus"
-    " commission margin profit surcharge versand frais budget weight"
+_REFUNDS: Final = REFUND | word_set("return returns reimbursement credit")
+_REDUCTIONS: Final = DISCOUNT | word_set(
+    "deduction deductions deducted withheld voucher vouchers coupon coupons promo promotion allowance markdown"
+    " reduction abzug nachlass gutschein rebaja bon korting"
 )
-_REFUNDS: Final = word_set("refund refunds refunded return returns reimbursement credit")
-_KEPT: Final = word_set("fee fees handling restocking retained commission gebuehr frais")
+"""Words of what an amount is reduced by."""
+
+_KEPT: Final = FEE | word_set("handling restocking retained commission")
 """Words of what is kept back of an amount."""
+
+_PARTS: Final = (
+    FEE
+    | REFUND
+    | word_set(
+        "shipping freight cost costs tip tips paid due remaining deposit credit debit bonus commission margin profit"
+        " surcharge versand budget weight"
+    )
+)
 
 _NO_COMMERCE: Final = word_set(
     "payroll payslip payslips salary salaries wage wages ledger journal gl budget budgets loan loans gehalt lohn"
@@ -45,7 +76,7 @@ _CONVERTED: Final = word_set("eur usd gbp chf base local reporting home group co
 _NO_STEP: Final = word_set(
     "expected planned estimated scheduled promised requested target valid until expires expiry expiration updated"
     " modified deleted archived cancelled canceled birth first last next previous synced inserted sla deadline merged"
-    " forecast end ended"
+    " forecast end ended required needed wanted"
 )
 _FISCAL: Final = word_set("fiscal fy financial geschaeftsjahr fiskal fiscale")
 _PLANS: Final = word_set("budget budgets target targets plan plans forecast forecasts quota quotas calendar goal goals")
@@ -57,8 +88,8 @@ _FISCAL_STARTS: Final = (1, 2, 4, 7, 10)
 """Months in which fiscal years begin, where the data does not say."""
 
 
-def amounts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield gross beside net, and an amount beside a tax or a discount that it may or may not include."""
+def amounts(database: Database, table: ProfiledTable) -> Asking:
+    """Yield gross beside net, and an amount beside a tax, a discount or a fee that it may or may not include."""
     if set(table.words) & _NO_COMMERCE or not happens(table):
         return
     found = database.amounts(table)
@@ -67,32 +98,66 @@ def amounts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     main = {
         name: set(words)
         for name, words in found.items()
-        if not set(words) & (_TAX | _DISCOUNT | parts) or set(words) & _NET_OF_TAX
+        if not set(words) & (TAX | _REDUCTIONS | parts) or set(words) & _NET_OF_TAX
     }
-    gross = [name for name, words in main.items() if words & _GROSS]
-    net = [name for name, words in main.items() if words & _NET]
+    gross = [name for name, words in main.items() if words & GROSS]
+    net = [name for name, words in main.items() if words & NET]
     plain = [name for name in main if name not in gross and name not in net]
     listed_first = [*gross[:1], *net[:1]] if gross and net else [*plain[:1], *(gross or net)[:1]]
-    sums: list[tuple[str, str, tuple[str, ...]]] = [
-        (f"Sum of {name}", f"sum({database.quoted(name)})", (name,)) for name in listed_first
-    ]
-    others = [name for name in _deductions(table) if name not in main]
-    tax = [name for name in others if set(table.parts[name]) & _TAX]
-    discount = [name for name in others if set(table.parts[name]) & _DISCOUNT]
-    fees = [name for name in others if set(table.parts[name]) & _KEPT and name not in tax]
-    if len(sums) == 1:
-        (whole,) = sums[0][2]
-        for other in [*tax[:1], *discount[:1], *(fees[:1] if whole not in fees else [])]:
-            left = f"sum({database.quoted(whole)} - coalesce({database.quoted(other)}, 0))"
-            sums.append((f"Sum of {whole} without {other}", left, (whole, other)))
-            if other in tax:
-                more = f"sum({database.quoted(whole)} + coalesce({database.quoted(other)}, 0))"
-                sums.append((f"Sum of {whole} with {other}", more, (whole, other, "added")))
-    if len(sums) < 2:
+    sums: list[tuple[str, str, tuple[str, ...]]]
+    if len(listed_first) > 1:
+        sums = [(f"Sum of {name}", f"sum({database.quoted(name)})", (name,)) for name in listed_first]
+        yield _amount_point(table, sums)
         return
+    whole = _whole(database, table, listed_first)
+    if whole is None:
+        return
+    parts_of_it = list(_parts_by_name(database, table, main))
+    if not parts_of_it and listed_first:
+        doubtful = list(_doubtful_parts(table, listed_first[0], found))
+        if doubtful:
+            answer = yield counts(*(_is_no_part(listed_first[0], name) for name in doubtful))
+            within = [name for name, count in zip(doubtful, answer or (), strict=False) if not count]
+            parts_of_it = [_Part(name, f"coalesce({database.quoted(name)}, 0)") for name in within[:1]]
+    sums = [(f"Sum of {whole.name}", f"sum({whole.sql})", whole.columns)]
+    for part in parts_of_it:
+        names = (*whole.columns, part.name)
+        reduced = part.left.format(whole.sql) if part.left else f"{whole.sql} - {part.sql}"
+        sums.append((f"Sum of {whole.name} without {part.name}", f"sum({reduced})", names))
+        if part.is_tax:
+            raised = part.more.format(whole.sql) if part.more else f"{whole.sql} + {part.sql}"
+            sums.append((f"Sum of {whole.name} with {part.name}", f"sum({raised})", (*names, "added")))
+    if len(sums) > 1:
+        yield _amount_point(table, sums)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The amount of a row: a column, or a price times a quantity."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What an amount may or may not include. `sql`: the part as an amount; `left`, `more`: the amount without a part
+    that is a rate, and with it, around `{}`.
+    """
+
+    name: str
+    sql: str = ""
+    is_tax: bool = False
+    left: str = ""
+    more: str = ""
+
+
+def _amount_point(table: ProfiledTable, sums: Sequence[tuple[str, str, tuple[str, ...]]]) -> FoundPoint:
     columns = tuple(dict.fromkeys(name for _, _, names in sums for name in names if name in table.parts))
     listed = " or ".join(label.removeprefix("Sum of ") for label, _, _ in sums)
-    yield FoundPoint(
+    tax = [name for name in table.parts if set(table.parts[name]) & TAX and name in _deductions(table)]
+    return FoundPoint(
         table.table.ref, DecisionKind.AMOUNT, columns,
         f"Which amount of {things(table)} counts: {listed}?",
         tuple(Alternative("_".join(names), label, expr=expr) for label, expr, names in sums),
@@ -102,19 +167,114 @@ def amounts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     )  # fmt: skip
 
 
-def _deductions(table: ProfiledTable) -> Iterator[str]:
-    """Yield the columns of taxes, discounts and fees that are amounts, not rates."""
+def _whole(database: Database, table: ProfiledTable, amount: list[str]) -> _Whole | None:
+    if amount:
+        return _Whole(amount[0], database.quoted(amount[0]), (amount[0],))
+    price = next(
+        (
+            name
+            for name, words in table.parts.items()
+            if set(words) & PRICE and len(words) <= 2 and _is_number(table, name)
+        ),
+        None,
+    )
+    quantity = next(
+        (
+            column.name
+            for column in table.table.columns
+            if column.name not in table.keys
+            and (known := additive(column, table.profiles.get(column.name), table.parts[column.name], table.words))
+            and known.kind is Additive.QUANTITY
+        ),
+        None,
+    )
+    if price is None or quantity is None or not is_lines(table):
+        return None
+    sql = f"{database.quoted(price)} * {database.quoted(quantity)}"
+    return _Whole(f"{price} times {quantity}", sql, (price, quantity))
+
+
+def _is_number(table: ProfiledTable, name: str) -> bool:
+    profile = table.profiles.get(name)
+    return profile is not None and profile.kind in (ValueKind.INTEGER, ValueKind.NUMBER) and name not in table.keys
+
+
+def _parts_by_name(database: Database, table: ProfiledTable, main: Collection[str]) -> Iterator[_Part]:
+    """Yield a tax, a discount and a fee: amounts, or rates of the amount."""
+    others = [name for name in _deductions(table) if name not in main]
+    for words in (TAX, _REDUCTIONS, _KEPT):
+        is_tax = words is TAX
+        amount = next((name for name in others if set(table.parts[name]) & words and name in _deductions(table)), None)
+        if amount is not None and (is_tax or not set(table.parts[amount]) & TAX):
+            yield _Part(amount, f"coalesce({database.quoted(amount)}, 0)", is_tax)
+            continue
+        rate = next((name for name in table.parts if set(table.parts[name]) & words and _is_rate(table, name)), None)
+        if rate is None or words is _KEPT:
+            continue
+        quoted, most = database.quoted(rate), float(table.profiles[rate].maximum or 0)
+        one, hundredth = ("1", "") if most <= 1 else ("100.0", " / 100.0")
+        factor = f"coalesce({quoted}, 0)"
+        if is_tax:
+            left, more = f"{{}} * {one} / ({one} + {factor})", f"{{}} * ({one} + {factor}){hundredth}"
+            yield _Part(rate, is_tax=True, left=left.replace(" * 1 /", " /"), more=more)
+        else:
+            yield _Part(rate, left=f"{{}} * ({one} - {factor}){hundredth}")
+
+
+def _is_rate(table: ProfiledTable, name: str) -> bool:
+    """Whether a column is a part of an amount as a fraction or in percent."""
+    profile = table.profiles.get(name)
+    if profile is None or not _is_number(table, name) or profile.maximum is None or profile.minimum is None:
+        return False
+    low, high = float(profile.minimum), float(profile.maximum)
+    says = bool(set(table.parts[name]) & SHARE)
+    return low >= 0 and (0 < high <= 1 or (says and 1 < high <= 100)) and (profile.distinct or 0) >= 2
+
+
+def _doubtful_parts(table: ProfiledTable, whole: str, money: Collection[str]) -> Iterator[str]:
+    """Yield amounts beside another one that are smaller, and whose names do not say what they are."""
+    known = table.profiles[whole]
+    for name, words in table.parts.items():
+        profile = table.profiles.get(name)
+        if profile is None or name == whole or not _is_number(table, name) or profile.kind is not known.kind:
+            continue
+        if set(words) & (_PARTS | PRICE | SHARE | _NO_PARTS) or profile.minimum is None or known.maximum is None:
+            continue
+        is_smaller = profile.minimum >= 0 and 0 < (profile.maximum or 0) < known.maximum
+        if is_smaller and (profile.distinct or 0) > 30 and (name in money or profile.kind is ValueKind.NUMBER):
+            yield name
+
+
+def _is_no_part(whole: str, part: str) -> exp.Expr:
+    """Return the condition that an amount is larger than a part of another one would be."""
+    most = exp.Mul(this=column_named(whole), expression=exp.Literal.number(_MOST_OF_IT))
+    return exp.GT(this=column_named(part), expression=most)
+
+
+_MOST_OF_IT: Final = "0.6"
+"""A part is at most so large, in every row, relative to the amount."""
+
+_NO_PARTS: Final = word_set(
+    "weight height width length size score rating latitude longitude hours minutes seconds duration distance quantity"
+    " qty probability balance"
+)
+
+
+def _deductions(table: ProfiledTable) -> list[str]:
+    """Return the columns of taxes, discounts and fees that are amounts, not rates."""
+    found = []
     for column in table.table.columns:
         profile, words = table.profiles.get(column.name), set(table.parts[column.name])
         if column.type is not SemanticType.NUMBER or profile is None or column.name in table.keys:
             continue
-        is_rate = words & _SHARES or profile.kind not in (ValueKind.INTEGER, ValueKind.NUMBER)
-        known = words & (_TAX | _DISCOUNT | _KEPT) and not words & _SHIPPING
+        is_rate = words & _NO_AMOUNT or profile.kind not in (ValueKind.INTEGER, ValueKind.NUMBER)
+        known = words & (TAX | _REDUCTIONS | _KEPT) and not words & _SHIPPING
         if known and not is_rate and (profile.distinct or 0) > 30 and float(profile.maximum or 0) > 1:
-            yield column.name
+            found.append(column.name)
+    return found
 
 
-_SHARES: Final = word_set("rate pct percent percentage ratio class code id prozent satz share")
+_NO_AMOUNT: Final = SHARE | word_set("class code id")
 _SHIPPING: Final = word_set("shipping freight delivery versand fracht")
 _NET_OF_TAX: Final = word_set("incl excl including excluding inclusive exclusive ttc ht")
 """Words that make a name with `tax` in it the name of an amount: `amount_incl_tax`."""
@@ -231,7 +391,7 @@ def _is_exchange_rate(table: ProfiledTable, column: Column) -> bool:
     return column.type is SemanticType.NUMBER and is_rate and column.name not in table.keys
 
 
-def dates(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+def dates(database: Database, table: ProfiledTable) -> Asking:
     """Yield two or more steps of business whose dates fall in different months for a fair share of the rows."""
     if not database.amounts_or_quantities(table) or not happens(table) or is_lines(table) or table.has_periods:
         return
@@ -246,10 +406,14 @@ def dates(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     if len(chosen) < 2:
         return
     pairs = list(combinations(chosen, 2))
-    counted = database.counter(table, [_other_month(database, *pair) for pair in pairs])
+    counted = yield counts(*(_other_month(database, *pair) for pair in pairs))
     if counted is None:
         return
-    far = {pair: count for pair, count in zip(pairs, counted, strict=True) if count >= FAIR * table.rows}
+    far = {
+        pair: count
+        for pair, count in zip(pairs, map(_whole_number, counted), strict=True)
+        if count >= FAIR * table.rows
+    }
     if not far:
         return
     kept = [name for name in chosen if any(name in pair for pair in far)]
@@ -261,6 +425,10 @@ def dates(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
         (f"{one} and {other} are in different months in {most:,} of {table.rows:,} rows.",),
         round(most / table.rows, 4),
     )  # fmt: skip
+
+
+def _whole_number(value: object) -> int:
+    return int(str(value or 0))
 
 
 def _other_month(database: Database, one: str, other: str) -> exp.Expr:
@@ -327,9 +495,9 @@ def _start_month(database: Database, table: ProfiledTable, year: str, time: str)
     if len(by_month) < 12:
         return None
     usual = {}
-    for number, counts in by_month.items():
-        best = max(counts, key=lambda each: counts[each])
-        if counts[best] < 0.95 * sum(counts.values()):
+    for number, by_year in by_month.items():
+        best = max(by_year, key=lambda each: by_year[each])
+        if by_year[best] < 0.95 * sum(by_year.values()):
             return None
         usual[number] = best
     values = set(usual.values())
@@ -391,6 +559,35 @@ def missing_values(
                             filter=f"{quoted} IS NOT NULL"),
             )  # fmt: skip
 
+
+def placeholders(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield sources of leads, orders and customers of which a fair share says that nobody knows it: `unknown`."""
+    for column in table.table.columns:
+        if not set(table.parts[column.name]) & _ORIGINS or not _has_an_origin(table):
+            continue
+        values = database.values(table, column)
+        found = [(value, count) for value, count in values if "_".join(tokens(value)) in _UNKNOWN]
+        total, rows = sum(count for _, count in found), table.profile.rows
+        if not found or not 2 * FAIR * rows <= total <= 0.9 * rows:
+            continue
+        listed = " or ".join(value for value, _ in found)
+        name = column.name
+        yield FoundPoint(
+            table.table.ref, DecisionKind.NULLS, (name,), f"Do {things(table)} whose {name} is {listed} count?",
+            (
+                Alternative("count", f"{things(table).capitalize()} whose {name} is {listed} count"),
+                Alternative("exclude", f"{things(table).capitalize()} whose {name} is {listed} do not count",
+                            filter=database.is_none_of(name, [value for value, _ in found])),
+            ),
+            (f"{name} is {listed} in {in_rows(total, table)}.",), round(total / rows, 4),
+        )  # fmt: skip
+
+
+_UNKNOWN: Final = word_set(
+    "unknown n_a na none null nil not_set not_available not_specified unspecified undefined missing unbekannt"
+    " desconocido inconnu sconosciuto onbekend"
+)
+"""Values that stand for a missing one."""
 
 _RATINGS: Final = word_set("satisfaction csat rating score nps stars bewertung zufriedenheit note")
 _RATED: Final = word_set(

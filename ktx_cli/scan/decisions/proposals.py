@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from ktx_cli.core import monotonic
-from ktx_cli.scan.decisions import amounts, populations
+from ktx_cli.scan.decisions import amounts, duplicates, populations, references, statuses
 from ktx_cli.scan.decisions.record import FoundPoint, FoundPoints, ordered
 from ktx_cli.scan.decisions.tables import Database, RowCounter, is_view
 from ktx_cli.scan.measures.proposals import ProfiledTable, copies, profiled_tables
@@ -47,33 +47,36 @@ def propose_decisions(
 
 
 def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
-    """Yield the points of all tables; those that take statements come last, the cheapest of them first."""
+    """Yield the points of all tables; those that take statements come last, by one statement for a table."""
     internal: list[FoundPoint] = []
     counted = sorted(database.counted, key=lambda each: (-len(database.children.get(each.table.ref, ())), each.name))
     for table in counted:
         internal += (marked := list(populations.internal_rows(database, table)))
         yield from marked
         yield from populations.deleted_rows(database, table)
-        yield from populations.merged_rows(database, table)
-        yield from populations.statuses(database, table)
-        yield from populations.parents(database, table)
-        yield from amounts.amounts(database, table)
+        yield from references.merged_flags(database, table)
+        yield from references.groups(database, table)
+        yield from statuses.statuses(database, table)
         yield from amounts.units(database, table)
         yield from amounts.currencies(database, table)
+        yield from amounts.placeholders(database, table)
         rates = {each.columns[0]: each for each in measures.get(table.table.ref, ()) if each.format == "percent"}
         yield from amounts.missing_values(database, table, rates)
-    if database.shows_values and (own := populations.company_domain(database, internal)) is not None:
-        for table in counted:
-            yield from populations.staff_rows(database, table, *own)
+    own = duplicates.company_domain(database, internal) if database.shows_values else None
     for table in database.tables.values():
         if table.table.ref not in database.copies:
             yield from amounts.fiscal_starts(database, table)
     for table in counted:
-        yield from amounts.dates(database, table)
-    for table in counted:
-        yield from populations.test_names(database, table, internal)
-    for table in counted:
-        yield from populations.repeated_rows(database, table)
+        asking = [
+            amounts.amounts(database, table),
+            amounts.dates(database, table),
+            references.related_rows(database, table),
+            populations.test_rows(database, table, internal),
+            duplicates.repeated_rows(database, table),
+        ]
+        if own is not None:
+            asking.append(duplicates.staff_rows(database, table, *own))
+        yield from database.counter.points_of(table, asking)
 
 
 def _each_once(database: Database, points: list[FoundPoint]) -> Iterator[FoundPoint]:

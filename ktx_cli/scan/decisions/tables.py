@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sqlglot import exp
 
 from ktx_cli.core import SourceError, monotonic
-from ktx_cli.privacy import ValueKind
+from ktx_cli.privacy import ValueKind, refusal
+from ktx_cli.scan.decisions.record import FoundPoint
 from ktx_cli.scan.measures.additive import Additive, additive
 from ktx_cli.scan.measures.proposals import ProfiledTable, mostly_null, name_in_expr, plural_of
 from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.scan.relationships.names import concepts, stem, tokens, word_set
 from ktx_cli.scan.relationships.names import words as layers
 from ktx_cli.scan.relationships.record import Relationship
-from ktx_cli.warehouses import Column, Connector, Dialect, SemanticType, TableKind, TableRef, lost_its_session
+from ktx_cli.semantic import Alternative, DecisionKind
+from ktx_cli.warehouses import (
+    Column,
+    Connector,
+    Dialect,
+    SemanticType,
+    TableKind,
+    TableRef,
+    allowed_values,
+    lost_its_session,
+)
 
 FEWEST_ROWS: Final = 30
 """A table with fewer rows is a lookup table, or too small to tell."""
+
+RARE: Final = 0.3
+"""The largest share of rows that are an exception: more, and the column tells two kinds of rows apart."""
 
 MOST_ROWS: Final = 10_000_000
 """Tables with more rows are not counted for decision points; the profile of their sample has to do."""
@@ -65,11 +80,25 @@ class Flag:
         return self.yes + self.no + self.nulls
 
 
-class CountRows(Protocol):
-    """Counts rows of a table by conditions; None where they cannot be counted."""
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a detector asks of all rows of a table: aggregates, or subqueries of one value."""
 
-    def __call__(self, table: ProfiledTable, conditions: Sequence[exp.Expr]) -> tuple[int, ...] | None:
-        """Return the number of rows that meet each condition."""
+    values: tuple[exp.Expr, ...]
+
+
+Answer = tuple[Any, ...] | None
+"""The values that an `Ask` asked for; None where the table cannot be read."""
+
+Asking = Generator["FoundPoint | Ask", Answer, None]
+"""A detector that yields points, and asks in between; what it asks goes with what other detectors ask of the table."""
+
+
+def counts(*conditions: exp.Expr) -> Ask:
+    """Return what asks for the number of rows that meet each condition."""
+    return Ask(
+        tuple(exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))])) for each in conditions)
+    )
 
 
 @dataclass(slots=True)
@@ -82,26 +111,57 @@ class RowCounter:
     statements: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def __call__(self, table: ProfiledTable, conditions: Sequence[exp.Expr]) -> tuple[int, ...] | None:
-        """Return the number of rows that meet each condition, None where they cannot be counted."""
-        counts = [exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))])) for each in conditions]
-        rows = self.rows(table, exp.select(*(exp.alias_(count, f"c{place}") for place, count in enumerate(counts))))
-        return None if rows is None else tuple(int(value or 0) for value in rows[0])
+    def points_of(self, table: ProfiledTable, detectors: Iterable[Asking]) -> list[FoundPoint]:
+        """Return the points that detectors find in a table; what all of them ask at a time is one statement."""
+        found: list[FoundPoint] = []
+        waiting: list[tuple[Asking, Answer, bool]] = [(each, None, False) for each in detectors]
+        while waiting:
+            asked: list[tuple[Asking, Ask]] = []
+            for detector, answer, has_begun in waiting:
+                try:
+                    item = detector.send(answer) if has_begun else next(detector)
+                    while not isinstance(item, Ask):
+                        found.append(item)
+                        item = next(detector)
+                except StopIteration:
+                    continue
+                asked.append((detector, item))
+            answers = self._answers(table, [ask for _, ask in asked])
+            waiting = [(detector, answer, True) for (detector, _), answer in zip(asked, answers, strict=True)]
+        return found
 
-    def distinct_rows(self, table: ProfiledTable, select: exp.Select) -> int | None:
-        """Return the number of rows of a SELECT DISTINCT over a table, None where they cannot be counted."""
-        inner = select.from_(
-            exp.maybe_parse(self.dialect.path(table.table.ref), into=exp.Table, dialect=self.dialect.name)
-        )
-        found = self._run(table, exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(inner.subquery("d")), 1)
-        return None if not found else int(found[0][0])
+    def _answers(self, table: ProfiledTable, asks: Sequence[Ask]) -> list[Answer]:
+        """Return the answers to what is asked of a table, by one statement; by one for each where that fails."""
+        if not asks:
+            return []
+        values = self._row(table, [each for ask in asks for each in ask.values])
+        if values is None and len(asks) > 1:
+            return [self._row(table, ask.values) for ask in asks]
+        answers: list[Answer] = []
+        for ask in asks:
+            answers.append(None if values is None else values[: len(ask.values)])
+            values = None if values is None else values[len(ask.values) :]
+        return answers
+
+    def _row(self, table: ProfiledTable, values: Sequence[exp.Expr]) -> Answer:
+        # The number of rows makes it one row, also where only subqueries are asked for.
+        listed = (exp.alias_(each, f"c{place}") for place, each in enumerate([exp.Count(this=exp.Star()), *values]))
+        rows = self.rows(table, exp.select(*listed))
+        return tuple(rows[0][1:]) if rows else None
+
+    def number_of(self, table: ProfiledTable, select: exp.Select) -> exp.Expr:
+        """Return the number of rows of a SELECT over a table as a value to ask for."""
+        inner = select.from_(self.path(table.table.ref))
+        return exp.Subquery(this=exp.select(exp.Count(this=exp.Star())).from_(inner.subquery("d")))
+
+    def path(self, ref: TableRef) -> exp.Table:
+        """Return a table as it stands in FROM."""
+        return exp.maybe_parse(self.dialect.path(ref), into=exp.Table, dialect=self.dialect.name)
 
     def differing_rows(self, table: ProfiledTable, reference: Relationship, own: str, other: str) -> int | None:
         """Return the number of rows whose value is another one than that of the row they refer to."""
         child, parent = (
-            exp.alias_(
-                exp.maybe_parse(self.dialect.path(ref), into=exp.Table, dialect=self.dialect.name), name, table=True
-            )
+            exp.alias_(self.path(ref), name, table=True)
             for ref, name in ((reference.child, "c"), (reference.parent, "p"))
         )
         pairs = zip(reference.child_columns, reference.parent_columns, strict=True)
@@ -116,8 +176,7 @@ class RowCounter:
 
         Raises `SourceError` only when the source is gone.
         """
-        path = self.dialect.path(table.table.ref)
-        return self._run(table, select.from_(exp.maybe_parse(path, into=exp.Table, dialect=self.dialect.name)), most)
+        return self._run(table, select.from_(self.path(table.table.ref)), most)
 
     def _run(self, table: ProfiledTable, select: exp.Select, most: int) -> Sequence[Sequence[Any]] | None:
         if self.statements >= MOST_STATEMENTS or monotonic() > self.deadline or table.rows > MOST_ROWS:
@@ -234,6 +293,99 @@ class Database:
                 found[column.name] = table.parts[column.name]
         return found
 
+    def values(self, table: ProfiledTable, column: Column) -> list[tuple[str, int]]:
+        """Return the texts of a column of few, with the rows that have them: those that may be recorded."""
+        profile = table.profiles.get(column.name)
+        if profile is None or profile.kind is not ValueKind.TEXT or not 1 < (profile.distinct or 0) <= 30:
+            return []
+        declared = set(allowed_values(column))
+        if refusal(table.name, column.name, profile.kind, tuple(value for value, _ in profile.top)) is not None:
+            return []
+        return [
+            (str(value), count)
+            for value, count in profile.top
+            if _VALUE.fullmatch(str(value)) and (self.shows_values or value in declared)
+        ]
+
+    def is_none_of(self, column: str, values: Sequence[str | int]) -> str:
+        """Return the condition that a column has none of some values, NULL-safe."""
+        quoted = self.quoted(column)
+        literals = ", ".join(self.dialect.value(value) for value in values)
+        other = f"<> {literals}" if len(values) == 1 else f"NOT IN ({literals})"
+        return f"({quoted} IS NULL OR {quoted} {other})"
+
+
+_VALUE: Final = re.compile(r"[\w ./()-]{1,40}")
+
+
+def column_named(name: str) -> exp.Expr:
+    """Return a column of the table that is asked."""
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def excluded(
+    table: ProfiledTable, kind: DecisionKind, column: str, word: str, condition: str, evidence: str, share: float
+) -> FoundPoint:
+    """Return a point about rows that count, or do not. `word`: what they are, such as `internal`."""
+    what = f"{word} {things(table)}"
+    return FoundPoint(
+        table.table.ref, kind, (column,), f"Do {what} count?",
+        (
+            Alternative("count", f"{capital(what)} count"),
+            Alternative("exclude", f"{capital(what)} do not count", filter=condition),
+        ),
+        (evidence,), round(share, 4),
+    )  # fmt: skip
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital first letter."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def share_of(count: int, rows: int) -> float:
+    """Return a share of rows as it is recorded."""
+    return round(count / rows, 4) if rows else 0.0
+
+
+def is_time(table: ProfiledTable, column: Column, profile: ColumnProfile) -> bool:
+    """Whether a column holds times."""
+    return column.type is SemanticType.TIME or column.name in table.times or profile.kind is ValueKind.TIME
+
+
+_STAFF: Final = word_set(
+    "employee employees staff mitarbeiter empleado empleados employe personnel worker workers personal"
+)
+
+
+def is_staff_table(table: ProfiledTable) -> bool:
+    """Whether the rows of a table are the company's own people."""
+    return bool(_STAFF & set(table.words[-1:])) or "hr" in tokens(table.table.ref.schema or "")
+
+
+def email_column(table: ProfiledTable) -> str | None:
+    """Return the column of a table that holds mail addresses."""
+    for column in table.table.columns:
+        words = plain_words(column.name)
+        profile = table.profiles.get(column.name)
+        is_address = words & {"email", "mail", "emailaddress"} and not words & word_set(
+            "domain opt in status verified sent type template subject count is has consent id at bounced"
+        )
+        if is_address and profile is not None and profile.kind is ValueKind.TEXT:
+            return column.name
+    return None
+
+
+def name_column(table: ProfiledTable) -> str | None:
+    """Return the column of a table that holds the names of its rows."""
+    own = {*map(stem, table.words), "full", "display", "company", "account", "customer", "legal"}
+    for column in table.table.columns:
+        profile = table.profiles.get(column.name)
+        rest = [word for word in table.parts[column.name] if stem(word) not in own]
+        if rest == ["name"] and profile is not None and profile.kind is ValueKind.TEXT:
+            return column.name
+    return None
+
 
 def _is_zero(name: str) -> str:
     return f"coalesce({name}, 0) = 0"
@@ -309,12 +461,6 @@ def is_view(table: ProfiledTable) -> bool:
 def plain_words(name: str) -> frozenset[str]:
     """Return the words of a name as a set."""
     return frozenset(tokens(name))
-
-
-def column_of(table: ProfiledTable, columns: Iterable[str]) -> Column | None:
-    """Return the first of some columns that the table has."""
-    known = {each.name: each for each in table.table.columns}
-    return next((known[name] for name in columns if name in known), None)
 
 
 _SAME: Final = tuple(

@@ -47,15 +47,32 @@ _UNITS: Final = {
     "liters": "liters", "litres": "liters", "nights": "nights", "days": "days", "cents": "cents",
 }  # fmt: skip
 
-_MONEY: Final = word_set(
-    "amount amounts amt amnt betrag betraege summe sum montant importe importo bedrag kwota belopp"
-    " revenue revenues sales turnover umsatz erloes ingresos ricavi omzet przychod income profit gewinn benefice"
-    " earnings expense expenses expenditure spend spent spending cost costs kosten cout couts coste costes costo"
-    " costi koszt fee fees gebuehr gebuehren frais refund refunds refunded payment payments paid charge charges"
-    " charged freight fracht frachtkosten tip tips bonus subtotal zwischensumme payout payouts donation"
-    " donations"
-    " proceeds surcharge debit debits credit credits soll haben gmv"
-    " premium premiums gross net brutto netto budget bezahlt verse pagado"
+GROSS: Final = word_set("gross brutto ttc incl including inclusive brut lordo bruto grand total totaal gesamt")
+"""Words of amounts with everything that belongs to them, such as taxes."""
+
+NET: Final = word_set("net netto ht excl excluding exclusive subtotal neto zwischensumme hors")
+TAX: Final = word_set("tax taxes vat mwst ust steuer tva iva gst btw impuesto")
+DISCOUNT: Final = word_set("discount discounts rabatt remise descuento sconto korting rabat rebate rebates")
+FEE: Final = word_set("fee fees gebuehr gebuehren frais")
+REFUND: Final = word_set("refund refunds refunded")
+PRICE: Final = word_set("price preis prix precio prezzo prijs cena preco pret")
+SHARE: Final = word_set(
+    "rate rates ratio ratios pct percent percentage prozent prozentsatz satz taux porcentaje tasa procent share shares"
+    " anteil quote"
+)
+"""Words of numbers that are a part of something, in percent or as a fraction."""
+
+_MONEY: Final = (
+    FEE
+    | REFUND
+    | word_set(
+        "amount amounts amt amnt betrag betraege summe sum montant importe importo bedrag kwota belopp"
+        " revenue revenues sales turnover umsatz erloes ingresos ricavi omzet przychod income profit gewinn benefice"
+        " earnings expense expenses expenditure spend spent spending cost costs kosten cout couts coste costes costo"
+        " costi koszt payment payments paid charge charges charged freight fracht frachtkosten tip tips bonus subtotal"
+        " zwischensumme payout payouts donation donations proceeds surcharge debit debits credit credits soll haben gmv"
+        " premium premiums gross net brutto netto budget bezahlt verse pagado"
+    )
 )
 _QUANTITY: Final = word_set(
     "quantity quantities qty qnty qnt quant menge mengen quantite cantidad quantita quantidade aantal hoeveelheid ilosc"
@@ -68,13 +85,15 @@ _DURATION: Final = word_set(
     "minutes mins minuten hours hrs stunden heures horas seconds secs sekunden milliseconds millis duration dauer"
     " duree duracion durata"
 )
-_AMOUNT_OR_RATE: Final = word_set(
-    "discount discounts rabatt remise descuento sconto korting rabat margin marge tax taxes vat mwst ust steuer tva iva"
-    " impuesto gst commission commissions provision provisionen markup interest zinsen zins deduction"
+_AMOUNT_OR_RATE: Final = (
+    DISCOUNT
+    | TAX
+    | word_set(
+        "margin marge commission commissions provision provisionen markup interest zinsen zins deduction deductions"
+    )
 )
 """Words of amounts that are as often rates in percent; the profile decides."""
 
-_PRICES: Final = word_set("price preis prix precio prezzo prijs cena preco pret")
 _OF_THE_WHOLE: Final = word_set("total totals gesamt extended line final grand totale totaal insgesamt ttc ht")
 """Words that make a price one of all units: `total_price`."""
 
@@ -87,10 +106,9 @@ _OF_A_DEAL: Final = word_set(
 
 _TOTALS: Final = word_set("total totals gesamt gesamtsumme grand tot")
 
-_NEVER: Final = word_set(
-    # shares, rates, statistics
-    "rate rates ratio ratios pct percent percentage prozent prozentsatz satz taux porcentaje tasa procent share shares"
-    " anteil quote score scores rating ratings rank ranking index idx indicator average avg mean median std stdev"
+_NEVER: Final = SHARE | word_set(
+    # statistics
+    "score scores rating ratings rank ranking index idx indicator average avg mean median std stdev"
     " stddev variance var min max minimum maximum percentile quantile zscore probability prob likelihood confidence"
     " factor faktor multiplier coefficient weighting propensity sentiment similarity"
     # prices and costs of one unit, attributes of a period
@@ -147,7 +165,7 @@ _OF: Final = word_set("of de der von di van")
 _ENDINGS: Final = tuple(
     sorted(
         {
-            *(word for word in (*_MONEY, *_QUANTITY, *_AMOUNT_OR_RATE, *_PRICES, *_VALUES, *_NEVER) if len(word) >= 4),
+            *(word for word in (*_MONEY, *_QUANTITY, *_AMOUNT_OR_RATE, *PRICE, *_VALUES, *_NEVER) if len(word) >= 4),
             *("amt", "qty", "pct", "cnt", "bal", "tot", "cost"),
         },
         key=lambda word: (-len(word), word),
@@ -193,7 +211,7 @@ def is_unit(word: str) -> bool:
 
 def names_money(word: str) -> bool:
     """Say whether a word alone says that a number is money: `fee`, but not `line`."""
-    return bool(_expanded((word,)) & (_MONEY | _AMOUNT_OR_RATE | _PRICES | _VALUES | CURRENCIES))
+    return bool(_expanded((word,)) & (_MONEY | _AMOUNT_OR_RATE | PRICE | _VALUES | CURRENCIES))
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -202,7 +220,7 @@ def _expanded(words: tuple[str, ...]) -> frozenset[str]:
     found: set[str] = set()
     for word in words:
         found.add(word)
-        if word in _WHOLE_WORDS or word in _MONEY | _QUANTITY | _DURATION | _AMOUNT_OR_RATE | _PRICES | _NEVER:
+        if word in _WHOLE_WORDS or word in _MONEY | _QUANTITY | _DURATION | _AMOUNT_OR_RATE | PRICE | _NEVER:
             continue
         ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) >= len(each) + 2), None)
         if ending is not None:
@@ -234,7 +252,7 @@ def _kind(words: tuple[str, ...], profile: ColumnProfile | None) -> Additive | N
     if known & _NEVER or words[-1] in vocabulary("key") - _QUANTITY:
         return None
     whole = bool(known & (_OF_THE_WHOLE | _TOTALS))
-    if known & _PRICES:
+    if known & PRICE:
         return Additive.MONEY if whole else None
     if known & _AMOUNT_OR_RATE:
         return Additive.MONEY if known & word_set("amount amt betrag montant importe") or _is_amount(profile) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import duckdb
@@ -43,8 +43,10 @@ class Memory:
 
     database: duckdb.DuckDBPyConnection
     dialect: str = "duckdb"
+    asked: list[str] = field(default_factory=list)
 
     def query(self, sql: str, parameters: tuple[Any, ...] = (), *, max_rows: int = 1000) -> QueryResult:
+        self.asked.append(sql)
         found = self.database.execute(sql).fetchmany(max_rows)
         return QueryResult((), tuple(map(tuple, found)))
 
@@ -84,11 +86,12 @@ def find() -> Find:
         keys: dict[str, str] | None = None,
         references: dict[str, str] | None = None,
         shows_values: bool = True,
+        asked: list[str] | None = None,
     ) -> dict[str, FoundPoint]:
         with duckdb.connect() as database:
             for statement in statements:
                 database.execute(statement)
-            memory = Memory(database)
+            memory = Memory(database, asked=[] if asked is None else asked)
             known = memory.tables(keys or {}, references or {})
             tables, profiles = [each for each, _ in known], [each for _, each in known]
             record = RelationshipRecord()
@@ -121,6 +124,12 @@ ACCOUNTS = {"accounts": "account_id"}
         ("ist_testkunde", RARE, "NOT coalesce(ist_testkunde, false)"),
         ("interno", f"CASE WHEN {RARE} THEN true END", "NOT coalesce(interno, false)"),
         ("livemode", f"NOT {RARE}", "(livemode OR livemode IS NULL)"),
+        ("is_live", f"NOT {RARE}", "(is_live OR is_live IS NULL)"),
+        ("is_paying", f"CASE WHEN {RARE} THEN 0 ELSE 1 END", "(is_paying = 1 OR is_paying IS NULL)"),
+        (
+            "environment", f"CASE WHEN {RARE} THEN 'Sandbox' WHEN {HALF} THEN 'prod-eu' ELSE 'prod' END",
+            "(environment IS NULL OR environment <> 'Sandbox')",
+        ),
         (
             "account_type", f"CASE WHEN {RARE} THEN 'Internal' WHEN {HALF} THEN 'Partner' ELSE 'Customer' END",
             "(account_type IS NULL OR account_type <> 'Internal')",
@@ -155,6 +164,20 @@ def test_names_that_say_test_are_counted_without_reading_them(find: Find) -> Non
     (point,) = find(named, orders, keys=keys, references=references).values()
     assert (point.columns, point.evidence) == (("name",), ("name says that it is a test in 10 of 200 rows.",))
     assert "TEST" not in str(point)
+    quality = table("customers", customer_id="i", name=f"'Firm ' || i || CASE WHEN {RARE} THEN ' (QA)' ELSE '' END")
+    (point,) = find(quality, orders, keys=keys, references=references).values()
+    assert "%(qa)%" in (point.alternatives[1].filter or "") and "sandbox" not in (point.alternatives[1].filter or "")
+
+
+@pytest.mark.parametrize(
+    ("box", "rows"), [("test+", 10), ("qa_", 10), ("demo", 10), ("testa.", 0), ("democrat", 0), ("tester", 0)]
+)
+def test_addresses_that_say_test(find: Find, box: str, rows: int) -> None:
+    leads = table("leads", lead_id="i", email=f"CASE WHEN {RARE} THEN '{box}' ELSE 'p' END || i || '@firm.com'")
+    found = find(leads.replace(f"'{box}' ELSE 'p' END || i", f"'{box}' || i ELSE 'p' || i END"))
+    assert [each.evidence[0] for each in found.values()] == [
+        f"email says that it is a test in {rows} of 200 rows."
+    ] * bool(rows)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +191,15 @@ def test_names_that_say_test_are_counted_without_reading_them(find: Find) -> Non
         ("deleted_at", "CASE WHEN false THEN TIMESTAMP '2024-05-01' END", ""),
         ("is_deleted", "false", ""),
         ("deleted_by", f"CASE WHEN {RARE} THEN i END", ""),
+        ("is_active", f"NOT {RARE}", "(is_active OR is_active IS NULL)"),
+        ("in_use", f"CASE WHEN {RARE} THEN 0 ELSE 1 END", "(in_use = 1 OR in_use IS NULL)"),
+        ("closed_on", f"CASE WHEN {RARE} THEN DATE '2024-05-01' END", "closed_on IS NULL"),
+        ("standing", f"CASE WHEN {RARE} THEN 'dormant' ELSE 'good' END", "(standing IS NULL OR standing <> 'dormant')"),
+        ("bucket", f"CASE WHEN {RARE} THEN 'churned' ELSE 'good' END", "(bucket IS NULL OR bucket <> 'churned')"),
+        ("is_active", HALF, ""),
+        ("is_public", f"NOT {RARE}", ""),
+        ("visited_on", f"CASE WHEN {RARE} THEN DATE '2024-05-01' END", ""),
+        ("side", f"CASE WHEN {RARE} THEN 'left' ELSE 'right' END", ""),
     ],
 )
 def test_deleted_rows(find: Find, column: str, expr: str, condition: str) -> None:
@@ -185,7 +217,10 @@ def test_deleted_rows(find: Find, column: str, expr: str, condition: str) -> Non
             "canonical_id", f"CASE WHEN {RARE} THEN i - 1 ELSE i END",
             "coalesce(canonical_id, account_id) = account_id",
         ),
+        ("absorbed_by", f"CASE WHEN {RARE} THEN i - 1 END", "absorbed_by IS NULL"),
+        ("same_as", f"CASE WHEN {RARE} THEN i - 1 ELSE i END", "coalesce(same_as, account_id) = account_id"),
         ("referred_by", f"CASE WHEN {RARE} THEN i - 1 END", ""),
+        ("succeeded_by", f"CASE WHEN {HALF} AND i > 2 THEN i - 2 END", ""),
     ],
 )  # fmt: skip
 def test_merged_rows(find: Find, column: str, expr: str, condition: str) -> None:
@@ -252,6 +287,30 @@ def test_a_parent_of_the_counted_thing(find: Find) -> None:
     assert find(tree, keys={"categories": "category_id"}, references={"categories.parent_id": "categories"}) == {}
 
 
+@pytest.mark.parametrize(
+    ("column", "expr", "value"),
+    [
+        ("rolls_up_to", "CASE WHEN i > 40 AND i % 3 = 0 THEN 1 + i % 40 END", "coalesce(rolls_up_to, account_id)"),
+        ("billing_unit", "CASE WHEN i > 40 AND i % 3 = 0 THEN 1 + i % 40 ELSE i END", "billing_unit"),
+        ("rolls_up_to", "CASE WHEN i % 3 = 0 THEN i - 1 - i % 2 END", ""),
+        ("employees", "1 + i * 7 % 199", ""),
+    ],
+)
+def test_a_parent_that_only_the_rows_show(find: Find, column: str, expr: str, value: str) -> None:
+    found = find(table("accounts", **KEY, **{column: expr}), keys=ACCOUNTS)
+    assert [each.alternatives[1].expr for each in found.values()] == ([f"count(distinct {value})"] if value else [])
+
+
+def test_families_of_products_and_not_their_categories(find: Find) -> None:
+    families = table("product_families", 60, family_id="i", title="'t' || i")
+    groups = table("product_categories", 60, category_id="i", title="'t' || i")
+    products = table("products", product_id="i", title="'p' || i", family_id="1 + i % 60", category_id="1 + i * 7 % 60")
+    keys = {"product_families": "family_id", "product_categories": "category_id", "products": "product_id"}
+    references = {"products.family_id": "product_families", "products.category_id": "product_categories"}
+    (point,) = find(families, groups, products, keys=keys, references=references).values()
+    assert point.alternatives[1].expr == "count(distinct family_id)"
+
+
 def test_a_household_of_customers(find: Find) -> None:
     homes = table("households", 120, household_id="i", street="'s' || i")
     people = table("customers", customer_id="i", household_id="1 + i % 120", born="DATE '1980-01-01' + i::INT")
@@ -275,6 +334,7 @@ def test_a_household_of_customers(find: Find) -> None:
             ],
         ),
         (("amount", "shipping_cost"), None),
+        (("amount", "voucher_value"), ["sum(amount)", "sum(amount - coalesce(voucher_value, 0))"]),
     ],
 )
 def test_amounts_beside_each_other(find: Find, columns: tuple[str, ...], exprs: list[str] | None) -> None:
@@ -283,6 +343,39 @@ def test_amounts_beside_each_other(find: Find, columns: tuple[str, ...], exprs: 
     found = find(table("invoices", **base, **drawn))
     assert [[each.expr for each in point.alternatives] for point in found.values()] == ([exprs] if exprs else [])
     assert find(table("payslips", **base, **drawn)) == {}
+
+
+@pytest.mark.parametrize(
+    ("columns", "exprs"),
+    [
+        ({"discount_pct": "i % 6 * 5"}, ["sum(amount)", "sum(amount * (100.0 - coalesce(discount_pct, 0)) / 100.0)"]),
+        ({"discount": "i % 4 * 0.05"}, ["sum(amount)", "sum(amount * (1 - coalesce(discount, 0)))"]),
+        (
+            {"vat_rate": "CASE WHEN i % 3 = 0 THEN 0.07 ELSE 0.19 END"},
+            ["sum(amount)", "sum(amount / (1 + coalesce(vat_rate, 0)))", "sum(amount * (1 + coalesce(vat_rate, 0)))"],
+        ),
+        ({"kickback": "round(amount * 0.08, 2)"}, ["sum(amount)", "sum(amount - coalesce(kickback, 0))"]),
+        ({"margin": "round(amount * 0.08, 2)"}, None),
+        ({"insurance": "i * 31 % 170 * 1.05"}, None),
+        ({"conversion_rate": "i % 6 * 0.05"}, None),
+    ],
+)
+def test_rates_and_parts_of_an_amount(find: Find, columns: dict[str, str], exprs: list[str] | None) -> None:
+    made = table(
+        "orders", **ORDER, **{name: expr.replace("amount", f"({ORDER['amount']})") for name, expr in columns.items()}
+    )
+    found = find(made)
+    assert [[each.expr for each in point.alternatives] for point in found.values()] == ([exprs] if exprs else [])
+
+
+def test_lines_of_a_price_and_a_quantity(find: Find) -> None:
+    lines = table(
+        "order_lines", order_line_id="i", unit_price="i * 1.25", quantity="1 + i % 40", discount="i % 4 * 0.05"
+    )
+    (point,) = find(table("orders", **ORDER), lines).values()
+    assert [each.expr for each in point.alternatives] == [
+        "sum(unit_price * quantity)", "sum(unit_price * quantity * (1 - coalesce(discount, 0)))",
+    ]  # fmt: skip
 
 
 def test_units_by_name_and_by_size(find: Find) -> None:
@@ -336,8 +429,54 @@ def test_statuses_of_unknown_codes_and_kinds_of_staff(find: Find) -> None:
     assert [each.filter for each in point.alternatives] == [
         None, "(order_state IS NULL OR order_state <> '90')", "order_state = '30'",
     ]  # fmt: skip
+    numbered = "CASE WHEN i % 10 = 0 THEN 90 WHEN i % 3 = 0 THEN 20 ELSE 30 END"
+    (point,) = find(table("orders", **ORDER, status_id=numbered)).values()
+    assert [each.filter for each in point.alternatives] == [
+        None, "(status_id IS NULL OR status_id <> 90)", "status_id = 30",
+    ]  # fmt: skip
     hired = "CASE WHEN i % 10 = 0 THEN 'intern' WHEN i % 3 = 0 THEN 'contractor' ELSE 'permanent' END"
     assert set(find(table("employees", employee_id="i", employment_type=hired))) == {"employees.status.employment_type"}
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "ended"),
+    [
+        ("workflow_step", ("refused", "packed", "done"), "refused"),
+        ("where_it_is", ("refused", "packed", "done"), "refused"),
+        ("situation", ("mislaid", "packed", "done"), "mislaid"),
+        ("reason", ("refused", "packed", "done"), None),
+        ("colour", ("red", "green", "blue"), None),
+        ("state", ("NY", "TX", "CA"), None),
+    ],
+)
+def test_statuses_by_their_values(find: Find, column: str, values: tuple[str, ...], ended: str | None) -> None:
+    rare, other, usual = values
+    drawn = f"CASE WHEN {RARE} THEN '{rare}' WHEN i % 3 = 0 THEN '{other}' ELSE '{usual}' END"
+    found = find(table("orders", **ORDER, city="'c' || i", **{column: drawn}))
+    excluded = f"({column} IS NULL OR {column} <> '{ended}')"
+    assert [each.alternatives[1].filter for each in found.values()] == ([excluded] if ended else [])
+
+
+def test_a_source_that_is_unknown(find: Find) -> None:
+    came = "CASE WHEN i % 5 = 0 THEN 'n/a' WHEN i % 2 = 0 THEN 'web' ELSE 'event' END"
+    (point,) = find(table("leads", lead_id="i", source=came)).values()
+    assert point.alternatives[1].filter == "(source IS NULL OR source <> 'n/a')"
+
+
+def test_numbers_that_repeat_by_chance_are_no_duplicates(find: Find) -> None:
+    drawn = "abs(hash(i * 7919)) % 6000"
+    assert find(table("customers", 400, customer_id="i", legacy_number=f"({drawn})::BIGINT")) == {}
+
+
+def test_a_table_is_asked_once_for_all_that_is_counted(find: Find) -> None:
+    asked: list[str] = []
+    late = "TIMESTAMP '2024-01-01' + (i + 12) * INTERVAL 1 DAY"
+    made = table(
+        "customers", **{**ORDER, "customer_id": "i"}, name="'Firm ' || i", email="'p' || i || '@x.com'", paid_at=late
+    )
+    orders = table("orders", 400, order_id="i", customer_id="1 + i % 200")
+    find(made, orders, keys={"customers": "customer_id"}, references={"orders.customer_id": "customers"}, asked=asked)
+    assert sum("customers" in each for each in asked) == 1, asked
 
 
 def test_rows_that_are_there_twice_under_another_key(find: Find) -> None:

@@ -1,0 +1,303 @@
+"""Rows that belong to other rows: detectors of rows merged into another one, and of parents of the counted thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.decisions.record import FoundPoint
+from ktx_cli.scan.decisions.tables import (
+    RARE,
+    Ask,
+    Asking,
+    Database,
+    column_named,
+    counts,
+    excluded,
+    in_rows,
+    is_staff_table,
+    is_time,
+    is_within,
+    meaning,
+    of_kind,
+    plain_words,
+    share_of,
+    thing,
+)
+from ktx_cli.scan.measures.proposals import ProfiledTable
+from ktx_cli.scan.profile.profiler import ColumnProfile
+from ktx_cli.scan.relationships.names import key_base, stem, tokens, word_set
+from ktx_cli.scan.relationships.record import Cardinality, Relationship
+from ktx_cli.semantic import Alternative, DecisionKind
+from ktx_cli.warehouses import Column
+
+_MERGED: Final = word_set(
+    "merged merge canonical duplicate dup dupe survivor surviving golden superseded master zusammengefuehrt fusionne"
+    " fusionado unificado dublette deduped absorbed absorber consolidated"
+)
+_MERGED_IF_SELF: Final = word_set(
+    "replaced replacement main primary principal haupt winner winning original into root same succeeded survives alias"
+)
+"""Words that mean a merge only in a reference to the same table, and there only in a clear case."""
+
+_PARENTS: Final = word_set(
+    "parent group holding ultimate hq headquarter headquarters corporate umbrella konzern mutter muttergesellschaft"
+    " matriz maison mere moeder padre household haushalt top global"
+)
+_VARIANTS: Final = word_set("variant variants base based parent master main core style model basis eltern")
+"""Words of references of products to the one that they are a variant of."""
+
+_GROUPS: Final = word_set(
+    "household haushalt holding group konzern organization organisation org parent corporate enterprise family"
+)
+_FAMILIES: Final = word_set("family families model models style styles master base parent template templates")
+"""Words of tables of what products are variants of."""
+
+_OTHER_TIES: Final = word_set(
+    "referred referral referrer introduced introducer recommended invited related similar follow following follows"
+    " previous prev prior next successor predecessor renewal renewed renews linked reply replied split reversal"
+    " reversed reverses cancels corrected corrects deputy substitute manager supervisor boss partner spouse assigned"
+    " owner created updated approved"
+)
+"""Words of references to rows of the same table that count beside them."""
+
+_REFERS: Final = word_set("id ref key fk no nr number of by to into through as with under up via on")
+"""Words that make a name one of a reference: at its end, or where it says what a row has to do with another one."""
+
+_OWN: Final = 0.2
+"""The share of rows that refer to themselves, which no other column than a reference reaches by chance."""
+
+_CHAINS: Final = 0.02
+"""The largest share of references to rows that refer further themselves, where one level is meant."""
+
+
+def merged_flags(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield flags of rows that were merged into another one, or are duplicates."""
+    for column in table.table.columns:
+        flag = database.flag(table, column)
+        if flag is None or not set(meaning(table, column.name)) & _MERGED or not 0 < flag.yes <= RARE * flag.rows:
+            continue
+        kind = DecisionKind.MERGED if plain_words(column.name) & {"merged", "merge"} else DecisionKind.DUPLICATES
+        adjective = "merged" if kind is DecisionKind.MERGED else "duplicate"
+        yield excluded(
+            table, kind, column.name, adjective, flag.is_not_true,
+            f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
+        )  # fmt: skip
+
+
+def related_rows(database: Database, table: ProfiledTable) -> Asking:
+    """Yield references to rows of the same table: to the one a row was merged into, or to its parent.
+
+    Names say which; where they do not, the data has to: one level, of which the rows say that they stand for
+    themselves or do not refer at all.
+    """
+    if len(table.key) != 1:
+        return
+    merged = next(_merged_by_name(database, table), None)
+    parent = _parent_by_name(database, table) if _has_parents(table) else None
+    named = [point.columns[0] for point in (merged, parent) if point is not None]
+    doubtful = [name for name in _candidates(database, table) if name not in named]
+    if merged is not None and not plain_words(merged.columns[0]) & _MERGED:
+        doubtful.append(merged.columns[0])
+    ties: dict[str, _Ties] = {}
+    if doubtful:
+        answer = yield Ask(tuple(value for name in doubtful for value in _ties(database, table, name)))
+        numbers = [int(each or 0) for each in answer or ()]
+        for place, name in enumerate(doubtful if numbers else ()):
+            ties[name] = _Ties(*numbers[3 * place : 3 * place + 3])
+    flat = [name for name in doubtful if name in ties and _is_flat(table, name, ties[name])]
+    if merged is not None and merged.columns[0] in ties and merged.columns[0] not in flat:
+        merged = None
+    for name in flat:
+        profile, words = table.profiles[name], plain_words(name)
+        refers = name in _to_itself(table) or _names_a_reference(name)
+        if name in named or not (refers or ties[name].own >= _OWN * table.rows):
+            continue
+        if words & (_MERGED | _MERGED_IF_SELF) and not (words & _VARIANTS and of_kind(table, "product")):
+            own = round(ties[name].own * profile.rows / max(1, table.rows))
+            merged = merged or _merged(database, table, name, profile.filled - own)
+        elif _has_parents(table):
+            word = "base" if of_kind(table, "product") else "parent"
+            parent = parent or _parent(database, table, name, word, coalesced=profile.nulls > 0)
+    yield from (point for point in (merged, parent) if point is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """How many rows refer to themselves, to a row that refers to another one, and to a row that does not exist."""
+
+    own: int
+    chained: int
+    unknown: int
+
+
+def _has_parents(table: ProfiledTable) -> bool:
+    kinds = ("customer", "organization", "account", "supplier", "store", "product")
+    return of_kind(table, *kinds) and not is_staff_table(table)
+
+
+def _to_itself(table: ProfiledTable) -> set[str]:
+    return {each.child_columns[0] for each in self_references(table)}
+
+
+def _names_a_reference(name: str) -> bool:
+    words = tokens(name)
+    return len(words) > 1 and bool(_REFERS & {words[-1], *words[1:-1]})
+
+
+def _candidates(database: Database, table: ProfiledTable) -> Iterator[str]:
+    """Yield columns whose values lie among those of the key, so that they may refer to rows of the table."""
+    key = table.profiles.get(table.key[0])
+    # An inferred reference whose name says nothing of the other table may be one to this table just as well.
+    elsewhere = {name for each in table.table.foreign_keys if each.target != table.table.ref for name in each.columns}
+    for each in table.references:
+        if each.parent != each.child and _stems(each.parent.name) & _stems(each.child_columns[0]):
+            elsewhere |= set(each.child_columns)
+    for column in table.table.columns:
+        profile, words = table.profiles.get(column.name), plain_words(column.name)
+        if profile is None or key is None or profile.kind is not key.kind or column.name in table.key:
+            continue
+        if column.name in elsewhere or words & _OTHER_TIES or not 10 <= (profile.distinct or 0) < profile.filled:
+            continue
+        ends = (key.minimum, profile.minimum, profile.maximum, key.maximum)
+        is_among = None not in ends and ends[0] <= ends[1] and ends[2] <= ends[3]
+        is_named = column.name in _to_itself(table) or _names_a_reference(column.name)
+        if is_among and (profile.nulls == 0 or (is_named and profile.nulls >= 0.3 * profile.rows)):
+            yield column.name
+
+
+def _stems(name: str) -> set[str]:
+    return {stem(word) for word in tokens(name)}
+
+
+def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+    """Return the numbers of rows that refer to themselves, to a row that refers to another one, and to none."""
+    reference, key = column_named(name), column_named(table.key[0])
+    other = exp.NEQ(this=reference.copy(), expression=key.copy())
+    path = database.counter.path(table.table.ref)
+    referring = exp.select(key.copy()).from_(path.copy()).where(other.copy())
+    keys = exp.select(key.copy()).from_(path.copy())
+    rows = exp.select(reference.copy())
+    chained = rows.copy().where(exp.and_(other.copy(), exp.In(this=reference.copy(), query=referring.subquery())))
+    unknown = rows.copy().where(exp.and_(other.copy(), exp.In(this=reference.copy(), query=keys.subquery()).not_()))
+    own = counts(exp.EQ(this=reference.copy(), expression=key.copy())).values[0]
+    return own, database.counter.number_of(table, chained), database.counter.number_of(table, unknown)
+
+
+def _is_flat(table: ProfiledTable, name: str, ties: _Ties) -> bool:
+    """Whether a column refers to rows that do not refer further, and all its values are rows."""
+    profile = table.profiles[name]
+    filled = profile.filled * table.rows / max(1, profile.rows) - ties.own
+    return ties.unknown == 0 and filled > 0 and ties.chained <= _CHAINS * filled
+
+
+def _merged_by_name(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    key = table.profiles.get(table.key[0])
+    for column in table.table.columns:
+        profile, words = table.profiles.get(column.name), plain_words(column.name)
+        if profile is None or not profile.filled or column.name in table.key or database.flag(table, column):
+            continue
+        refers = column.name in _to_itself(table) or (
+            bool(words & _MERGED_IF_SELF) and _names_a_reference(column.name) and is_within(profile, key)
+        )
+        is_reference = refers or (bool(words & _MERGED) and key is not None and key.kind is profile.kind)
+        says = bool(words & _MERGED) or (refers and bool(words & _MERGED_IF_SELF))
+        if words & _VARIANTS and of_kind(table, "product"):
+            continue
+        if _is_time_of_merge(table, column, profile, words):
+            is_reference, says = True, profile.filled <= 0.5 * profile.rows
+        if not (says and is_reference):
+            continue
+        if profile.nulls >= 0.4 * profile.rows:
+            count = profile.filled
+        elif not is_time(table, column, profile) and (profile.distinct or 0) < profile.filled:
+            count = profile.filled - (profile.distinct or 0)
+        else:
+            continue
+        if count <= 0.5 * profile.rows:
+            yield _merged(database, table, column.name, count)
+            return
+
+
+def _is_time_of_merge(table: ProfiledTable, column: Column, profile: ColumnProfile, words: frozenset[str]) -> bool:
+    return is_time(table, column, profile) and bool(words & {"merged", "merge"})
+
+
+def _merged(database: Database, table: ProfiledTable, name: str, count: int) -> FoundPoint:
+    profile = table.profiles[name]
+    quoted, own = database.quoted(name), database.quoted(table.key[0])
+    is_nullable = profile.nulls >= 0.4 * profile.rows
+    condition = f"{quoted} IS NULL" if is_nullable else f"coalesce({quoted}, {own}) = {own}"
+    return excluded(
+        table, DecisionKind.MERGED, name, "merged", condition,
+        f"{name} refers to another row of {table.name} in {in_rows(count, table)}.", count / profile.rows,
+    )  # fmt: skip
+
+
+def self_references(table: ProfiledTable) -> list[Relationship]:
+    """Return the references of a table to itself, by one column."""
+    return [each for each in table.references if each.parent == each.child and len(each.child_columns) == 1]
+
+
+def _parent_by_name(database: Database, table: ProfiledTable) -> FoundPoint | None:
+    """Return the point of a parent among the rows of a table whose name says so."""
+    key = table.profiles.get(table.key[0])
+    for column in (each.name for each in table.table.columns):
+        words, profile = plain_words(column), table.profiles.get(column)
+        if profile is None or column == table.key[0] or profile.kind is ValueKind.TIME:
+            continue
+        if column not in _to_itself(table) and not is_within(profile, key):
+            continue
+        is_product = of_kind(table, "product")
+        says = words & _VARIANTS if is_product else words & _PARENTS and not words & _MERGED
+        if says and profile.filled >= 0.005 * profile.rows:
+            return _parent(database, table, column, "base" if is_product else "parent", coalesced=True)
+    return None
+
+
+def groups(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield another table of groups, households or families that the rows of a table belong to."""
+    is_product = of_kind(table, "product")
+    if not (is_product or of_kind(table, "customer", "organization", "person")) or is_staff_table(table):
+        return
+    own = {stem(word) for word in table.words}
+    for each in table.references:
+        parent = database.tables.get(each.parent)
+        if parent is None or each.parent == each.child or len(each.child_columns) != 1:
+            continue
+        base, _ = key_base(tokens(each.child_columns[0]))
+        words = frozenset(base) | set(parent.words)
+        if is_product:
+            is_group = bool(words & _FAMILIES)
+        else:
+            is_group = bool(words & _GROUPS) and (of_kind(table, "customer") or bool(words & {"household", "haushalt"}))
+        profile = table.profiles.get(each.child_columns[0])
+        if not is_group or profile is None or each.cardinality is not Cardinality.MANY_TO_ONE:
+            continue
+        if own == {stem(word) for word in parent.words} or parent.rows < 0.1 * table.rows or parent.rows < 20:
+            continue
+        if profile.distinct and profile.distinct < profile.filled:
+            yield _parent(database, table, each.child_columns[0], thing(parent), coalesced=profile.nulls > 0)
+            return
+
+
+def _parent(database: Database, table: ProfiledTable, column: str, word: str, *, coalesced: bool) -> FoundPoint:
+    profile = table.profiles[column]
+    value, key = database.quoted(column), database.quoted(table.key[0])
+    if coalesced:
+        value = f"coalesce({value}, {key})"
+    counted = f"{word} {thing(table)}" if word in ("parent", "base") else word
+    return FoundPoint(
+        table.table.ref, DecisionKind.ENTITY, (column, table.key[0]),
+        f"Is each {thing(table)} counted, or each {counted}?",
+        (
+            Alternative("entity", f"Each {thing(table)} counts"),
+            Alternative("parent", f"Each {counted} counts once", expr=f"count(distinct {value})"),
+        ),
+        (f"{column} is set in {in_rows(profile.filled, table)}, with {profile.distinct:,} different values.",),
+        share_of(profile.filled, profile.rows),
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Statuses of rows: detectors of those that came to nothing, and of rows that do not belong to a headcount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.decisions.record import FoundPoint
+from ktx_cli.scan.decisions.tables import (
+    RARE,
+    Database,
+    capital,
+    excluded,
+    happens,
+    in_rows,
+    is_staff_table,
+    meaning,
+    plain_words,
+    share_of,
+    things,
+)
+from ktx_cli.scan.measures.proposals import ProfiledTable
+from ktx_cli.scan.relationships.names import tokens, word_set
+from ktx_cli.semantic import Alternative, DecisionKind
+from ktx_cli.warehouses import Column, SemanticType
+
+STATUS: Final = word_set(
+    "status state stage outcome result statut zustand estado stato condition phase fase etat decision verdict"
+    " disposition progress fulfilment fulfillment approval step workflow milestone situation standing settlement"
+    " clearing posting review lifecycle"
+)
+"""Words of columns that say how far a row got."""
+
+STATES_OF_RECORDS: Final = word_set("record row rec lifecycle datensatz entry object deletion")
+"""Words of columns that say whether a row still holds, not how far it got."""
+
+_ENDED_BADLY: Final = word_set(
+    "cancelled canceled cancel void voided failed failure declined rejected abandoned error reversed draft deleted test"
+    " storniert abgebrochen entwurf annule annulee annulled cancelado cancelada anulado anulada borrador brouillon"
+    " annullato bozza geannuleerd concept anulowane uncollectible denied invalid duplicate incomplete bounced expired"
+    " written_off refused recalled withdrawn revoked terminated churned lapsed aborted ended turned_down inactive"
+    " abgelehnt refuse rechazado rifiutato geweigerd odrzucone"
+)
+"""Statuses of rows that came to nothing."""
+
+NOT_COUNTED: Final = _ENDED_BADLY | word_set(
+    "pending refunded returned chargeback pendiente in_attesa ausstehend trialing trial past_due on_hold storno"
+    " erstattet retourniert rembourse reembolsado disputed suspended paused blocked lost fraud"
+)
+"""Statuses of rows that many leave out of a figure: also those that are on their way, or were taken back."""
+
+_KINDS: Final = word_set(
+    "type kind category class reason cause method channel segment tier priority severity source origin medium language"
+    " country region city currency unit size color colour gender name title code typ tipo art grund"
+)
+"""Words of columns that say what kind of row it is, or why, not how far it got."""
+
+_PLACES: Final = word_set("city zip postal postcode plz street address country county province region latitude")
+"""Words of columns beside which a `state` is a part of a country."""
+
+_Values = Sequence[tuple[str | int, int]]
+"""Values of a column with the rows that have them."""
+
+_RECURRING: Final = word_set("mrr arr acv tcv recurring")
+_OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended")
+"""Values that points of other kinds are about."""
+
+_SAY_NOTHING: Final = _ENDED_BADLY - _OTHER_KINDS
+"""Statuses that a flag may be named for."""
+
+
+def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield a status with values that came to nothing, of a table whose amounts are added up."""
+    amounts = list(database.amounts(table)) or recurring_amounts(table)
+    if is_staff_table(table):
+        yield from _kinds_of_staff(database, table)
+    if not amounts:
+        return
+    named, others = [], []
+    for column in table.table.columns:
+        words = meaning(table, column.name)
+        flag = None if column.name in table.keys else database.flag(table, column)
+        if flag is not None:
+            if len(words) == 1 and words[0] in _SAY_NOTHING and 0 < flag.yes <= 0.5 * flag.rows:
+                yield excluded(
+                    table, DecisionKind.STATUS, column.name, words[0], flag.is_not_true,
+                    f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
+                )  # fmt: skip
+            continue
+        plain = plain_words(column.name)
+        is_referring = any(column.name in each.child_columns for each in table.references)
+        is_name = bool(plain & STATUS) and not plain & STATES_OF_RECORDS - {"lifecycle"}
+        if is_name and not _is_of_a_country(table, plain) and column.name not in table.key:
+            named.append(column)
+        elif column.name not in table.keys and not is_referring and not plain & (_KINDS | STATES_OF_RECORDS):
+            others.append(column)
+    # What values say counts more than the names of columns; codes and unknown words are the last resort.
+    tries = [(each, _known) for each in named]
+    tries += [(each, _known) for each in others]
+    tries += [(each, _coded) for each in named]
+    tries += [(each, _unknown) for each in named if happens(table)]
+    for column, kind in tries:
+        if (point := kind(database, table, column, amounts)) is not None:
+            yield point
+            return
+
+
+def _is_of_a_country(table: ProfiledTable, words: frozenset[str]) -> bool:
+    """Whether a column named `state` is a part of an address."""
+    others = (plain_words(each.name) for each in table.table.columns)
+    return "state" in words and any(each & _PLACES for each in others)
+
+
+def recurring_amounts(table: ProfiledTable) -> list[str]:
+    """Return the amounts that a row brings in each month or year."""
+    each_period, money = word_set("monthly annual yearly weekly month year"), word_set("amount fee revenue value price")
+    return [
+        column.name
+        for column in table.table.columns
+        if column.type is SemanticType.NUMBER
+        and ((words := plain_words(column.name)) & _RECURRING or (words & each_period and words & money))
+    ]
+
+
+def _known(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
+    """Return the point of a status some of whose values are known to have come to nothing."""
+    values = database.values(table, column)
+    spelled = {value: "_".join(tokens(value)) for value, _ in values}
+    doubtful = sorted((value, count) for value, count in values if spelled[value] in NOT_COUNTED)
+    total = sum(count for _, count in doubtful)
+    if not doubtful or len(doubtful) == len(values) or total < 0.005 * table.profile.rows:
+        return None
+    is_named = bool(plain_words(column.name) & STATUS)
+    if not is_named and (total > 0.5 * table.profile.rows or {spelled[value] for value, _ in doubtful} <= _OTHER_KINDS):
+        return None
+    ended = [value for value, _ in doubtful if spelled[value] in _ENDED_BADLY]
+    return _status_point(database, table, column, values, doubtful, ended, amounts)
+
+
+def _coded(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
+    """Return the point of a status of codes, whose meaning nothing says: about the rare ones."""
+    values: _Values = _numbers(database, table, column) or database.values(table, column)
+    if not 3 <= len(values) <= 8 or any(len(str(value)) > 3 for value, _ in values):
+        return None
+    rare = sorted(values, key=lambda each: (each[1], str(each[0])))[: len(values) // 2]
+    return _status_point(
+        database, table, column, values, sorted(rare, key=lambda each: str(each[0])), [rare[0][0]], amounts
+    )
+
+
+def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
+    """Return the point of a status of unknown words: about the rarest of them."""
+    values = database.values(table, column)
+    rarest = min(values, key=lambda each: (each[1], each[0]), default=("", 0))
+    if not 2 <= len(values) <= 8 or rarest[1] > RARE * table.profile.rows:
+        return None
+    return _status_point(database, table, column, values, [rarest], [rarest[0]], amounts)
+
+
+def _numbers(database: Database, table: ProfiledTable, column: Column) -> list[tuple[int, int]]:
+    """Return the numbers of a status, with the rows that have them."""
+    profile = table.profiles.get(column.name)
+    if profile is None or profile.kind is not ValueKind.INTEGER or not 2 < (profile.distinct or 0) <= 8:
+        return []
+    return [(int(value), count) for value, count in profile.top] if database.shows_values else []
+
+
+_OF_STAFF: Final = word_set("employment contract worker employee staff vertrag beschaeftigung contrato contrat")
+
+
+def _kinds_of_staff(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield the kinds of employment of people, not all of whom belong to a headcount."""
+    for column in table.table.columns:
+        words = plain_words(column.name)
+        if column.name in table.keys or not words & _OF_STAFF:
+            continue
+        values = database.values(table, column)
+        if 2 <= len(values) <= 8:
+            others = sorted(sorted(values, key=lambda each: -each[1])[1:])
+            rarest = min(values, key=lambda each: each[1])[0]
+            yield _status_point(database, table, column, values, others, [rarest], ())
+            return
+
+
+def _status_point(
+    database: Database, table: ProfiledTable, column: Column, values: _Values,
+    doubtful: _Values, ended: Sequence[str | int], amounts: Iterable[str],
+) -> FoundPoint:  # fmt: skip
+    name = column.name
+    doubted = [value for value, _ in doubtful]
+
+    def are(some: Iterable[str | int]) -> str:
+        return " or ".join(map(str, some))
+
+    alternatives = [Alternative("all", f"{capital(things(table))} of every {name} count")]
+    if ended:
+        label = f"{capital(things(table))} that are {are(ended)} do not count"
+        alternatives.append(Alternative("without_ended", label, filter=database.is_none_of(name, ended)))
+    if set(doubted) != set(ended):
+        label = f"{capital(things(table))} that are {are(doubted)} do not count"
+        alternatives.append(Alternative("without_open", label, filter=database.is_none_of(name, doubted)))
+    rest = [value for value, _ in values if value not in doubted]
+    usual = max(values, key=lambda each: each[1])[0]
+    if len(rest) > 1 and usual in rest:
+        only = f"{database.quoted(name)} = {database.dialect.value(usual)}"
+        alternatives.append(Alternative("only_usual", f"Only {things(table)} that are {usual} count", filter=only))
+    shares = ", ".join(f"{value} {count:,}" for value, count in doubtful[:6])
+    total = sum(count for _, count in doubtful)
+    return FoundPoint(
+        table.table.ref, DecisionKind.STATUS, (name,),
+        f"Which {things(table)} count: also those that are {are(doubted[:4])}?",
+        tuple(alternatives),
+        (
+            f"{name} is one of these in {in_rows(total, table)}: {shares}.",
+            *((f"Amounts of {table.name} are added up: {', '.join(list(amounts)[:3])}.",) if amounts else ()),
+        ),
+        share_of(total, table.profile.rows),
+    )  # fmt: skip
