@@ -312,9 +312,7 @@ _SALES: Final = (
                 parts={"other": "{line_amount} * (1 - {discount_rate})"},
             ),
             Form(
-                (
-                    "voucher_amount|coupon_value|promo_cut amount = round({line_amount} * ({roll} % 20) * 0.01, 2)",
-                ),
+                ("voucher_amount|coupon_value|promo_cut amount = round({line_amount} * ({roll} % 20) * 0.01, 2)",),
                 parts={"other": "{line_amount} - {voucher_amount}"},
             ),
         ),
