@@ -1,10 +1,11 @@
-"""Which rows count: detectors of rows of tests and of the company itself, and of deleted rows.
+"""Which rows count: detectors of rows of tests, of the company itself, and of deleted rows.
 
 Each looks at one table of a database, and yields points with the condition of every reading as SQL.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -18,6 +19,7 @@ from ktx_cli.scan.decisions.tables import (
     Asking,
     Database,
     Flag,
+    capital,
     column_named,
     counts,
     email_column,
@@ -30,10 +32,12 @@ from ktx_cli.scan.decisions.tables import (
     name_column,
     of_kind,
     plain_words,
+    share_of,
+    things,
 )
 from ktx_cli.scan.measures.proposals import ProfiledTable
 from ktx_cli.scan.relationships.names import tokens, word_set
-from ktx_cli.semantic import DecisionKind
+from ktx_cli.semantic import Alternative, DecisionKind
 from ktx_cli.warehouses import Column
 
 _INTERNAL: Final = {
@@ -108,6 +112,16 @@ _IN_USE: Final = word_set("active enabled current alive operational aktiv actif 
 
 _SOLD: Final = word_set("sellable listed purchasable orderable sold")
 """Such words of products."""
+
+_FREE_MAIL: Final = word_set(
+    "gmail.com googlemail.com yahoo.com hotmail.com outlook.com live.com icloud.com me.com aol.com gmx.de gmx.net"
+    " web.de t-online.de proton.me protonmail.com mail.com yandex.ru mail.ru qq.com 163.com orange.fr free.fr libero.it"
+    " msn.com yahoo.de yahoo.fr yahoo.co.uk hotmail.co.uk freenet.de wanadoo.fr laposte.net wp.pl o2.pl interia.pl"
+)
+
+_DOMAIN: Final = re.compile(r"[a-z0-9][a-z0-9-]*(?:\.[a-z0-9-]+)+")
+
+_MOST_DOMAINS: Final = 20
 
 _TYPES: Final = word_set(
     "type kind category class segment tier art typ tipo categorie kategorie classification origin purpose zweck"
@@ -351,3 +365,74 @@ def _deleted_states(database: Database, table: ProfiledTable, column: Column, is
             database.is_none_of(column.name, [value for value, _ in found]),
             f"{column.name} is {listed} in {in_rows(total, table)}.", total / rows,
         )  # fmt: skip
+
+
+def company_domain(database: Database, internal: Iterable[FoundPoint]) -> tuple[str, str] | None:
+    """Return the mail domain of the company itself, and whose it is: of its employees, else of internal rows."""
+    for table in database.tables.values():
+        if table.table.ref in database.copies or not is_staff_table(table) or (column := email_column(table)) is None:
+            continue
+        best = _own_domain(database, table, column, None)
+        if best is not None:
+            return best, f"most rows of {table.name}"
+    for point in internal:
+        table = database.tables[point.table]
+        condition = point.alternatives[-1].filter
+        if (column := email_column(table)) is None or condition is None or point.columns == (column,):
+            continue
+        best = _own_domain(database, table, column, f"NOT ({condition})")
+        if best is not None:
+            return best, f"most rows of {table.name} by {point.columns[0]}"
+    return None
+
+
+def _own_domain(database: Database, table: ProfiledTable, column: str, where: str | None) -> str | None:
+    domains = _domains(database, table, column, where)
+    best = max(domains.items(), key=lambda each: each[1], default=("", 0))
+    return best[0] if best[1] >= 3 and best[1] >= 0.5 * sum(domains.values()) else None
+
+
+def _domains(database: Database, table: ProfiledTable, column: str, where: str | None) -> dict[str, int]:
+    """Return domain -> rows of the most frequent domains of companies; those of a single row are not read."""
+    value = column_named(column)
+    start = exp.Add(this=exp.StrPosition(this=value, substr=exp.Literal.string("@")), expression=exp.Literal.number(1))
+    domain = exp.func("LOWER", exp.Substring(this=value.copy(), start=start))
+    count = exp.Count(this=exp.Star())
+    select = exp.select(exp.alias_(domain, "domain"), exp.alias_(count, "rows_of_it"))
+    select = select.where(exp.Like(this=value.copy(), expression=exp.Literal.string("%_@_%")))
+    if where is not None:
+        select = select.where(sqlglot.parse_one(where, dialect=database.dialect.name))
+    select = select.group_by(domain.copy()).having(exp.GTE(this=count.copy(), expression=exp.Literal.number(2)))
+    select = select.order_by(exp.Ordered(this=count.copy(), desc=True))
+    rows = database.counter.rows(table, select, _MOST_DOMAINS) or ()
+    found = {str(name): int(number) for name, number in rows if name}
+    return {name: number for name, number in found.items() if _DOMAIN.fullmatch(name) and name not in _FREE_MAIL}
+
+
+def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str) -> Asking:
+    """Yield people outside the staff whose mail addresses are of the company's own domain."""
+    column = email_column(table)
+    if column is None or is_staff_table(table):
+        return
+    pattern = exp.Literal.string(f"%@{domain}")
+    counted = yield counts(exp.Like(this=exp.func("LOWER", column_named(column)), expression=pattern))
+    if counted is None or not 0 < counted[0] <= RARE * table.rows:
+        return
+    quoted = database.quoted(column)
+    shown = f"addresses of {domain}"
+    yield FoundPoint(
+        table.table.ref, DecisionKind.STAFF, (column,),
+        f"Do {things(table)} with {shown} count, the company's own domain?",
+        (
+            Alternative("count", f"{capital(things(table))} with {shown} count"),
+            Alternative(
+                "exclude", f"{capital(things(table))} with {shown} do not count",
+                filter=f"({quoted} IS NULL OR lower({quoted}) NOT LIKE '%@{domain}')",
+            ),
+        ),
+        (
+            f"{column} is of {domain} in {counted[0]:,} of {table.rows:,} rows.",
+            f"{domain} is the domain of {whose}.",
+        ),
+        share_of(counted[0], table.rows),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from ktx_cli.core import monotonic
-from ktx_cli.scan.decisions import amounts, duplicates, populations, references, statuses
+from ktx_cli.scan.decisions import amounts, entities, populations, statuses
 from ktx_cli.scan.decisions.record import FoundPoint, FoundPoints, ordered
 from ktx_cli.scan.decisions.tables import Database, RowCounter, is_view
 from ktx_cli.scan.measures.proposals import ProfiledTable, copies, profiled_tables
@@ -54,15 +54,15 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
         internal += (marked := list(populations.internal_rows(database, table)))
         yield from marked
         yield from populations.deleted_rows(database, table)
-        yield from references.merged_flags(database, table)
-        yield from references.groups(database, table)
+        yield from entities.merged_flags(database, table)
+        yield from entities.groups(database, table)
         yield from statuses.statuses(database, table)
         yield from amounts.units(database, table)
         yield from amounts.currencies(database, table)
         yield from amounts.placeholders(database, table)
         rates = {each.columns[0]: each for each in measures.get(table.table.ref, ()) if each.format == "percent"}
         yield from amounts.missing_values(database, table, rates)
-    own = duplicates.company_domain(database, internal) if database.shows_values else None
+    own = populations.company_domain(database, internal) if database.shows_values else None
     for table in database.tables.values():
         if table.table.ref not in database.copies:
             yield from amounts.fiscal_starts(database, table)
@@ -70,12 +70,12 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
         asking = [
             amounts.amounts(database, table),
             amounts.dates(database, table),
-            references.related_rows(database, table),
+            entities.related_rows(database, table),
             populations.test_rows(database, table, internal),
-            duplicates.repeated_rows(database, table),
+            entities.repeated_rows(database, table),
         ]
         if own is not None:
-            asking.append(duplicates.staff_rows(database, table, *own))
+            asking.append(populations.staff_rows(database, table, *own))
         yield from database.counter.points_of(table, asking)
 
 
