@@ -16,12 +16,13 @@ from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import SearchTexts, read_search_texts, search_texts_path, snapshot_path
 from ktx_cli.search.explanations import mention
-from ktx_cli.semantic import SUFFIXES, Column, Model, VisibleModel, is_stray, stray_paths
-from ktx_cli.wiki import FOLDER, GLOBAL, MEMBERS, Kind, Page, Reference, parse, place_of, references
+from ktx_cli.semantic import SUFFIXES, Column, Model, is_stray, stray_paths
+from ktx_cli.wiki import FOLDER, GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
     from ktx_cli.protection import Relations
-    from ktx_cli.semantic import ColumnValues, Measure, Segment, Source
+    from ktx_cli.semantic import ColumnValues, Measure, Segment, Source, VisibleModel
+    from ktx_cli.wiki import Reference
 
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
@@ -157,7 +158,7 @@ def page_document(path: str, content: bytes) -> Document | None:
     summary = one_line(page.summary or title or page.body, _SUMMARY)
     owner = "" if scope == GLOBAL else scope.partition("/")[2]
     filled = tuple(each for each in fields if each.text)
-    named = (mention(each.connection, each.name) for each in references(page) if _names_a_place(each))
+    named = (mention(each.connection, each.name) for each in _named_in(page))
     mentions = tuple(dict.fromkeys(named))
     tags = tuple(page.tags)
     found = Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tags, mentions=mentions)
@@ -170,9 +171,13 @@ def _catalog(found: Document, connection: str) -> Document:
     return replace(found, connection=connection, fields=fields, order=KINDS.index("passage"))
 
 
-def _names_a_place(reference: Reference) -> bool:
-    """Whether a reference says of which source it speaks: `measure:revenue` alone is not about a source `revenue`."""
-    return reference.kind is not Kind.PAGE and (reference.kind not in MEMBERS or "." in reference.name)
+def _named_in(page: Page) -> Iterator[Reference]:
+    """Yield the references that say of which source they speak: `measure:revenue` alone is not about `revenue`."""
+    from ktx_cli.wiki import MEMBERS, Kind, references
+
+    for each in references(page):
+        if each.kind is not Kind.PAGE and (each.kind not in MEMBERS or "." in each.name):
+            yield each
 
 
 def _found_by(
@@ -296,6 +301,8 @@ def documents(shown: VisibleModel, written: Written = _NONE) -> Iterator[Documen
 
 def all_documents(model: Model, written: Written = _NONE) -> Iterator[Document]:
     """Yield the documents of everything in a model that is not hidden; what is internal says so."""
+    from ktx_cli.semantic import VisibleModel
+
     public = {(each.kind, each.id): each for each in documents(VisibleModel(model), written)}
     yield from public.values()
     internal = VisibleModel(model, internal=True)
@@ -494,6 +501,8 @@ class Layer:
 
     def shown(self, tree: Tree) -> VisibleModel:
         """Return what of the semantic layer as a tree has it is public."""
+        from ktx_cli.semantic import VisibleModel
+
         return VisibleModel(self._model(tree, self.digest(self.folder, tree)))
 
     def _all(self, tree: Tree, digest: str) -> Iterator[Document]:

@@ -7,22 +7,17 @@ before they are damped once. Several indexes are ranked as one: the counts of do
 
 from __future__ import annotations
 
-import array
 import difflib
 import functools
-import heapq
 import math
-import operator
 import re
-import sqlite3
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from ktx_cli.core import Command, Emit, Recent, ResultWarning, StepProgress, did_you_mean, one_line
-from ktx_cli.llm import Embedder
+from ktx_cli.core import Command, ResultWarning, did_you_mean, one_line
 from ktx_cli.search.corpus import GOVERNED, KINDS, VALUE, WORTH, Document, Found, Hit, Scope
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.forms import forms, worth_of_kinds
@@ -33,17 +28,17 @@ from ktx_cli.search.index import (
     asked_words,
     folded,
     form_mark,
-    get_meta,
     is_generic,
     is_stop_word,
     plain_words,
-    set_meta,
     stem,
     tier_of,
     unpacked,
     words,
 )
-from ktx_cli.search.thesaurus import alternatives, phrases
+
+if TYPE_CHECKING:
+    from ktx_cli.search.vectors import Vectors
 
 _K1: Final = 1.5
 _B: Final = 0.6
@@ -479,198 +474,8 @@ def _beginnings(terms: frozenset[str]) -> re.Pattern[str]:
     return re.compile("|".join(sorted({re.escape(term[: max(2, len(term) - 1)]) for term in terms})))
 
 
-EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
-"""The kinds that get a vector: values of rows are never given to a model."""
-PLAIN_BOUND: Final = 5_000_000
-"""How many numbers Python alone compares for a query (about 0.2 s)."""
-TEXT_LIMIT: Final = 2000
-"""How many characters of a document its vector is made from."""
-MANY: Final = 5_000
-"""From how many vectors on they are first compared in few directions."""
-SKETCH: Final = 64
-"""How many directions."""
-AGAIN: Final = 20
-"""How many times as many as are wanted are then compared as a whole."""
-_SAMPLE: Final = 4_000
-_STEP: Final = "vectors"
-
-
-def model_of(database: sqlite3.Connection) -> str | None:
-    """Return the model and the length of the vectors of an index, None where it has none."""
-    return get_meta(database, "vectors")
-
-
-def model_name(embedder: Embedder) -> str:
-    """Return what is stored of a model: vectors of another one cannot be compared."""
-    return f"{embedder.model} {embedder.dimensions or ''}".strip()
-
-
-def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit: Emit) -> int:
-    """Make the vectors that are missing, batch by batch; returns how many texts were embedded.
-
-    Raises what the embedder raises; the batches before that are kept.
-    """
-    if embedder is None:
-        _drop(database)
-        return 0
-    if model_of(database) != model_name(embedder):
-        _drop(database)
-        set_meta(database, "vectors", model_name(embedder))
-    marks = ", ".join("?" for _ in EMBEDDED)
-    missing = database.execute(
-        "SELECT d.id, d.name, d.summary, d.fields FROM docs AS d LEFT JOIN vectors AS v ON v.doc = d.id"
-        f" WHERE v.doc IS NULL AND d.kind IN ({marks}) ORDER BY d.id",
-        EMBEDDED,
-    ).fetchall()
-    for start in range(0, len(missing), embedder.batch_size):
-        batch = missing[start : start + embedder.batch_size]
-        texts = [_text(name, summary, fields) for _, name, summary, fields in batch]
-        rows = zip((number for number, *_ in batch), map(packed, embedder.embed(texts)), strict=True)
-        database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-        emit(StepProgress(_STEP, start + len(batch), len(missing)))
-    return len(missing)
-
-
-def packed(vector: Sequence[float]) -> bytes:
-    """Return a vector of length 1 in the same direction as little-endian 32-bit floats; one of zeros stays."""
-    norm = math.sqrt(sum(value * value for value in vector)) or 1.0
-    numbers = array.array("f", (value / norm for value in vector))
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def unpack(blob: bytes) -> array.array[float]:
-    """Return the numbers of a stored vector."""
-    numbers = array.array("f", blob)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
-class Matrix:
-    """Vectors as the rows of a matrix, each with what it is worth; compared exactly, or first in few directions.
-
-    Of many rows those in question are found in the `SKETCH` directions the rows differ most in (principal components
-    of a sample), `AGAIN` times as many as are wanted, and only those are compared as a whole. Sums are taken by
-    `einsum`: the threads of a product of matrices go on spinning after it, which costs the rest of a search double.
-    """
-
-    def __init__(self, numpy: Any, rows: Any, worth: Any) -> None:
-        self._numpy, self._rows, self._worth = numpy, rows, worth
-        self._basis = self._sketch = None
-        if len(rows) >= MANY and rows.shape[1] > SKETCH:
-            sample = rows[:: max(1, len(rows) // _SAMPLE)].astype("f8")
-            self._basis = numpy.linalg.eigh(sample.T @ sample)[1][:, -SKETCH:].astype("<f4")
-            self._sketch = rows @ self._basis
-
-    def nearest(self, asked: Any, places: Any, wanted: int) -> list[tuple[int, float]]:
-        """Return (place, how alike) of the rows at some places most like a vector, at most `wanted`, the best first."""
-        if self._sketch is not None and len(places) > AGAIN * wanted:
-            alike = (self._alike(self._sketch, asked @ self._basis) * self._worth)[places]
-            places = places[self._best(alike, AGAIN * wanted)]
-        rows = self._rows if len(places) == len(self._rows) else self._rows[places]
-        alike = self._alike(rows, asked) * self._worth[places]
-        best = self._best(alike, wanted)
-        found = sorted(zip((-alike[best]).tolist(), places[best].tolist(), strict=True))
-        return [(place, -distance) for distance, place in found]
-
-    def _alike(self, rows: Any, asked: Any) -> Any:
-        return self._numpy.einsum("ij,j->i", rows, asked)
-
-    def _best(self, alike: Any, wanted: int) -> Any:
-        if wanted >= len(alike):
-            return self._numpy.arange(len(alike))
-        return self._numpy.argpartition(-alike, wanted)[:wanted]
-
-
-class Vectors:
-    """The vectors of an index, read once."""
-
-    def __init__(self, store: Store) -> None:
-        rows = store.database.ask(
-            "SELECT v.doc, v.vector, d.kind FROM vectors AS v JOIN docs AS d ON d.id = v.doc ORDER BY v.doc"
-        )
-        self.numbers = [row[0] for row in rows]
-        self._blobs = [row[1] for row in rows]
-        self.dimensions = len(rows[0][1]) // 4 if rows else 0
-        self._worths = [WORTH.get(kind, 1.0) for _, _, kind in rows]
-        self._store = store
-        self._within: Recent[Sequence[int]] = Recent(8)
-
-    @property
-    def too_many(self) -> bool:
-        """Whether they cannot all be compared here."""
-        return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
-
-    def within(self, scope: Scope) -> Sequence[int]:
-        """Return the places of the documents of a scope; those of the scopes last asked for are remembered."""
-        key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
-        return self._within.get(key, lambda: self.places(self._store.within(scope)))
-
-    def places(self, documents: Iterable[int]) -> Sequence[int]:
-        """Return the places of documents that have a vector, in order; as an array where there is numpy."""
-        found = sorted(self._place_of[number] for number in documents if number in self._place_of)
-        return found if _numpy() is None else _numpy().asarray(found, dtype="i8")
-
-    def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
-        """Return the documents at some places that are nearest in direction, at most `wanted`, the nearest first."""
-        asked = unpack(packed(query))
-        compared = self._by_python if _numpy() is None else self._by_numpy
-        return [self.numbers[place] for place in compared(asked, among, wanted)]
-
-    def _by_python(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
-        blobs, worths = self._blobs, self._worths
-        similar = (worths[place] * sum(map(operator.mul, asked, unpack(blobs[place]))) for place in places)
-        scored = zip((-each for each in similar), places, strict=True)
-        return [place for distance, place in heapq.nsmallest(wanted, scored) if distance < 0]
-
-    def _by_numpy(self, asked: array.array[float], places: Sequence[int], wanted: int) -> list[int]:
-        found = self._matrix.nearest(_numpy().asarray(asked, dtype="<f4"), places, wanted)
-        return [place for place, alike in found if alike > 0]
-
-    @functools.cached_property
-    def _matrix(self) -> Matrix:
-        numpy = _numpy()
-        vectors = numpy.frombuffer(b"".join(self._blobs), dtype="<f4").reshape(len(self._blobs), self.dimensions)
-        return Matrix(numpy, vectors, numpy.asarray(self._worths, dtype="<f4"))
-
-    @functools.cached_property
-    def _place_of(self) -> dict[int, int]:
-        return {number: place for place, number in enumerate(self.numbers)}
-
-
-def _numpy() -> Any:
-    try:
-        import numpy
-    except ImportError:  # an option: `ktx-cli[embeddings]` brings it
-        return None
-    return numpy
-
-
-def _drop(database: sqlite3.Connection) -> None:
-    if model_of(database) is not None:
-        database.execute("DELETE FROM vectors")
-        database.execute("DELETE FROM meta WHERE key = 'vectors'")
-
-
-def _text(name: str, summary: str, fields: bytes) -> str:
-    """Return what a vector is made from: the name, then all texts, the short ones first as they stand."""
-    texts: Iterator[str] = (text for _, _, text in unpacked(fields))
-    return "\n".join(dict.fromkeys((name, *texts, summary)))[:TEXT_LIMIT]
-
-
 _BY_VECTORS: Final = 50
 """How many documents the vectors bring in at least."""
-
-
-def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
-    """Return the warning that an index has no vectors of a model, None where it has."""
-    stored = model_of(store.database)
-    if stored == model_name(embedder):
-        return None
-    reason = "the index has no vectors" if stored is None else f"the index has vectors of another model ({stored})"
-    return ResultWarning("no_vectors", f"searched by words alone: {reason}", hint=Command("index"), problem=reason)
 
 
 def nearest(
@@ -708,3 +513,39 @@ def fused(
     shown = hits(stores, best[:limit], alike, user=user)
     more = alike - {each.place for each in ranking.documents}
     return Found(shown, ranking.total + len(more), ranking.corrected)
+
+
+_LONGEST: Final = 3
+"""Words of the longest phrase."""
+
+
+@functools.cache
+def _groups() -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the stems of each word or phrase -> the stems of the single words of its groups, without its own.
+
+    `thesaurus.txt` lists words of business that mean much the same in groups, one on a line, in English and German: a
+    word of a query also stands for the others of its group, for less than itself; so does a phrase (`called off`).
+    """
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    text = files("ktx_cli.search").joinpath("thesaurus.txt").read_text("utf-8")
+    for line in text.splitlines():
+        entries = [tuple(map(stem, plain_words(each))) for each in line.partition("#")[0].split(",")]
+        singles = [entry[0] for entry in entries if len(entry) == 1]
+        for entry in filter(None, entries):
+            found.setdefault(entry, {}).update(dict.fromkeys(each for each in singles if each not in entry))
+    return {entry: tuple(others) for entry, others in found.items()}
+
+
+def alternatives(word: str) -> tuple[str, ...]:
+    """Return the stems of words that mean much the same as a word."""
+    return _groups().get((stem(word),), ())
+
+
+def phrases(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield for every phrase of a query, given by all its words, the stems of words that mean the same."""
+    stems = [stem(word) for word in words]
+    for start in range(len(stems)):
+        for length in range(2, _LONGEST + 1):
+            others = _groups().get(tuple(stems[start : start + length]), ())
+            if others and start + length <= len(stems):
+                yield others

@@ -24,15 +24,15 @@ from ktx_cli.core import (
     monotonic,
     plural,
 )
-from ktx_cli.llm import Embedder
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Found, Scope, files_between
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.index import Identity, Store, add, changing, identity, open_index, remove
-from ktx_cli.search.ranking import EMBEDDED, Vectors, embed_missing, found, fused, nearest, no_vectors, rank
+from ktx_cli.search.vectors import EMBEDDED, Vectors, embed_missing, no_vectors
 from ktx_cli.wiki import FOLDER
 
 if TYPE_CHECKING:
+    from ktx_cli.llm import Embedder
     from ktx_cli.search.ranking import Ranked, Ranking
 
 
@@ -331,6 +331,8 @@ class Searcher:
             return self._base, []
 
     def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> SearchAnswer:
+        from ktx_cli.search.ranking import found, fused, rank
+
         ranking = rank(view.stores, query, scope, limit)
         meant, more = self._nearest(view, ranking, query, scope, limit)
         if not meant:
@@ -354,6 +356,8 @@ class Searcher:
             asked = self._vectors.get((embedder.model, query), lambda: embedder.embed([query])[0])
         except KtxError as error:
             return [], [ResultWarning("no_vectors", f"searched by words alone: {error.message}", hint=error.hint)]
+        from ktx_cli.search.ranking import nearest
+
         return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
 
 

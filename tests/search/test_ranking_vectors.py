@@ -7,8 +7,8 @@ from typing import Any
 import numpy
 import pytest
 
-from ktx_cli.search import ranking as vectors
-from ktx_cli.search.ranking import Matrix
+from ktx_cli.search import vectors
+from ktx_cli.search.vectors import Matrix
 
 ROWS, WIDTH = 6_000, 96
 

@@ -14,7 +14,7 @@ from ktx_cli.llm.embeddings import Embedder
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.scan.snapshot import manifest_text, snapshot_path, table_file
-from ktx_cli.search import ranking as vectors
+from ktx_cli.search import vectors
 from ktx_cli.search.corpus import Contents, Layer, Pages, Part, Passage, Passages, Scope, Values
 from ktx_cli.search.explanations import explaining_in
 from ktx_cli.search.searcher import Refreshed, SearchAnswer, Searcher, refresh

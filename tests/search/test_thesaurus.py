@@ -8,8 +8,7 @@ import pytest
 
 from ktx_cli.search.corpus import Document
 from ktx_cli.search.index import stem
-from ktx_cli.search.ranking import Index
-from ktx_cli.search.thesaurus import alternatives, phrases
+from ktx_cli.search.ranking import Index, alternatives, phrases
 from tests.search.test_ranking import document, value
 
 TEXT = files("ktx_cli.search").joinpath("thesaurus.txt").read_text("utf-8")
