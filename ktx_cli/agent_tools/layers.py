@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, Recent, file_stem, listing, yaml
-from ktx_cli.project import Layout, Tree, Workspace, edit
+from ktx_cli.project import Layout, Tree, Workspace
 from ktx_cli.protection import Refused
 from ktx_cli.semantic import SUFFIXES, own_files
 
@@ -230,6 +230,8 @@ def put_into(file: OwnFile | None, document: Mapping[str, Any], text: str, where
     fresh = text.strip("\n") + "\n"
     if file is None:
         return fresh.encode("utf-8", "strict")
+    from ktx_cli.project import edit
+
     try:
         return edit.apply(file.content, edit.diff(dict(file.document), dict(document), ()), where=where)
     except (ConfigError, ValueError):  # its form leaves no place for the change

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.agent_tools.fence import visible
 from ktx_cli.core import KtxError, StorageError
 from ktx_cli.documents import RawFile
 from ktx_cli.project import SOURCES, KtxConfig, Layout, read_bytes, read_state
-from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents, rank
+from ktx_cli.search import Hit, Passages, Scope, Store, passage_documents
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
 from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
@@ -80,12 +79,16 @@ class Library:
 
     def named(self, text: str) -> DocumentId | None:
         """Return the document of an id `<source>:<path>`, or of a path that one source alone has."""
+        from ktx_cli.agent_tools.fence import visible
+
         found = [each for each in self.places() if text in (str(each), visible(str(each)))]
         found = found or [each for each in self.places() if text in (each.path, visible(each.path))]
         return found[0] if len(found) == 1 else None
 
     def passage(self, key: str) -> Passage | None:
         """Return the passage of a citation key, None where there is none now."""
+        from ktx_cli.agent_tools.fence import visible
+
         place = self.place_of(key)
         found = () if place is None else self.passages(place)
         return next((each for each in found if key in (each.key, visible(each.key), _shown_key(each))), None)
@@ -101,6 +104,8 @@ class Library:
 
     def search(self, query: str, source: str | None, limit: int) -> tuple[Hit, ...]:
         """Return the passages that fit a query, best first; their `id` is the citation key."""
+        from ktx_cli.search import hits, rank
+
         with self._lock:
             stores = [self._searched()]
             return hits(stores, rank(stores, query, Scope((KIND,), source), limit).documents[:limit])

@@ -190,10 +190,10 @@ def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
 
     `argv`: the words that started this process. A `ktx` that was not started as a program of that name stays `ktx`.
     """
-    from ktx_cli.jobs.clients.targets import NAME, found_program
+    from ktx_cli.project import found_program
 
     running = Path(argv[0]) if argv else Path()
-    if running.name != NAME or not running.is_file():
+    if running.name != "ktx" or not running.is_file():
         return Hint(hint)
     found = found_program(environ)
     if found is not None and found.samefile(running):
@@ -201,7 +201,7 @@ def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
     program = os.path.abspath(running)  # noqa: PTH100 - resolve() would follow links
 
     def by_path(part: str) -> str:
-        is_ktx = isinstance(part, Command) and part.program == NAME
+        is_ktx = isinstance(part, Command) and part.program == "ktx"
         return Command(*part.words, program=program) if is_ktx else part  # type: ignore[attr-defined]
 
     return Hint(hint).rewrite(by_path)

@@ -159,16 +159,13 @@ class LockedRun:
         if changes.works:
             from ktx_cli.engine.provenance import keep_texts
             from ktx_cli.engine.source_phase import save_fetches
-            from ktx_cli.engine.work import forget_units
+            from ktx_cli.engine.work import forget_units, remember_questions
             from ktx_cli.sources import RawStore
 
             landed = [work for work in changes.works if not work.touched_paths().intersection(held)]
             with translated(self.plan.layout.state):
                 save_fetches(self.database, landed, changes.workspace)
-                if any(work.source.documents for work in landed):
-                    from ktx_cli.engine.documents.questions import remember_questions
-
-                    remember_questions(self.database, landed, changes.questions)
+                remember_questions(self.database, landed, changes.questions)
                 if changes.curations:
                     from ktx_cli.engine.documents.lanes import remember_waiting
 

@@ -18,7 +18,7 @@ from ktx_cli.agent_tools import Action
 from ktx_cli.core import KtxError, Record, isoformat, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.llm import Cost, StoredStep, Usage, taken_by
-from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, Tree, Workspace, merge_lines, transaction, translated
+from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, Tree, Workspace, transaction, translated
 from ktx_cli.semantic import Fidelity
 from ktx_cli.wiki import GLOBAL, Contradiction, page_path
 
@@ -398,6 +398,8 @@ def changes_of(workspace: Workspace) -> dict[str, FileChange]:
 
 def merge_outcome(workspace: Workspace, outcome: UnitOutcome) -> tuple[Conflict, ...]:
     """Merge what a unit changed into an overlay: all of it, or with conflicts nothing."""
+    from ktx_cli.project import merge_lines
+
     child = Workspace(_TreeBefore(outcome.changes, workspace.child()))
     child.apply(outcome.contents)
     return workspace.absorb(child, text_merge=merge_lines)
@@ -553,6 +555,19 @@ def forget_units(database: sqlite3.Connection, state: Path, works: Iterable[Sour
             waiting = {each.kept_as for each in work.outcomes if _is_waiting(each, held)}
             store.landed(work.connection, work.kind, waiting)
     store.landed("", RECONCILE)
+
+
+def remember_questions(
+    database: sqlite3.Connection,
+    works: Iterable[SourceWork],
+    documents: Mapping[sources.SourceKey, Sequence[sources.DocumentQuestions]],
+) -> None:
+    """Keep the questions of sources that landed, and drop those of documents they have no more."""
+    with transaction(database):
+        for work in works:
+            if work.source.documents and work.error is None:
+                sources.save_questions(database, work.connection, documents.get(work.key, ()))
+                sources.forget_questions(database, work.connection, work.snapshot.files.keys())
 
 
 def forget_own_units(

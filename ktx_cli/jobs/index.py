@@ -1,36 +1,18 @@
-"""Brings the search index up to date with the files, and reports whether it is."""
+"""Brings the search index up to date with the files, and keeps what `ktx status` counts."""
 
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
-from ktx_cli.agent_tools import contents_of, value_scans
-from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, ignore_events, listing, new_run_id, plural
-from ktx_cli.jobs.health.facts import keep_counts
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
+from ktx_cli.agent_tools import contents_of
+from ktx_cli.core import Command, Emit, KtxError, ResultWarning, ignore_events, new_run_id
+from ktx_cli.jobs.counts import keep_counts
 from ktx_cli.jobs.semantic.statuses import keep_statuses
-from ktx_cli.project import SEMANTIC_NAME, WorkingTree, file_name_warnings, hold_run_lock, signatures_below
+from ktx_cli.project import WorkingTree, file_name_warnings, hold_run_lock
 from ktx_cli.scan import ends_more, unexpected
-from ktx_cli.search import (
-    Refreshed,
-    layer_signature,
-    open_index,
-    refresh,
-    scan_signature,
-    search_text_signatures,
-    stray_signatures,
-    values_signature,
-    values_unit,
-)
-from ktx_cli.semantic import SUFFIXES
-from ktx_cli.warehouses import dialect_of
-from ktx_cli.wiki import FOLDER
+from ktx_cli.search import Refreshed, refresh
 
 if TYPE_CHECKING:
     from ktx_cli.engine import RunPlan
@@ -50,6 +32,8 @@ def refresh_index(
     """
 
     def embedder() -> Embedder | None:
+        if config.ingest.embeddings.backend == "none":
+            return None
         from ktx_cli.llm import create_embedder
 
         return create_embedder(config, layout.root, environ)
@@ -98,157 +82,3 @@ def index_after_run(plan: RunPlan, commit: str | None) -> None:
         problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint=Command("index", "--debug"))
     if problem is not None:
         plan.warn(ResultWarning("not_indexed", problem.message, hint=problem.hint))
-
-
-FIX: Final = Command("index")
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFacts(Record):
-    """`pages`: of the wiki as it is now. `documents`: in the index. `behind`: what is not in it as it is now."""
-
-    state: Literal["current", "behind", "missing", "other_version", "unusable"]
-    pages: int
-    documents: int | None = None
-    behind: tuple[str, ...] = ()
-    problem: str | None = None
-
-    json_keys = ("state", "documents", "behind", "problem")
-
-    @property
-    def text(self) -> str:
-        """The facts in one line."""
-        if self.state == "current":
-            return f"up to date, {plural(self.documents or 0, 'document')}"
-        if self.state == "behind":
-            return f"behind by {len(self.behind):,}: {listing(self.behind, 3)}"
-        return self.problem or {"missing": "none yet", "other_version": "of another version of ktx"}[self.state]
-
-
-def index_facts(layout: Layout, config: KtxConfig) -> IndexFacts:
-    """Compare the index with the sizes and times of the files, and with their contents where those differ."""
-    try:
-        pages = signatures_below(layout.root, FOLDER.rstrip("/"), (".md",))
-    except KtxError as error:
-        return IndexFacts("unusable", 0, problem=error.message)
-    try:
-        return _compared(layout, config, pages)
-    except (sqlite3.Error, KtxError) as error:
-        return IndexFacts("unusable", len(pages), problem=f"the search index cannot be used: {error}")
-
-
-def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> IndexFacts:
-    if not layout.search_index.exists():
-        return IndexFacts("missing", len(pages))
-    database = open_index(layout.search_index)
-    if database is None:
-        return IndexFacts("other_version", len(pages))
-    units = dict(database.ask("SELECT key, signature FROM units"))
-    documents = database.ask("SELECT count(*) FROM docs")[0][0]
-    database.close()
-    behind = () if units == quick_signatures(layout, config, pages) else _behind(layout, config)
-    return IndexFacts("behind" if behind else "current", len(pages), documents, behind)
-
-
-def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures of all units as `agent_tools.contents_of` has them, where that needs nothing loaded."""
-    signatures = dict(pages)
-    layers: dict[str, dict[str, str]] = defaultdict(dict)
-    for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():
-        if path.count("/") > 1:
-            layers[path.split("/")[1]][path] = signature
-    strays = stray_signatures(layout.root, config.connections.keys()) if layers else {}
-    for connection, files in layers.items():
-        entry = config.connections.get(connection)
-        folder, _ = layout.context_paths(connection)
-        about = {**files, **search_text_signatures(layout.root, connection), **({} if entry is None else strays)}
-        signatures[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
-    for connection, stamp in value_scans(layout, config).items():
-        folder, _ = layout.context_paths(connection)
-        if folder in signatures and connection in config.connections:
-            signatures[values_unit(folder)] = values_signature(
-                stamp, signatures[folder], scan_signature(layout.root, connection)
-            )
-    if config.sources():
-        from ktx_cli.agent_tools import passages_of
-
-        for part in passages_of(layout, config):
-            signatures |= part.signatures()
-    return signatures
-
-
-def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
-    """Return what is behind by the very code a search uses: a file that was only touched is not."""
-    from ktx_cli.search import behind, files_between, identity, open_base
-
-    there = identity(layout.search_index)
-    base = None if there is None else open_base(layout.search_index, there)
-    contents = contents_of(layout, config)
-    signatures = contents.signatures()
-    known = {} if base is None else base.units
-    changed: set[str] = set()
-    for unit in behind(base, signatures, contents, WorkingTree(layout.root)):
-        changed |= files_between(unit, known.get(unit, ("",))[0], signatures.get(unit, "")) or {unit}
-    return tuple(sorted(changed))
-
-
-EMBEDDINGS: Final = "embeddings"
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingFacts(Record):
-    """`usable`: nothing that it needs is missing; whether vectors come, `ktx doctor` tries."""
-
-    backend: str
-    model: str | None
-    state: Literal["none", "usable", "unverified", "unusable"]
-    finding: CheckResult
-
-    json_keys = ("backend", "model", "state")
-
-
-def embedding_facts(context: CheckContext) -> EmbeddingFacts:
-    """Return whether vectors are configured, and whether what they need is there; asks no keyring, loads no model."""
-    settings = context.loaded.config.ingest.embeddings
-    if settings.backend == "none":
-        return EmbeddingFacts("none", None, "none", CheckResult(EMBEDDINGS, Level.OK, "none"))
-    name = f"{settings.backend}:{settings.model}" if settings.model else settings.backend
-    if str(settings.openai.api_key or "").strip().startswith("keyring:") and settings.backend == "openai":
-        again = Command("doctor", "--only", EMBEDDINGS)
-        finding = CheckResult(EMBEDDINGS, Level.SKIP, f"{name}: unverified, the keyring is not asked", again)
-        return EmbeddingFacts(settings.backend, settings.model, "unverified", finding)
-    try:
-        model = _require(context)
-    except KtxError as error:
-        finding = failed(EMBEDDINGS, error, Concern.SETUP, where=name, level=Level.WARN)
-        return EmbeddingFacts(settings.backend, settings.model, "unusable", finding)
-    return EmbeddingFacts(
-        settings.backend, model, "usable", CheckResult(EMBEDDINGS, Level.OK, f"{settings.backend}:{model}")
-    )
-
-
-def _require(context: CheckContext) -> str:
-    """Return the model; raises `KtxError` for what is missing."""
-    from ktx_cli.llm import create_embedder
-
-    config = context.loaded.config
-    settings = config.ingest.embeddings
-    embedder = create_embedder(config, context.project_dir, context.environ)
-    assert embedder is not None
-    model = embedder.model.partition(":")[2]
-    in_process = settings.backend == "model2vec" or (
-        settings.backend == "sentence-transformers" and not settings.sentence_transformers.base_url
-    )
-    if in_process:
-        from ktx_cli.llm import model_folder
-
-        _require_package(settings.backend)
-        model_folder(model, context.project_dir)
-    return model
-
-
-def _require_package(backend: str) -> None:
-    if find_spec(backend.replace("-", "_")) is None:
-        from ktx_cli.llm import missing_package
-
-        raise missing_package(backend)

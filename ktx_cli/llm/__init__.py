@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.backends.claude.launcher import dropped_names
     from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
     from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
-    from ktx_cli.llm.errors import LlmError, llm_error
+    from ktx_cli.llm.errors import LlmError, ToolError, llm_error
     from ktx_cli.llm.executor import RunHandle
     from ktx_cli.llm.port import Abort, LlmRuntime
     from ktx_cli.llm.probe import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         resolved_keys,
         resolved_place,
     )
-    from ktx_cli.llm.tools import FAILED_CALL, MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
+    from ktx_cli.llm.tools import FAILED_CALL, MAX_RESULT, RuntimeTool, ToolOutput, check_tools
     from ktx_cli.llm.types import (
         BETWEEN_PARTS,
         CallFacts,

@@ -111,6 +111,12 @@ class LlmError(KtxError):
         return self.code in RETRYABLE
 
 
+class ToolError(KtxError):
+    """A failure of a tool that the model should read: its message is the result of the call."""
+
+    code = "execution"
+
+
 def llm_error(
     code: str,
     *,

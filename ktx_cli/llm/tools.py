@@ -20,6 +20,7 @@ from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ktx_cli.core import KtxError, did_you_mean
+from ktx_cli.llm.errors import ToolError
 from ktx_cli.llm.schemas import tool_schema
 from ktx_cli.llm.types import ToolInvocation
 
@@ -33,12 +34,6 @@ MAX_RESULT: Final = 400_000
 """Characters of a result the model gets; what is beyond is cut, and the text says so."""
 
 EMPTY_RESULT: Final = "(no output)"
-
-
-class ToolError(KtxError):
-    """A failure the model should read: its message is the result of the call."""
-
-    code = "execution"
 
 
 @dataclass(frozen=True, slots=True)

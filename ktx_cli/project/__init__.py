@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.edit import EditRefusedError, append_value, apply, delete_value, same_data, set_value
     from ktx_cli.project.files import (
         can_write_in,
+        found_program,
         hash_of,
         read_bytes,
         remove_dead_leftovers_of,
@@ -112,10 +113,18 @@ if TYPE_CHECKING:
     from ktx_cli.project.merge import Conflict, merge_file
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
-    from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint, require_whole
     from ktx_cli.project.repository.history import DECIDED_BY, FileCommit, History, LastChange, TreeView
     from ktx_cli.project.repository.index import has_leftovers, index_path
-    from ktx_cli.project.repository.model import CommitResult, Held, HeldReason, discover_layout
+    from ktx_cli.project.repository.model import (
+        EDITED_AFTER_KILL,
+        EDITED_MEANWHILE,
+        CommitResult,
+        Held,
+        HeldReason,
+        discover_layout,
+        held_hint,
+        require_whole,
+    )
     from ktx_cli.project.repository.store import Repository, untracking
     from ktx_cli.project.secrets import (
         KINDS,

@@ -1,4 +1,4 @@
-"""Whole-file writes that are either done or not begun, and reads that name the path when they fail."""
+"""Whole-file writes that are either done or not begun, reads that name the path when they fail, programs on PATH."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import glob
 import hashlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +72,12 @@ def _barred(path: Path) -> Path:
     if there == path and not path.is_dir() and can_read(path) and not can_write_in(path.parent):
         return path.parent
     return there
+
+
+def found_program(environ: Mapping[str, str], name: str = "ktx") -> Path | None:
+    """Return where PATH has a program, None where it has none."""
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
 
 
 def can_write_in(folder: Path) -> bool:

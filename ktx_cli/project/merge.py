@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ktx_cli.core import ConfigError, KtxError, yaml
-from ktx_cli.project.yaml_splice import diff, item_keys, same_data
 
 __all__ = ["Conflict", "MergeConflictError", "OnConflict", "TextMerge", "merge_data", "merge_file"]
 
@@ -124,6 +123,7 @@ class _File:
     ) -> bytes | Conflict:
         """Edit what the merge of the values changes into theirs; `before`: its values, if they are not the last."""
         from ktx_cli.project.edit import apply, holds  # whoever reads a repository merges nothing
+        from ktx_cli.project.yaml_splice import diff
 
         try:
             merged = merge_data(*values, on_conflict="raise")
@@ -210,6 +210,8 @@ class _Merge:
 
     def named_list(self, base: list[Any], ours: list[Any], theirs: list[Any], where: str) -> list[Any] | None:
         """Merge item by item; None for lists whose items have no identity."""
+        from ktx_cli.project.yaml_splice import item_keys
+
         keys = item_keys(base, ours, theirs)
         if keys is None:
             return None
@@ -247,6 +249,8 @@ def _same(left: Any, right: Any) -> bool:
         return True
     if left is _MISSING or right is _MISSING:
         return False
+    from ktx_cli.project.yaml_splice import same_data
+
     return same_data(left, right)
 
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import monotonic
 from ktx_cli.semantic.calendar import UTC_NAME
@@ -18,9 +18,11 @@ from ktx_cli.semantic.graph import Graph, Path
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.plan.planner import Planner
-from ktx_cli.semantic.probes import Probe, ProbePlan, is_over_time, plan_probe, require_periods
 from ktx_cli.semantic.query import Query, parse_query
 from ktx_cli.warehouses import Connector
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.probes import Probe, ProbePlan
 
 _NO_ZONE: Final = (
     f"periods are in {UTC_NAME}, because ktx.yaml does not set `semantic.timezone`; set it, for example with "
@@ -76,6 +78,8 @@ def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Ite
     `measure` None: the question itself wrote the aggregate. `rows` None: they are not counted, because they are groups
     or of another time than the periods that are shown.
     """
+    from ktx_cli.semantic.probes import is_over_time
+
     offset = leaf.treatment.offset
     plain = probe is not None and leaf.nested is None and not is_over_time(leaf)
     seen = set()
@@ -247,6 +251,8 @@ def prepare(
 
     Raises `SemanticError` where it has no right answer.
     """
+    from ktx_cli.semantic.probes import plan_probe
+
     asked = compile_query(model, query, attributes=attributes, now=now, graph=graph)
     build = asked.compiled.build
     facts = dict.fromkeys(leaf.fact for leaf in asked.plan.leaves)
@@ -280,6 +286,8 @@ def ask_prepared(
 
     `probing`: the connection that joins are probed on, where it is another one.
     """
+    from ktx_cli.semantic.probes import require_periods
+
     started = monotonic()
     asked = prepared.asked
     build = asked.compiled.build

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, one_line, yaml
-from ktx_cli.project import DECISIONS_NAME, Tree, append_value, delete_value, set_value
+from ktx_cli.project import DECISIONS_NAME, Tree
 
 
 class DecisionKind(StrEnum):
@@ -268,6 +268,8 @@ def with_answer(content: bytes | None, answer: DecisionAnswer) -> bytes:
 
     Nothing else in it changes. Raises `ConfigError` for a file that cannot be read or edited.
     """
+    from ktx_cli.project import append_value, set_value
+
     stored = _stored(answer)
     if content is None:
         return f"{_HEADER}{yaml.dump({_ENTRIES: [stored]})}".encode()
@@ -285,6 +287,8 @@ def without_answer(content: bytes, connection: str, point: str) -> bytes | None:
 
     Raises `ConfigError` for a file that cannot be read or edited.
     """
+    from ktx_cli.project import delete_value
+
     number = _number(content, connection, point)
     if number is None:
         return content

@@ -16,7 +16,6 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ktx_cli.core import SourceError, monotonic
-from ktx_cli.semantic.cells import Cells, leaf_of, unsupported
 from ktx_cli.semantic.compile.build import Build
 from ktx_cli.semantic.expressions.names import placeholders
 from ktx_cli.semantic.plan.plan import Output, Plan
@@ -118,6 +117,8 @@ def verify_sample(
     over_time = [output for output in build.plan.outputs if _is_over_time(build.plan, output)]
     if not over_time:
         return None
+    from ktx_cli.semantic.cells import leaf_of
+
     # The time goes to more rows rather than to what is computed from numbers that stand beside it.
     bare = {leaf_of(output) for output in build.plan.outputs}
     outputs = [each for each in over_time if leaf_of(each) is not None or not _numbers(each) <= bare]
@@ -177,6 +178,8 @@ class _Verification:
         sampled: bool = False,
         expected: float = 0.0,
     ) -> None:
+        from ktx_cli.semantic.cells import Cells, unsupported
+
         self._started = monotonic()
         self._build = build
         self._connector = connector

@@ -6,10 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, Diagnostic, Location, Record, Severity, UsageError, is_device_name, one_line, yaml
-from ktx_cli.project import Edit, apply
+
+if TYPE_CHECKING:
+    from ktx_cli.project import Edit
 
 FOLDER: Final = "wiki/"
 """What the path of every file of the wiki begins with."""
@@ -273,6 +275,8 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
     `ConfigError` where the front matter's form allows no such change.
     """
     if fields:
+        from ktx_cli.project import Edit
+
         edits = [Edit("delete" if v is None else "set", (name,), _plain(v)) for name, v in fields.items()]
         page = edited(page, edits)
     if body is not None:
@@ -284,6 +288,8 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
 
 def edited(page: Page, edits: Sequence[Edit]) -> Page:
     """Return the page with its front matter edited; errors as in `changed`."""
+    from ktx_cli.project import apply
+
     text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
     span = _front(text)
     if span is None or span[1] < 0:

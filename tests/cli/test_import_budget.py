@@ -26,13 +26,13 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        pytest.param("scan", 220, marks=pytest.mark.slow),
-        ("ingest", 285),
-        (QUESTION, 130),
-        pytest.param("sl list", 80, marks=pytest.mark.slow),
-        pytest.param("wiki revenue", 115, marks=pytest.mark.slow),
-        pytest.param("lint", 165, marks=pytest.mark.slow),
-        pytest.param("wiki lint", 90, marks=pytest.mark.slow),
+        pytest.param("scan", 200, marks=pytest.mark.slow),
+        ("ingest", 240),
+        (QUESTION, 120),
+        pytest.param("sl list", 75, marks=pytest.mark.slow),
+        pytest.param("wiki revenue", 110, marks=pytest.mark.slow),
+        pytest.param("lint", 160, marks=pytest.mark.slow),
+        pytest.param("wiki lint", 85, marks=pytest.mark.slow),
         ("--help", 52),
     ],
 )

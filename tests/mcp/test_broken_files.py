@@ -20,7 +20,8 @@ from ktx_cli.agent_tools.searcher import contents_of, search
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.agent_tools.toolset import tools_for
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.index import index_facts, index_project, quick_signatures
+from ktx_cli.jobs.health.search_facts import index_facts, quick_signatures
+from ktx_cli.jobs.index import index_project
 from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.jobs.semantic.sql import run_sql
 from ktx_cli.jobs.semantic.validate import validate_layers

@@ -13,7 +13,6 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands import sl_accept, sl_query
 from ktx_cli.cli.commands.completion import source_names
-from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.commands.sl_query import Connection, Internal, UserAttributes
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
@@ -46,6 +45,8 @@ def sl(
     query = " ".join(words or ()).strip()
     if not query:
         return _listing(layout, config, layers, query=None)
+    from ktx_cli.cli.commands.search import hits_data
+
     found = layers.search(query, limit)
     data = {**hits_data(session, query, found), "sources": []}
     if not found.hits:

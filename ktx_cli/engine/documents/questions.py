@@ -32,18 +32,9 @@ from ktx_cli.engine.digests import IsKept, batches
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.work import SourceWork, without_questions
 from ktx_cli.privacy import personal_data, secrets
-from ktx_cli.project import transaction
 from ktx_cli.prompts import Prompt
 from ktx_cli.scan import side_by_side
-from ktx_cli.sources import (
-    DocumentQuestions,
-    PassageQuestions,
-    SourceKey,
-    forget_questions,
-    load_questions,
-    passage_digest,
-    save_questions,
-)
+from ktx_cli.sources import DocumentQuestions, PassageQuestions, SourceKey, load_questions, passage_digest
 
 KIND: Final = "passage_questions"
 """The kind of the answers in the store, and the name of the prompt."""
@@ -276,16 +267,3 @@ def kept_lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
     """Return the first of some questions or synonyms, without those with a secret or personal data in them."""
     lines = (text for text in dict.fromkeys(map(one_line, texts)) if text and len(text) <= LONGEST)
     return tuple(text for text in lines if not any(secrets(text)) and not any(personal_data(text)))[:most]
-
-
-def remember_questions(
-    database: sqlite3.Connection,
-    works: Iterable[SourceWork],
-    documents: Mapping[SourceKey, Sequence[DocumentQuestions]],
-) -> None:
-    """Keep the questions of sources that landed, and drop those of documents they have no more."""
-    with transaction(database):
-        for work in works:
-            if work.source.documents and work.error is None:
-                save_questions(database, work.connection, documents.get(work.key, ()))
-                forget_questions(database, work.connection, work.snapshot.files.keys())

@@ -41,18 +41,8 @@ from ktx_cli.jobs.clients.manifest import (
     written,
 )
 from ktx_cli.jobs.clients.staging import Diff, Staging, diff_of, remove_empty
-from ktx_cli.jobs.clients.targets import (
-    CLIENTS,
-    NAME,
-    PREFIX,
-    Scope,
-    Target,
-    Where,
-    found_program,
-    installed_program,
-    skill_files,
-)
-from ktx_cli.project import Layout, remove_dead_leftovers_of
+from ktx_cli.jobs.clients.targets import CLIENTS, NAME, PREFIX, Scope, Target, Where, installed_program, skill_files
+from ktx_cli.project import Layout, found_program, remove_dead_leftovers_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 DEFAULT_NAME = "ktx"

@@ -24,8 +24,8 @@ from ktx_cli.jobs.clients.manifest import (
     written,
 )
 from ktx_cli.jobs.clients.staging import Staging
-from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, found_program, skill_files
-from ktx_cli.project import Layout
+from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, skill_files
+from ktx_cli.project import Layout, found_program
 
 NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "installed", "changed", "stale", "unreadable"
 

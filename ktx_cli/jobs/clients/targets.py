@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -213,6 +212,8 @@ def installed_program(environ: Mapping[str, str]) -> Path:
 
     Links stay links: an upgrade changes what they lead to. Raises `NotReadyError` where it is not installed.
     """
+    from ktx_cli.project import found_program
+
     beside, found = Path(sys.executable).with_name(NAME), found_program(environ)
     is_there = beside.is_file() and os.access(beside, os.X_OK)
     if found is not None and (not is_there or found.samefile(beside)):
@@ -221,12 +222,6 @@ def installed_program(environ: Mapping[str, str]) -> Path:
         message = f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it"
         raise NotReadyError(message, hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")))
     return beside
-
-
-def found_program(environ: Mapping[str, str], name: str = NAME) -> Path | None:
-    """Return where PATH has a program, None where it has none."""
-    found = shutil.which(name, path=environ.get("PATH", os.defpath))
-    return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
 
 
 PREFIX: Final = "ktx-"

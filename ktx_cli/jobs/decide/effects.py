@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, monotonic, plural
-from ktx_cli.project import KtxConfig, Layout, Tree, read_state, transaction, translated
+from ktx_cli.project import KtxConfig, Layout, Tree
 from ktx_cli.semantic import (
     DecisionPoint,
     Decisions,
@@ -239,33 +237,3 @@ def _number(value: Any) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() else None
-
-
-def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
-    """Keep the effects of a connection in place of those that were there; raises `StorageError`."""
-    rows = [(connection, each.point, each.measure, each.period, _readings(each)) for each in effects]
-    with translated(layout.state), transaction(database):
-        database.execute("DELETE FROM decision_effects WHERE connection = ?", (connection,))
-        database.executemany("INSERT INTO decision_effects VALUES (?, ?, ?, ?, ?)", rows)
-
-
-def _readings(effect: Effect) -> str:
-    return json.dumps({key: None if value is None else str(value) for key, value in effect.values.items()})
-
-
-def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
-    """Return the effects that the state database has of a connection, in the order in which they were computed.
-
-    Nothing is written. Raises `StorageError`.
-    """
-
-    def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
-        asked = "SELECT point, measure, period, readings FROM decision_effects WHERE connection = ? ORDER BY rowid"
-        return database.execute(asked, (connection,)).fetchall()
-
-    rows = read_state(layout, read) or []
-    return tuple(Effect(point, measure, _values(readings), period) for point, measure, period, readings in rows)
-
-
-def _values(readings: str) -> dict[str, Decimal | None]:
-    return {key: None if value is None else Decimal(value) for key, value in json.loads(readings).items()}

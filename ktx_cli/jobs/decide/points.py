@@ -1,15 +1,17 @@
-"""The decision points of a project: read with their answers and effects, found by what people type."""
+"""The decision points of a project: read with their answers and effects, found by what people type; stored effects."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, did_you_mean, listing, one_line
-from ktx_cli.jobs.decide.effects import load_effects
-from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree
+from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_state, transaction, translated
 from ktx_cli.scan import read_decisions
-from ktx_cli.semantic import DecisionPoint, Decisions, LoadLayer, Model, layer_ids, load_answers, load_layer
+from ktx_cli.semantic import DecisionPoint, Decisions, Effect, LoadLayer, Model, layer_ids, load_answers, load_layer
 
 COMMAND = Command("decide")
 
@@ -33,6 +35,36 @@ def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> Lo
     effects = () if layout is None or not found.points else load_effects(layout, model.connection)
     decisions = replace(found, connection=model.connection, answers=answers, effects=effects)
     return LoadedDecisions(model, decisions.answered())
+
+
+def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
+    """Keep the effects of a connection in place of those that were there; raises `StorageError`."""
+    rows = [(connection, each.point, each.measure, each.period, _readings(each)) for each in effects]
+    with translated(layout.state), transaction(database):
+        database.execute("DELETE FROM decision_effects WHERE connection = ?", (connection,))
+        database.executemany("INSERT INTO decision_effects VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _readings(effect: Effect) -> str:
+    return json.dumps({key: None if value is None else str(value) for key, value in effect.values.items()})
+
+
+def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
+    """Return the effects that the state database has of a connection, in the order in which they were computed.
+
+    Nothing is written. Raises `StorageError`.
+    """
+
+    def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
+        asked = "SELECT point, measure, period, readings FROM decision_effects WHERE connection = ? ORDER BY rowid"
+        return database.execute(asked, (connection,)).fetchall()
+
+    rows = read_state(layout, read) or []
+    return tuple(Effect(point, measure, _values(readings), period) for point, measure, period, readings in rows)
+
+
+def _values(readings: str) -> dict[str, Decimal | None]:
+    return {key: None if value is None else Decimal(value) for key, value in json.loads(readings).items()}
 
 
 def read_all(

@@ -30,7 +30,7 @@ from ktx_cli.jobs.clients.install import Wanted, install
 from ktx_cli.jobs.clients.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, ClientState, list_clients
 from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, read_configuration, words_of
 from ktx_cli.jobs.clients.staging import Staging
-from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program
+from ktx_cli.jobs.clients.targets import NAME, Scope, Where, installed_program
 from ktx_cli.jobs.health import connection_checks as connections
 from ktx_cli.jobs.health import machine_checks as machine
 from ktx_cli.jobs.health import model_checks as models
@@ -39,7 +39,7 @@ from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern,
 from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
 from ktx_cli.jobs.serve.state import ServerState, reached_at
 from ktx_cli.llm import secret_names
-from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
+from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, found_program, load_config
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.model import Repair

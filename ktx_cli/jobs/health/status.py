@@ -26,7 +26,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_repository,
     check_run_lock,
 )
-from ktx_cli.jobs.index import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
+from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
 from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
     CONFIG_NAME,

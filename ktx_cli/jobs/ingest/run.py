@@ -200,18 +200,22 @@ def _open_decisions(computed: Mapping[str, Computed]) -> tuple[OpenDecision, ...
 
 def _keep_effects(run: LockedRun, computed: Mapping[str, Computed]) -> None:
     for connection, each in computed.items():
-        from ktx_cli.jobs.decide.effects import save_effects
+        from ktx_cli.jobs.decide.points import save_effects
 
         save_effects(run.plan.layout, run.database, connection, each.effects)
 
 
 def _write_questions(run: LockedRun, changes: ChangeSet, models: Models) -> None:
     """Let the model write the questions of definitions that this run scanned or changed."""
+    plan = run.plan
+    layers = _layers_to_ask_about(plan, changes)
+    if not layers:
+        return
     from ktx_cli.engine import write_definition_questions
     from ktx_cli.project import StateEnrichmentStore
 
-    plan, store = run.plan, StateEnrichmentStore(run.plan.layout, run.database)
-    write_definition_questions(plan, changes.workspace, _layers_to_ask_about(plan, changes), models, store)
+    store = StateEnrichmentStore(plan.layout, run.database)
+    write_definition_questions(plan, changes.workspace, layers, models, store)
 
 
 def _layers_to_ask_about(plan: RunPlan, changes: ChangeSet) -> set[str]:

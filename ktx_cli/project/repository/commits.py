@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ktx_cli.core import BusyError, Command, GitError, Hint, KtxError, PartialError, Placeholder, listing, shell_words
+from ktx_cli.core import BusyError, GitError, Hint, KtxError
 from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
@@ -28,7 +28,6 @@ from ktx_cli.project.repository.history import (
 from ktx_cli.project.repository.index import IndexLock, edit_index
 from ktx_cli.project.repository.model import (
     CommitResult,
-    HeldReason,
     TreeEntry,
     check_writable,
     commit_of,
@@ -402,81 +401,3 @@ def commit_object(
     text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
     options = () if parent is None else ("-p", parent)
     return git.write("commit-tree", tree, *options, stdin=text, variables=identity).out.decode("ascii").strip()
-
-
-EDITED_MEANWHILE: Final = "edited meanwhile"
-"""Said of a file that was edited while the commit was made (`CommitResult.left`)."""
-
-EDITED_AFTER_KILL: Final = "edited after a killed run"
-"""Said of a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
-
-_HeldHint = Callable[[str, Sequence[str], Path], Hint]
-"""Makes the hint for held paths: the first as a word of a shell, all of them, and the project's folder."""
-
-
-def _git(sentence: str, *words: str) -> _HeldHint:
-    """Return a hint that names the first path and, at the end, a git command on it."""
-    return lambda first, paths, folder: Hint(
-        sentence, *([first] * (sentence.count("{}") - 1)), Command(*words, "--", Placeholder(first), program="git")
-    )
-
-
-def _edit(sentence: str) -> _HeldHint:
-    """Return a hint that names the first path and no command."""
-    return lambda first, paths, folder: Hint(sentence, first)
-
-
-def _overlooked(flag: str) -> _HeldHint:
-    return _git("git was told to overlook your changes of {}: {}, then commit or undo them", "update-index", flag)
-
-
-_EDITED: Final = _git("the commit has ktx's text of {}, the file yours: see {}, then commit or undo yours", "diff")
-
-_HINTS: Final[Mapping[str, _HeldHint]] = {
-    HeldReason.MODIFIED: _git("commit your changes of {}, or give them up: {}", "restore"),
-    HeldReason.DELETED: lambda first, paths, folder: Command("restore", "--", *paths, program="git"),
-    HeldReason.UNREADABLE: lambda first, paths, folder: Hint(
-        "let this user read {}: {}", first, Command("u+r", *(folder / path for path in paths), program="chmod")
-    ),
-    HeldReason.STAGED: _git("commit what is staged of {}, or give it up: {}", *("restore", "--staged", "--worktree")),
-    HeldReason.UNTRACKED: _git("add {} to git ({}) and commit it, or move it away", "add"),
-    HeldReason.UNMERGED: _git("resolve the conflict in {}, then: {}", "add"),
-    HeldReason.CONFLICT: _edit("somebody else committed a change of {} during the run: run the same command again"),
-    HeldReason.ASSUME_UNCHANGED: _overlooked("--no-assume-unchanged"),
-    HeldReason.SKIP_WORKTREE: _overlooked("--no-skip-worktree"),
-    HeldReason.SYMLINK: _edit(
-        "{}, or a folder above it, is a symbolic link, which ktx does not follow: put a plain file or folder there"
-    ),
-    HeldReason.NOT_A_DIRECTORY: _edit("a file stands where a folder above {} has to be: move that file away"),
-    HeldReason.IS_A_DIRECTORY: _edit("a folder stands at {}: move it away"),
-    HeldReason.NOT_A_FILE: _edit("{} is a pipe, socket or device: move it away"),
-    HeldReason.NESTED_REPOSITORY: _edit(
-        "{} is in a submodule or another repository, where ktx does not write: move that folder away"
-    ),
-    EDITED_MEANWHILE: _EDITED,
-    EDITED_AFTER_KILL: _EDITED,
-}
-
-
-def require_whole(result: CommitResult, project_dir: Path, message: str) -> None:
-    """Raise `PartialError` where files with edits of the user kept a commit from being made; `message` says of what."""
-    if not result.held:
-        return
-    held = [(each.path, each.reason.value) for each in result.held]
-    have = "has" if len(held) == 1 else "have"
-    details = {"held": [{"path": path, "reason": reason} for path, reason in held]}
-    text = f"{message}: {listing(path for path, _ in held)} {have} changes of yours"
-    raise PartialError(text, hint=held_hint(held, project_dir), details=details)
-
-
-MOST_PATHS: Final = 20
-"""How many paths stand in one command."""
-
-
-def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> Hint:
-    """Return what to do about the held paths (path and reason): the first of each reason stands for the others."""
-    by_hint: dict[_HeldHint, list[str]] = {}
-    for path, reason in held:
-        by_hint.setdefault(_HINTS[reason], []).append(path)
-    hints = (hint(shell_words(paths[0]), paths[:MOST_PATHS], project_dir) for hint, paths in by_hint.items())
-    return Hint.steps(*hints, between="; ")

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import Command, ConfigError, GitError, Hint, StorageError
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    GitError,
+    Hint,
+    PartialError,
+    Placeholder,
+    StorageError,
+    listing,
+    shell_words,
+)
 from ktx_cli.project.files import read_bytes, storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
 from ktx_cli.project.layout import Layout, ancestors
@@ -459,3 +469,81 @@ def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
         message = f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top"
         hint = f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own"
         raise GitError(message, hint=hint)
+
+
+EDITED_MEANWHILE: Final = "edited meanwhile"
+"""Said of a file that was edited while the commit was made (`CommitResult.left`)."""
+
+EDITED_AFTER_KILL: Final = "edited after a killed run"
+"""Said of a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
+
+_HeldHint = Callable[[str, Sequence[str], Path], Hint]
+"""Makes the hint for held paths: the first as a word of a shell, all of them, and the project's folder."""
+
+
+def _git(sentence: str, *words: str) -> _HeldHint:
+    """Return a hint that names the first path and, at the end, a git command on it."""
+    return lambda first, paths, folder: Hint(
+        sentence, *([first] * (sentence.count("{}") - 1)), Command(*words, "--", Placeholder(first), program="git")
+    )
+
+
+def _edit(sentence: str) -> _HeldHint:
+    """Return a hint that names the first path and no command."""
+    return lambda first, paths, folder: Hint(sentence, first)
+
+
+def _overlooked(flag: str) -> _HeldHint:
+    return _git("git was told to overlook your changes of {}: {}, then commit or undo them", "update-index", flag)
+
+
+_EDITED: Final = _git("the commit has ktx's text of {}, the file yours: see {}, then commit or undo yours", "diff")
+
+_HINTS: Final[Mapping[str, _HeldHint]] = {
+    HeldReason.MODIFIED: _git("commit your changes of {}, or give them up: {}", "restore"),
+    HeldReason.DELETED: lambda first, paths, folder: Command("restore", "--", *paths, program="git"),
+    HeldReason.UNREADABLE: lambda first, paths, folder: Hint(
+        "let this user read {}: {}", first, Command("u+r", *(folder / path for path in paths), program="chmod")
+    ),
+    HeldReason.STAGED: _git("commit what is staged of {}, or give it up: {}", *("restore", "--staged", "--worktree")),
+    HeldReason.UNTRACKED: _git("add {} to git ({}) and commit it, or move it away", "add"),
+    HeldReason.UNMERGED: _git("resolve the conflict in {}, then: {}", "add"),
+    HeldReason.CONFLICT: _edit("somebody else committed a change of {} during the run: run the same command again"),
+    HeldReason.ASSUME_UNCHANGED: _overlooked("--no-assume-unchanged"),
+    HeldReason.SKIP_WORKTREE: _overlooked("--no-skip-worktree"),
+    HeldReason.SYMLINK: _edit(
+        "{}, or a folder above it, is a symbolic link, which ktx does not follow: put a plain file or folder there"
+    ),
+    HeldReason.NOT_A_DIRECTORY: _edit("a file stands where a folder above {} has to be: move that file away"),
+    HeldReason.IS_A_DIRECTORY: _edit("a folder stands at {}: move it away"),
+    HeldReason.NOT_A_FILE: _edit("{} is a pipe, socket or device: move it away"),
+    HeldReason.NESTED_REPOSITORY: _edit(
+        "{} is in a submodule or another repository, where ktx does not write: move that folder away"
+    ),
+    EDITED_MEANWHILE: _EDITED,
+    EDITED_AFTER_KILL: _EDITED,
+}
+
+
+def require_whole(result: CommitResult, project_dir: Path, message: str) -> None:
+    """Raise `PartialError` where files with edits of the user kept a commit from being made; `message` says of what."""
+    if not result.held:
+        return
+    held = [(each.path, each.reason.value) for each in result.held]
+    have = "has" if len(held) == 1 else "have"
+    details = {"held": [{"path": path, "reason": reason} for path, reason in held]}
+    text = f"{message}: {listing(path for path, _ in held)} {have} changes of yours"
+    raise PartialError(text, hint=held_hint(held, project_dir), details=details)
+
+
+MOST_PATHS: Final = 20
+"""How many paths stand in one command."""
+
+
+def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> Hint:
+    """Return what to do about the held paths (path and reason): the first of each reason stands for the others."""
+    by_hint: dict[_HeldHint, list[str]] = {}
+    for path, reason in held:
+        by_hint.setdefault(_HINTS[reason], []).append(path)
+    hints = (hint(shell_words(paths[0]), paths[:MOST_PATHS], project_dir) for hint, paths in by_hint.items())
+    return Hint.steps(*hints, between="; ")

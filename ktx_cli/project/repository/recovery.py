@@ -27,7 +27,6 @@ from ktx_cli.project.repository.working_files import (
     Signature,
     Undo,
     digest_of,
-    names_in,
     naming,
     obstacle,
     place_all,
@@ -171,19 +170,6 @@ def drop_pending(layout: RepositoryLayout) -> None:
 
 LOCK_AGE_SECONDS = 3.5
 """An empty ref lock from the moment of the record counts as dead after this long; git holds one for milliseconds."""
-
-
-def needs_recovery(layout: RepositoryLayout) -> bool:
-    """Say whether there is a record or a leftover of a run. Writes nothing."""
-    if not layout.private.is_dir():
-        return False
-    names = names_in(layout.private)
-    return any(name == layout.pending.name or _is_leftover(layout, name) for name in names)
-
-
-def _is_leftover(layout: RepositoryLayout, name: str) -> bool:
-    temporary = name.startswith(f".{layout.pending.name}.") and name.endswith(".ktx-tmp")
-    return temporary or name.startswith(STAGING_PREFIX)
 
 
 def recover(git: Git, layout: RepositoryLayout, lock: IndexLock) -> Recovery:

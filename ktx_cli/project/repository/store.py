@@ -10,8 +10,6 @@ from ktx_cli.core import Command, GitError, KtxError, listing
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import PRIVATE_NAME
 from ktx_cli.project.repository import model
-from ktx_cli.project.repository.commit_plan import merge_by_default
-from ktx_cli.project.repository.commits import Request, commit_changes, propose_changes
 from ktx_cli.project.repository.history import Changes, History, TreeView, absent_paths, working_changes
 from ktx_cli.project.repository.index import (
     announced,
@@ -33,7 +31,7 @@ from ktx_cli.project.repository.model import (
     check_changes,
     check_paths,
 )
-from ktx_cli.project.repository.recovery import needs_recovery, recover
+from ktx_cli.project.repository.working_files import needs_recovery
 
 _MOST_NAMED: Final = 10
 _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "prompts/", "skills/"))
@@ -148,6 +146,8 @@ class Repository:
         # What is left now belongs to the living: another run, or a child of a killed one, whose end we wait for.
         if not has_leftovers(self.layout) and not needs_recovery(self.layout):
             return Recovery(removed=tuple(removed))
+        from ktx_cli.project.repository.recovery import recover
+
         with hold_index(self.layout) as lock:
             lock.removed[:0] = removed
             return recover(self._git.guarded(lock.descriptor), self.layout, lock)
@@ -198,6 +198,9 @@ class Repository:
 
         Behaves as `propose` otherwise.
         """
+        from ktx_cli.project.repository.commit_plan import merge_by_default
+        from ktx_cli.project.repository.commits import Request, propose_changes
+
         for changes, _ in steps:
             check_changes(changes)
         requests = [
@@ -231,6 +234,10 @@ class Repository:
         Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
         `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
         """
+        from ktx_cli.project.repository.commit_plan import merge_by_default
+        from ktx_cli.project.repository.commits import Request, commit_changes
+        from ktx_cli.project.repository.recovery import recover
+
         check_changes(changes)
         request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
         model.check_writable(self.layout, model.read_ref(self._git, self.layout))

@@ -279,3 +279,17 @@ def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
                 temporary.unlink(missing_ok=True)
                 removed.append(temporary.name)
     return removed
+
+
+def needs_recovery(layout: RepositoryLayout) -> bool:
+    """Say whether there is a record or a leftover of a run. Writes nothing."""
+    if not layout.private.is_dir():
+        return False
+    names = names_in(layout.private)
+    return any(name == layout.pending.name or is_leftover(layout, name) for name in names)
+
+
+def is_leftover(layout: RepositoryLayout, name: str) -> bool:
+    """Say whether a file of the private folder is a leftover of a run that was killed."""
+    temporary = name.startswith(f".{layout.pending.name}.") and name.endswith(".ktx-tmp")
+    return temporary or name.startswith(STAGING_PREFIX)

@@ -394,7 +394,7 @@ def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None,
     `name`: of the project, where it is not the one in `dbt_project.yml`. `target`: the name of the profile's target.
     """
     texts = {path: file.text() for path, file in snapshot.files.items() if path != PATH}
-    documents = {path: found for path, text in texts.items() if _is_yaml(path) and (found := _load(path, text, report))}
+    documents = {path: found for path, text in texts.items() if is_yaml(path) and (found := _load(path, text, report))}
     settings = {**_settings(documents), **({"name": name} if name else {})}
     blocks: dict[str, str] = {}
     for path, text in texts.items():
@@ -423,8 +423,14 @@ def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
     return found
 
 
-def _is_yaml(path: str) -> bool:
+def is_yaml(path: str) -> bool:
+    """Say whether a file is YAML by its name."""
     return path.endswith((".yml", ".yaml"))
+
+
+def is_setting(path: str) -> bool:
+    """Say whether a file says how dbt runs, or is the compiled manifest."""
+    return path == PATH or (is_yaml(path) and PurePosixPath(path).stem in CONFIGURATION)
 
 
 def _may_define(path: str, text: str) -> bool:

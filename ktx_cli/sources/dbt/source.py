@@ -12,26 +12,14 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
-from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
-from ktx_cli.sources.conventions import StatedConvention, convention_warnings, stated_variables
+from ktx_cli.semantic import Fidelity
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt import project as manifest
-from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
-from ktx_cli.sources.dbt.lineage import want_lineage
-from ktx_cli.sources.dbt.models import SqlModel, read_models
-from ktx_cli.sources.dbt.query_sources import is_candidate, want_sources
-from ktx_cli.sources.dbt.sql import ModelFacts
-from ktx_cli.sources.dbt.statements import statements_of_models
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
-from ktx_cli.sources.statements import record_statements
-from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manifest_models, write
 
 _FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS, dbt.SQL), {manifest.PATH: manifest.MOST_BYTES})
-_MOST_WARNINGS: Final = 20
-_Missed = tuple[Place, str, str]
-"""Where something without a table stands, what it is, and why."""
 
 
 class DbtSource(Source):
@@ -77,52 +65,13 @@ class DbtSource(Source):
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
-        report = Report()
-        name, target = getattr(entry, "project_name", None), getattr(entry, "target", None)
-        project = dbt.read_project(snapshot, report, name=name, target=target)
-        found, missed = _tables(project, Tables(manifest_models(context)), report)
-        wanted = Wanted()
-        references: list[Reference] = []
-        facts = Facts(project, context, report, wanted, references)
-        for node in project.nodes:
-            if node.relation in found:
-                facts.add(node, found[node.relation])
-        add_joins(references, found, context.owned, wanted, report)
-        broken: list[ResultWarning] = []
-        semantics = want_semantics(project.semantic_files, found, context, wanted, broken)
-        for exposure in project.exposures:
-            report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
-        models = read_models(project, found, context.models)
-        record_statements(
-            context.workspace, context.connection, context.models,
-            lambda connection, _: statements_of_models(models, found, connection),
-        )  # fmt: skip
-        want_lineage(models, wanted, report, TOOL)
-        unreadable = want_sources(project, models, found, context, wanted, report)
-        written = write(wanted, context, TOOL)
-        report.items += semantics
-        items = report.sorted()
-        notes = {model.path: sql_note(model.facts) for model in models.values() if model.facts.says_something}
-        return Projection(
-            written.artifacts, written.owned, items, handled(snapshot, items, notes),
-            tuple(_left(project, snapshot, items, models.values())),
-            (
-                *_warnings(missed, semantics), *(broken or unreadable), *written.warnings,
-                *convention_warnings(context.connection, _conventions(project, snapshot), context.models),
-            ), notes,
-        )  # fmt: skip
+        from ktx_cli.sources.dbt.projection import projected
+
+        return projected(entry, snapshot, context)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit for a small project, else one for each YAML file that changed, or SQL of its models."""
         return units(snapshot, changes, projection)
-
-
-def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedConvention]:
-    """Yield what the variables of a project state of its time zone and its fiscal year."""
-    paths = [path for path in snapshot.files if PurePosixPath(path).name in dbt.PROJECT_FILES]
-    if paths:
-        path = min(paths, key=lambda each: (each.count("/"), each))
-        yield from stated_variables(project.texts.variables, path)
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
@@ -142,79 +91,6 @@ def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
     return replace(snapshot, files=files, fetched=fetched)
 
 
-def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, LayerTable], list[_Missed]]:
-    """Return the table of each relation that has exactly one; the others are reported, and returned."""
-    found: dict[Relation, LayerTable] = {}
-    missed: list[_Missed] = []
-    for node in project.nodes:
-        what = f"{node.kind} `{node.shown}`"
-        if node.virtual is not None:
-            if not is_candidate(node):
-                report.dropped(what, node.virtual, node.item.place)
-            continue
-        several = tables.find(node.name)
-        if len(several) == 1:
-            found[node.relation] = several[0]
-        else:
-            report.dropped(what, SEVERAL_TABLES if list(several) else NO_TABLE, node.item.place)
-            if node.is_described:
-                missed.append((node.item.place, f"{what} (`{node.name}`)", _detail(several)))
-    for relation in _named_by_semantic_models(project) - {node.relation for node in project.nodes}:
-        several = tables.find(Name(relation[-1], relation[1] if relation[0] == "source" else ""))
-        if len(several) == 1:
-            found[relation] = several[0]
-    return found, missed
-
-
-def _detail(several: list[LayerTable]) -> str:
-    names = [f"{each.connection}: {each.text}" for each in several]
-    return f"several tables could be its own: {listing(names)}" if names else NO_TABLE
-
-
-def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[ResultWarning, ...]:
-    missed = missed + [(each.place, each.what, each.why) for each in semantics if each.why == NO_ONE_TABLE]
-    hint = "build it with dbt and scan its database, or name its schema and alias in dbt's YAML"
-    shown = [
-        ResultWarning("no_table", f"{place}: {what}: {why}", hint=hint, path=place.path, line=place.line)
-        for place, what, why in missed[:_MOST_WARNINGS]
-    ]
-    rest = len(missed) - _MOST_WARNINGS
-    if rest > 0:
-        shown.append(
-            ResultWarning("no_table", f"and {plural(rest, 'more')} of dbt's models without a table", hint=hint)
-        )
-    return tuple(shown)
-
-
-def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
-    """Return what `model:` of semantic models refers to."""
-    from ktx_cli.semantic import read_documents
-
-    documents = read_documents(project.semantic_files, Report(), rest=False)
-    named = (item.values.get("model") for item in documents.semantic_models)
-    return {relation for text in named if isinstance(text, str) and (relation := relation_of(text)) is not None}
-
-
-def _left(
-    project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity], models: Iterable[SqlModel]
-) -> Iterable[str]:
-    """Yield what a model would add."""
-    for exposure in project.exposures:
-        kind = exposure.text("type") or "exposure"
-        label = exposure.text("label") or exposure.text("name") or "?"
-        yield f"{exposure.place}: {kind} `{label}`, which models it reads and what for, as a page"
-    open_files: Mapping[str, list[Fidelity]] = losses(each for each in report if each.why != dbt.EXPOSURE)
-    for path, lost in sorted(open_files.items()):
-        yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
-    for path in snapshot.files:
-        if path.endswith(".md"):
-            yield f"{path}: what it explains, as pages"
-    for model in sorted(models, key=lambda each: each.path):
-        if model.facts.says_something:
-            count = plural(len(model.facts.lines), "rule or comment", "rules and comments")
-            yield f"{model.path}: {count} in its SQL, as pages and measures"
-
-
 SMALL: Final = 25
 """Files to read of a project that one agent works through as a whole."""
 
@@ -223,44 +99,8 @@ MOST_QUERIES: Final = 60
 
 MOST_PEERS: Final = 200
 _MOST_NOTES: Final = 40
-_MOST_RULES: Final = 25
 _MOST_CHARACTERS: Final = 40_000
 """Characters of the notes of a unit."""
-
-NO_TABLE: Final = "no scanned database has its table"
-SEVERAL_TABLES: Final = "several scanned tables could be its own"
-INERT: Final = frozenset({dbt.STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
-"""Reasons for leaving something out that no agent can do anything about."""
-
-
-def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not keep, by file, as far as an agent may do better; of SQL the facts say it."""
-    found: defaultdict[str, list[Fidelity]] = defaultdict(list)
-    for each in report:
-        if each.kind is not Kind.KEPT and each.why not in INERT and not each.place.path.endswith(dbt.SQL):
-            found[each.place.path].append(each)
-    return dict(found)
-
-
-def handled(snapshot: Snapshot, report: Iterable[Fidelity], notes: Mapping[str, str]) -> frozenset[str]:
-    """Return the files of which nothing is left: settings, YAML that was wholly projected, and SQL without a rule."""
-    open_files = losses(report)
-    return frozenset(
-        path
-        for path in snapshot.files
-        if is_setting(path)
-        or (_is_yaml(path) and path not in open_files)
-        or (path.endswith(dbt.SQL) and path not in notes)
-    )
-
-
-def is_setting(path: str) -> bool:
-    """Say whether a file says how dbt runs, or is the compiled manifest."""
-    return path == dbt.PATH or (_is_yaml(path) and PurePosixPath(path).stem in dbt.CONFIGURATION)
-
-
-def _is_yaml(path: str) -> bool:
-    return path.endswith((".yml", ".yaml"))
 
 
 def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -269,12 +109,14 @@ def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple
     One for a small project. Else one for each YAML or Markdown file, with the SQL of the models that it describes;
     models that no YAML describes are those of their folder.
     """
-    readable = [path for path in snapshot.files if not is_setting(path)]
+    readable = [path for path in snapshot.files if not dbt.is_setting(path)]
     touched = [path for path in readable if path in changes.touched and path not in projection.handled]
     if not touched:
         return ()
+    from ktx_cli.sources.dbt.projection import losses
+
     notes = _Notes(losses(projection.report), projection.notes)
-    settings = tuple(path for path in snapshot.files if is_setting(path) and path != dbt.PATH)
+    settings = tuple(path for path in snapshot.files if dbt.is_setting(path) and path != dbt.PATH)
     queries = [path for path in readable if path.endswith(dbt.SQL)]
     if len(readable) - len(queries) <= SMALL and len(queries) <= MOST_QUERIES:
         others = tuple(path for path in readable if path not in touched)
@@ -313,7 +155,7 @@ def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]
     for path in readable:
         if path.endswith(dbt.SQL):
             queries.append(path)
-        elif _is_yaml(path):
+        elif dbt.is_yaml(path):
             for name in dict.fromkeys(_NAMED.findall(snapshot.files[path].text())):
                 naming[name].append(path)
     found = {}
@@ -360,16 +202,6 @@ class _Notes:
         if left:
             kept.append(f"Not summarized here, so read them whole: {listing(left, 40)}.")
         return "\n".join(kept)
-
-
-def sql_note(facts: ModelFacts) -> str:
-    """Return what the SQL of a model says, in the fewest lines."""
-    lines = [f"- {one_line(each, 300)}" for each in facts.lines[:_MOST_RULES]]
-    if len(facts.lines) > _MOST_RULES:
-        lines.append(f"- and {len(facts.lines) - _MOST_RULES} more: read the file")
-    reads = listing([".".join(each[1:]) for each in facts.references], 8)
-    built = f", built from {reads}" if reads else ""
-    return "\n".join([f"What the SQL of model `{facts.name}` says ({facts.path}{built}):", *lines])
 
 
 def note(path: str, lost: Iterable[Fidelity]) -> str:

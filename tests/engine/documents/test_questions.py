@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.documents import Changes
-from ktx_cli.engine.documents.questions import DocumentsAsked, remember_questions, write_questions
+from ktx_cli.engine.documents.questions import DocumentsAsked, write_questions
 from ktx_cli.engine.documents.triage import QuestionRunner
-from ktx_cli.engine.work import agents_needed, without_questions
+from ktx_cli.engine.work import agents_needed, remember_questions, without_questions
 from ktx_cli.llm import create_runtime
 from ktx_cli.project import Layout, StateEnrichmentStore
 from ktx_cli.sources import load_questions, passage_digest

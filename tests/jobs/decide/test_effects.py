@@ -11,14 +11,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.decide.effects import (
-    EffectBudget,
-    _last_complete,
-    compute_effects,
-    computed_effects,
-    load_effects,
-    save_effects,
-)
+from ktx_cli.jobs.decide.effects import EffectBudget, _last_complete, compute_effects, computed_effects
+from ktx_cli.jobs.decide.points import load_effects, save_effects
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, open_for_writing
 from ktx_cli.scan import read_decisions, read_record
 from ktx_cli.semantic import DecisionPoint, Effect, Model, guard_of, load_layer

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.searcher import contents_of
-from ktx_cli.jobs.health import facts as counting
+from ktx_cli.jobs import counts as counting
+from ktx_cli.jobs.counts import Counts, counted_by_runs, counts_of, keep_counts
 from ktx_cli.jobs.health.doctor import CHECKS
-from ktx_cli.jobs.health.facts import Counts, counted_by_runs, counts_of, keep_counts
 from ktx_cli.jobs.health.model import CheckContext
 from ktx_cli.jobs.health.model_checks import MODELS
+from ktx_cli.jobs.health.search_facts import embedding_facts, index_facts, quick_signatures
 from ktx_cli.jobs.health.status import AFTER, BEFORE, BESIDE, READINESS, GitFacts, git_facts, project_status
-from ktx_cli.jobs.index import embedding_facts, index_facts, quick_signatures
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.store import Repository

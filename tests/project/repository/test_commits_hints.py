@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
-from ktx_cli.project.repository.model import HeldReason
+from ktx_cli.project.repository.model import EDITED_AFTER_KILL, EDITED_MEANWHILE, HeldReason, held_hint
 
 PROJECT = Path("/the project")
 SAID = {
