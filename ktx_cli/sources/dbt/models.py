@@ -13,6 +13,9 @@ from ktx_cli.sources.dbt.sql import ModelFacts, read_facts
 from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
 
+PASSED_ON: Final = ("ephemeral", "view", "")
+"""Ways to materialize a model that keep no rows: what it leaves out, all that is built from it lacks."""
+
 EPHEMERAL_CTE: Final = "__dbt__cte__"
 """How dbt names the CTEs that it puts ephemeral models into."""
 

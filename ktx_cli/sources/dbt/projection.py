@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import Snapshot
+from ktx_cli.privacy import secrets
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
 from ktx_cli.sources.conventions import StatedConvention, convention_warnings, stated_variables
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
-from ktx_cli.sources.dbt.lineage import want_lineage
-from ktx_cli.sources.dbt.models import SqlModel, read_models
+from ktx_cli.sources.dbt.models import PASSED_ON, SqlModel, read_models
 from ktx_cli.sources.dbt.query_sources import is_candidate, want_sources
-from ktx_cli.sources.dbt.sql import ModelFacts
+from ktx_cli.sources.dbt.sql import FILTERS, ModelFacts, Rule
 from ktx_cli.sources.dbt.statements import statements_of_models
 from ktx_cli.sources.port import ProjectContext, Projection
 from ktx_cli.sources.statements import record_statements
@@ -184,3 +184,66 @@ def sql_note(facts: ModelFacts) -> str:
     reads = listing([".".join(each[1:]) for each in facts.references], 8)
     built = f", built from {reads}" if reads else ""
     return "\n".join([f"What the SQL of model `{facts.name}` says ({facts.path}{built}):", *lines])
+
+
+_MOST_LINEAGE_RULES: Final = 40
+_MOST_COLUMNS: Final = 60
+_MOST_UPSTREAM: Final = 200
+_LONGEST: Final = 300
+
+
+def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Report, tool: str) -> None:
+    """Want what the SQL of each model says of its table, with the filters of views and ephemeral models it reads."""
+    for relation, model in models.items():
+        if model.table is None:
+            continue
+        target = f"{model.table.connection}/{model.table.source.name}"
+        what, place = f"SQL of `{model.node.shown}`", Place(model.path)
+        if model.facts.problem is not None:
+            report.dropped(what, model.facts.problem, place)
+            continue
+        steps = ("tables", model.table.source.name, "lineage", tool)
+        wanted.add(model.table.shard, steps, lineage_of(relation, models), model.path)
+        report.kept(what, place, target)
+
+
+def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[str, Any]:
+    """Return what is known of how the rows and columns of a model come to be, each part only where there is any."""
+    facts = models[relation].facts
+    computed = {column.name for column in facts.columns if column.expression}
+    rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
+    rules += [f"in `{name}`: {rule.shown}" for name, rule in _upstream(relation, models)]
+    rules += [f"comment: {each.text}" for each in facts.comments if each.is_telling]
+    columns = [f"{each.name}: {each.expression}" for each in facts.columns if each.expression]
+    found = {
+        "file": models[relation].path,
+        "built_from": [".".join(each[1:]) for each in facts.references],
+        "rules": _plain(rules, _MOST_LINEAGE_RULES),
+        "columns": _plain(columns, _MOST_COLUMNS),
+        "unresolved": _plain(list(facts.unresolved), _MOST_LINEAGE_RULES),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterator[tuple[str, Rule]]:
+    """Yield the rules of the models without rows of their own that a model is built from, each with its model.
+
+    Of those without a table everything counts, as nothing else says it; of views their filters.
+    """
+    seen, waiting = {relation}, [*models[relation].facts.references]
+    while waiting and len(seen) < _MOST_UPSTREAM:
+        each = waiting.pop(0)
+        model = models.get(each)
+        if each in seen or model is None or model.node.materialized not in PASSED_ON:
+            continue
+        seen.add(each)
+        for rule in model.facts.rules:
+            if model.table is None or rule.kind in FILTERS:
+                yield model.node.shown, rule
+        waiting += model.facts.references
+
+
+def _plain(texts: list[str], most: int) -> list[str]:
+    """Return texts on one line each, without those that hold what looks like a secret."""
+    lines = (one_line(text, _LONGEST) for text in texts)
+    return [line for line in dict.fromkeys(lines) if not any(secrets(line))][:most]

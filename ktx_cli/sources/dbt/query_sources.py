@@ -13,8 +13,7 @@ from ktx_cli.project import Layout, Workspace
 from ktx_cli.protection import check_protected, is_protected, read_relations, sources_of
 from ktx_cli.semantic import Model, Place, Relation, Report, UnresolvedError, check_model, load_tree
 from ktx_cli.sources.dbt.facts import TOOL, unique_columns
-from ktx_cli.sources.dbt.lineage import PASSED_ON
-from ktx_cli.sources.dbt.models import EPHEMERAL_CTE, SqlModel
+from ktx_cli.sources.dbt.models import EPHEMERAL_CTE, PASSED_ON, SqlModel
 from ktx_cli.sources.dbt.project import Node, Project
 from ktx_cli.sources.dbt.sql import parse_query
 from ktx_cli.sources.port import ProjectContext
