@@ -33,15 +33,6 @@ IDS = Annotated[
     Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
 ]
 NO_LLM = Annotated[bool, Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")]
-WAIT = Annotated[
-    float | None,
-    Option(
-        "--wait",
-        metavar="[SECONDS]",
-        min=0,
-        help="Wait for another run instead of exit 6; without a number as long as it takes.",
-    ),
-]
 
 MOST_JOINS = 10
 """How many of the joins of a connection a run names without `--verbose`, the surest first."""

@@ -1,4 +1,4 @@
-"""The options every command has: how to speak, whether to ask, which project."""
+"""The options every command has: how to speak, whether to ask, which project; and that of those that may wait."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ from typer._coercion import RuntimeParam
 from ktx_cli.core import UsageError, did_you_mean, one_line
 
 PANEL = "Common options"
+
+WAIT = Annotated[
+    float | None,
+    Option(
+        "--wait",
+        metavar="[SECONDS]",
+        min=0,
+        help="Wait for another run instead of exit 6; without a number as long as it takes.",
+    ),
+]
+"""The option of commands that need the run lock, in seconds."""
 
 
 class ProgressMode(StrEnum):

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Tree, Workspace, same_data, set_value
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Tree, Workspace
 from ktx_cli.sources.deliveries import NAME, parse_delivery
 
 Steps = tuple[str, ...]
@@ -295,6 +295,8 @@ def _others(document: dict[str, Any], left: Mapping[Steps, str]) -> tuple[str, .
 
 
 def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], where: str) -> bytes | None:
+    from ktx_cli.project import same_data, set_value
+
     if same_data(before, after):
         return text
     if not after:

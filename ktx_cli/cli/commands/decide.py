@@ -12,7 +12,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_ids, open_points
 from ktx_cli.cli.contract import Result, Session, own_command
 from ktx_cli.cli.help import own_group
-from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, one_line, plural
 
 if TYPE_CHECKING:

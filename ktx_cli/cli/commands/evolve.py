@@ -13,7 +13,7 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Fields, Lines, filled
 from ktx_cli.cli.captures import MAX_TOKENS, MAX_USD
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import UsageError, listing, plural
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typer import Option
 
 from ktx_cli.cli import captures
 from ktx_cli.cli.contract import Result, Session, command, envelope
-from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
-from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.reports import IDS, NO_LLM, ingest_result
+from ktx_cli.cli.settings import WAIT, current_folder
 from ktx_cli.core import EXIT_INTERRUPTED, EXIT_OK, RUN_ID, Command, Hint, UsageError, monotonic
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
-from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listing
 
 if TYPE_CHECKING:

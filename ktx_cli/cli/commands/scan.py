@@ -15,8 +15,8 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_ids, join_names
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
-from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
-from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.reports import IDS, NO_LLM, ingest_result
+from ktx_cli.cli.settings import WAIT, current_folder
 from ktx_cli.core import CancelledError, Command, Hint, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import Command, ResultWarning, one_line, plural
 
 if TYPE_CHECKING:

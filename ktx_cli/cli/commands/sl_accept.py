@@ -13,7 +13,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_plain
 from ktx_cli.cli.commands.completion import definition_names
 from ktx_cli.cli.commands.sl_query import Connection
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import Command, UsageError, one_line, plural
 
 if TYPE_CHECKING:
