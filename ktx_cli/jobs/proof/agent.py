@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.agent_tools import TaskPrompt
 from ktx_cli.core import EXIT_NOT_READY, EXIT_UNREACHABLE, KtxError, Record, json_value, listing, plural
-from ktx_cli.jobs.proof.arms import Arm, ArmProject, Arms, Artifact
+from ktx_cli.jobs.proof.arms import Arm, ArmProject, Arms
+from ktx_cli.jobs.proof.artifacts import Artifact
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.jobs.serve.ask import Watch, run_served
 from ktx_cli.jobs.serve.project import ServedProject

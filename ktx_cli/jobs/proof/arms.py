@@ -17,14 +17,14 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ktx_cli.agent_tools import contents_of
-from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, yaml
+from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning, UsageError
 from ktx_cli.jobs.decide.decide import layers_of
 from ktx_cli.jobs.decide.draft import DecisionDraft, page_key
+from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind, LayerFiles, list_artifacts
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.llm import Embedder, create_embedder
 from ktx_cli.project import (
@@ -35,21 +35,19 @@ from ktx_cli.project import (
     RAW_NAME,
     SEMANTIC_NAME,
     WIKI_NAME,
-    Edit,
     KtxConfig,
     Layout,
     Tree,
     Warn,
     WorkingTree,
     Workspace,
-    apply,
 )
 from ktx_cli.protection import is_protected
 from ktx_cli.search import refresh
-from ktx_cli.semantic import Measure, Model, check_model, layer_ids, load_answers, load_tree, read_source
+from ktx_cli.semantic import Measure, Model, check_model, layer_ids, load_answers, load_tree
 from ktx_cli.sources import source_for
 from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, dialect_of
-from ktx_cli.wiki import GLOBAL, load_wiki, page_path
+from ktx_cli.wiki import GLOBAL, page_path
 
 SCHEMA: Final = "schema"
 """The arm with the schema of the database and read-only SQL alone."""
@@ -59,41 +57,6 @@ CONTEXT: Final = "context"
 _CONTEXT_NAMES: Final = (SEMANTIC_NAME, WIKI_NAME, RAW_NAME)
 """The folders of a project that hold context."""
 _CONTEXT_FILES: Final = (CONTRADICTIONS_NAME, DECISIONS_NAME)
-
-
-class ArtifactKind(StrEnum):
-    """What can be left out."""
-
-    PAGE = "page"
-    MEASURE = "measure"
-    SOURCE = "source"
-    DECISION = "decision"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Artifact(Record):
-    """A part of the context that an arm does without.
-
-    `name`: the key of a page, `source.measure`, a source, or the point of a decision. `touches`: the names of a
-    decision's page and of the measures that follow it.
-    """
-
-    kind: ArtifactKind
-    name: str
-    connection: str = ""
-    touches: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def id(self) -> str:
-        """How reports call it: `page:revenue`."""
-        return f"{self.kind.value}:{self.name}"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The names by which an answer of a tool shows it, any of them."""
-        return (self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name, *self.touches)
-
-    json_keys = ("id", "kind", "name", "connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,125 +70,6 @@ class Arm:
     def without(cls, artifact: Artifact) -> Arm:
         """Return the arm that has all context but this."""
         return cls(f"without:{artifact.id}", artifact)
-
-
-def list_artifacts(tree: WorkingTree, models: Mapping[str, Model]) -> list[Artifact]:
-    """Return all that can be left out: pages that everybody sees, measures, and sources."""
-    pages = (page for page in load_wiki(tree).pages.values() if page.scope == GLOBAL)
-    found = [Artifact(ArtifactKind.PAGE, page.key) for page in pages]
-    for connection, model in models.items():
-        for source in model.sources.values():
-            found.append(Artifact(ArtifactKind.SOURCE, source.name, connection))
-            found += [
-                Artifact(ArtifactKind.MEASURE, f"{source.name}.{measure}", connection) for measure in source.measures
-            ]
-    return sorted(set(found))
-
-
-_GROUPS: Final = {
-    "pages": (ArtifactKind.PAGE,),
-    "measures": (ArtifactKind.MEASURE,),
-    "decisions": (ArtifactKind.DECISION,),
-    "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE, ArtifactKind.DECISION),
-}
-"""What the words of `--ablate` stand for. Sources are left out by name only: most questions need most of them."""
-
-
-def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[Artifact]:
-    """Return the artifacts that the words of `--ablate` name; `UsageError` for a word that names none."""
-    chosen: set[Artifact] = set()
-    for word in wanted:
-        kinds = _GROUPS.get(word)
-        named = [each for each in known if (each.kind in kinds if kinds else word in (each.id, each.name))]
-        if not named and kinds is None:
-            names = [*_GROUPS, *(each.id for each in known), *(each.name for each in known)]
-            near = did_you_mean(word, names)
-            hint = Command("proof", "--ablate", near) if near else f"for example: {listing(names, 8)}"
-            raise UsageError(f"the context has no page, measure, source or decision `{word}`", hint=hint)
-        if kinds is None and len({each.kind for each in named}) > 1:
-            hint = Command("proof", "--ablate", named[0].id)
-            raise UsageError(f"`{word}` names {listing(each.id for each in named)}", hint=hint)
-        chosen.update(named)
-    return sorted(chosen)
-
-
-def leave_out(tree: Workspace, artifact: Artifact) -> None:
-    """Take an artifact out of an overlay."""
-    if artifact.kind is ArtifactKind.PAGE:
-        tree.delete(page_path(GLOBAL, artifact.name))
-    elif artifact.kind is ArtifactKind.MEASURE:
-        source, _, measure = artifact.name.rpartition(".")
-        _edit_source(tree, artifact.connection, source, lambda path, entry: _measure_edits(path, entry, measure))
-    else:
-        _delete_source(tree, artifact)
-
-
-def _edit_source(tree: Workspace, connection: str, source: str, edits_of: Any) -> None:
-    """Apply edits to every entry that the files of a connection have of a source."""
-    for path, _ in read_source(tree, connection, source):
-        text = tree.read(path) or b""
-        edits = [
-            edit for place, entry in _entries(yaml.load(text, where=path), source) for edit in edits_of(place, entry)
-        ]
-        if edits:
-            tree.write(path, apply(text, edits, where=path))
-
-
-def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield the mappings of a document that are about a source, with their places."""
-    if isinstance(value, dict):
-        own = value.get("name")
-        if (isinstance(own, str) and own == source) or (path and path[-1] == source):
-            yield path, value
-            return
-        for key, item in value.items():
-            yield from _entries(item, source, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _entries(item, source, (*path, index))
-
-
-def _measure_edits(path: tuple[str | int, ...], entry: Mapping[Any, Any], measure: str) -> list[Edit]:
-    """Return the edits that take a measure out of every list of an entry, the last items first."""
-    edits = []
-    for key, items in entry.items():
-        if not (isinstance(key, str) and key.endswith("measures") and isinstance(items, list)):
-            continue
-        places = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("name") == measure]
-        edits += [Edit("delete", (*path, key, at)) for at in reversed(places)]
-    return edits
-
-
-def _delete_source(tree: Workspace, artifact: Artifact) -> None:
-    folder = f"{SEMANTIC_NAME}/{artifact.connection}/"
-    for path in tree.paths(folder):
-        if not path.endswith((".yaml", ".yml")):
-            continue
-        text = tree.read(path) or b""
-        document = yaml.load(text, where=path)
-        places = [place for place, _ in _entries(document, artifact.name)]
-        if () in places:
-            tree.delete(path)
-            continue
-        edits = [
-            Edit("delete", place) for place in (*reversed(places), *reversed(list(_joins(document, artifact.name))))
-        ]
-        if edits:
-            tree.write(path, apply(text, edits, where=path))
-
-
-def _joins(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the places of joins to a source, in the order of the document."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key != source:
-                yield from _joins(item, source, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            if path and path[-1] == "joins" and isinstance(item, dict) and item.get("to") == source:
-                yield (*path, index)
-            else:
-                yield from _joins(item, source, (*path, index))
 
 
 class _ProjectPool(ConnectorPool):
@@ -277,6 +121,8 @@ class Arms:
     _context: ArmProject | None = None
     _protection: ArmProject | None = None
     _schemas: dict[str, DatabaseSchema] = field(default_factory=dict)
+    _files: dict[str, LayerFiles] = field(default_factory=dict)
+    _known_errors: dict[str, frozenset[str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -360,10 +206,12 @@ class Arms:
     def overlay(self, artifact: Artifact) -> Workspace:
         """Return the context without an artifact; raises `UsageError` where the rest does not work without it."""
         tree = Workspace(WorkingTree(self._base))
-        if artifact.kind is ArtifactKind.DECISION:
+        if artifact.kind is ArtifactKind.PAGE:
+            tree.delete(page_path(GLOBAL, artifact.name))
+        elif artifact.kind is ArtifactKind.DECISION:
             DecisionDraft(tree, layers_of(self.config)).take_back(artifact.connection, artifact.name)
         else:
-            leave_out(tree, artifact)
+            self._files_of(artifact.connection).leave_out(tree, artifact)
         if not tree.changes():
             hint = "leave out its page or its source instead"
             raise UsageError(f"`{artifact.id}` is not written in a file of its own connection", hint=hint)
@@ -389,11 +237,22 @@ class Arms:
         if source is not None and is_protected(source):
             message = f"`{artifact.id}` hides rows or columns, so it cannot be left out"
             raise UsageError(message, hint="leave out its measures or pages instead")
-        known = set(_errors(model))
+        is_measure = artifact.kind is ArtifactKind.MEASURE
+        if is_measure and not self._files_of(artifact.connection).names_elsewhere(artifact):
+            return
+        if model.connection not in self._known_errors:
+            self._known_errors[model.connection] = frozenset(_errors(model))
+        known = self._known_errors[model.connection]
         broken = next((each for each in _errors(self._load(tree, artifact.connection)) if each not in known), None)
         if broken is not None:
             message = f"`{artifact.id}` cannot be left out alone: {broken}"
             raise UsageError(message, hint="leave out the definition that uses it instead")
+
+    def _files_of(self, connection: str) -> LayerFiles:
+        """Return the files of a layer as all arms begin with them, parsed once in a proof."""
+        if connection not in self._files:
+            self._files[connection] = LayerFiles(WorkingTree(self._base), connection)
+        return self._files[connection]
 
     def dialect(self, connection: str) -> str:
         """Return the dialect of a database."""
@@ -544,7 +403,7 @@ def usable(arms: Arms, chosen: Sequence[Artifact], wanted: Sequence[str], warn: 
     for artifact in chosen:
         try:
             arms.overlay(artifact)
-        except UsageError as error:
+        except (UsageError, ConfigError) as error:  # the second: a file that cannot be edited in place
             if artifact.id in wanted or artifact.name in wanted:
                 raise
             warn(ResultWarning("not_ablated", error.message, hint=error.hint))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ktx_cli.core import Command, KtxError, Record
-from ktx_cli.jobs.proof.arms import Artifact, ArtifactKind
+from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.llm import Usage
 from ktx_cli.project import Layout, read_bytes, write_atomic

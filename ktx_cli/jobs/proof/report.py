@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, KtxError, Record, UsageError, plural
 from ktx_cli.jobs.check.eval.results import CaseAnswer
-from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Artifact
+from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm
+from ktx_cli.jobs.proof.artifacts import Artifact
 from ktx_cli.jobs.proof.questions import GROUPS, Question
 from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, attempts_of
 from ktx_cli.jobs.proof.statistics import (

@@ -45,7 +45,8 @@ from ktx_cli.engine import (
     store_key,
 )
 from ktx_cli.jobs.proof.agent import STEPS, Toolbox
-from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choose_artifacts, usable
+from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, usable
+from ktx_cli.jobs.proof.artifacts import choose_artifacts
 from ktx_cli.jobs.proof.attempts import KIND, ROLE, QuestionAgent, attempts_version
 from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
 from ktx_cli.jobs.proof.records import Attempt, ProofPlan, ProofRecord, read_proof

@@ -6,7 +6,7 @@ import pytest
 
 from ktx_cli.jobs.check.eval.cases import Expectation
 from ktx_cli.jobs.proof.agent import MOST_KEPT, AnswerState, GiveAnswer
-from ktx_cli.jobs.proof.arms import Artifact, ArtifactKind
+from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.llm.tools import ToolError
 

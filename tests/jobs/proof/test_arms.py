@@ -13,8 +13,12 @@ from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.jobs.check.eval.cases import Expectation
 from ktx_cli.jobs.decide.decide import layers_of
 from ktx_cli.jobs.decide.draft import DecisionDraft, GivenAnswer, page_key
+from ktx_cli.jobs.ingest.plan import IngestRequest
+from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.proof.agent import AnswerState, tools_of
-from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Arms, Artifact, choose_artifacts, usable
+from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Arms, usable
+from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind, LayerFiles, choose_artifacts
+from ktx_cli.jobs.proof.company.company import write_company
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.mcp.loop import ServerToolbox
@@ -219,3 +223,27 @@ def test_open_decisions_are_context(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 said[name] = _call(next(each for each in tools if each.name == "sql_execution"), sql)
     assert "internal accounts" in said[CONTEXT]
     assert "internal accounts" not in said[SCHEMA] and "[4]" in said[SCHEMA]
+
+
+def test_a_measure_whose_name_stands_elsewhere_may_be_used(project: Layout) -> None:
+    overlay = project.root / "semantic-layer" / "shop" / "orders.yaml"
+    overlay.write_text(overlay.read_text().replace("revenue / order_count", "Revenue / ORDER_COUNT"))
+    (overlay.parent / "broken.yaml.txt").write_text("average_order")
+    files = LayerFiles(WorkingTree(project.root), "shop")
+    names = ("orders.revenue", "orders.order_count", "orders.average_order")
+    found = [files.names_elsewhere(Artifact(ArtifactKind.MEASURE, each, "shop")) for each in names]
+    assert found == [True, True, False]
+
+
+@pytest.mark.slow
+def test_measures_that_nothing_names_can_be_left_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_company(tmp_path / "company", 3)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    ingest(IngestRequest(tmp_path / "company", environ, no_llm=True))
+    layout = Layout(tmp_path / "company")
+    with Arms(layout, load_config(layout.config).config, environ) as arms:
+        measures = choose_artifacts(arms.artifacts, ["measures"])
+        quick = usable(arms, measures, ["measures"], lambda warning: None)
+        monkeypatch.setattr(LayerFiles, "names_elsewhere", lambda self, measure: True)
+        assert usable(arms, measures, ["measures"], lambda warning: None) == quick
+        assert len(quick) > 50

@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.check.eval.cases import Expectation
-from ktx_cli.jobs.proof.arms import Artifact, ArtifactKind
+from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.jobs.proof.records import Attempt, ProofPlan
 from ktx_cli.jobs.proof.report import (
