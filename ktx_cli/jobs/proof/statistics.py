@@ -85,7 +85,7 @@ def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval
     `values`: one of each question, the mean over its runs. The distribution of the means of all resamples is computed,
     not drawn. Its percentiles are widened as Student's distribution is wider than the normal one, without which
     intervals of few questions are too narrow. Where all differences are the same, there is nothing to resample: the
-    interval then holds what so many questions cannot rule out.
+    interval then holds what so many questions cannot rule out, which is that some others differ by 1 or by -1.
     """
     count = len(values)
     if not count:
@@ -93,7 +93,7 @@ def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval
     mean = fmean(values)
     if min(values) == max(values):
         unseen = wilson(0, count, level=level).high
-        return Interval(mean, max(-1.0, mean - unseen), min(1.0, mean + unseen))
+        return Interval(mean, mean - unseen * (1 + mean), mean + unseen * (1 - mean))
     stretch = math.sqrt(count / (count - 1)) * student_quantile(0.5 + level / 2, count - 1)
     tail = _NORMAL.cdf(-stretch)
     scale = min(_FINEST, math.lcm(*(Fraction(each).limit_denominator(1_000).denominator for each in values)))

@@ -95,6 +95,9 @@ def test_what_nobody_has_seen_is_not_ruled_out() -> None:
     assert (bootstrap_mean([]).low, bootstrap_mean([]).high) == (-1, 1)
     alike = bootstrap_mean([0.0] * 20)
     assert alike.low == -alike.high == pytest.approx(-0.161, abs=1e-3), "twenty questions without a difference"
+    assert not bootstrap_mean([1.0]).excludes_zero, "one question shows no lift of others"
+    always = bootstrap_mean([1.0] * 20)
+    assert (always.low, always.high) == (pytest.approx(1 - 2 * 0.161, abs=1e-3), 1), "others may differ by -1"
     assert clustered_share([1.0] * 20).low == pytest.approx(0.839, abs=1e-3)
     assert clustered_share([1.0]).low == pytest.approx(0.207, abs=1e-3)
     assert (clustered_share([]).low, clustered_share([]).high) == (0, 1)
