@@ -120,7 +120,7 @@ def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before
 def _with_facts(attempt: Attempt, facts: CallFacts, before: tuple[Usage, Cost]) -> Attempt:
     """Return an attempt with what it took."""
     usage, cost = before
-    prices = [facts.cost.usd, *([cost.usd] if usage.total else [])]
+    prices = [price.usd for part, price in ((usage, cost), (facts.usage, facts.cost)) if part.total or price.usd]
     return replace(
         attempt,
         steps=facts.steps,
