@@ -155,8 +155,10 @@ class EvalCase(Block):
 
     @model_validator(mode="after")
     def _check(self) -> EvalCase:
-        if sum((self.query is not None, self.sql is not None, self.ask)) != 1:
-            raise wrong("needs one of `query`, `sql` and `ask: true`", hint="keep one of them")
+        ways = sum((self.query is not None, self.sql is not None, self.ask))
+        if ways != 1:
+            hint = "keep one of them" if ways else "add `ask: true` to put its question to the configured model"
+            raise wrong("needs one of `query`, `sql` and `ask: true`", hint=hint)
         if self.ask and self.question is None:
             raise wrong("is missing", hint="question: How many orders were shipped late?", key="question")
         return self

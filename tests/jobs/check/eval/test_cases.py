@@ -110,6 +110,13 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(("text", "hint"), [("{id: a}", "add `ask: true`"), ("{id: a, sql: x, ask: true}", "keep one")])
+def test_a_case_has_one_way_to_its_answer(tmp_path: Path, text: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, a=f"cases: [{text}]")
+    assert caught.value.hint.startswith(hint)
+
+
 def test_all_problems_of_a_file_are_in_the_details(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^evals/a.yaml:2:3: .* \(and 1 more\)$") as caught:
         load(tmp_path, a="cases:\n- id: a\n- sql: x\n  idd: b\n")
