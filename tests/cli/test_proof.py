@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, Turn, calls, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import backends, entered
 from tests.cli.conftest import KTX
 
 Run = Callable[..., Any]
@@ -95,6 +97,56 @@ def test_the_arms_are_asked_the_same_and_compared(ktx: Run, proven: Path, model_
     assert not {"memory_ingest", "ingest_start"} & offered[True], "an arm changes nothing"
     runs = ktx("runs", "list", "--json").data["runs"]
     assert [(run["command"], run["status"], run["commit"]) for run in runs] == [("ktx proof", "done", None)]
+
+
+MEASURE = "measure:customers.people"
+QUERY = {"connection": "warehouse", "measures": ["customers.people"]}
+OBVIOUS = "SELECT count(*) FROM customers"
+ASKED = (
+    # arm, outcome, tokens, tool calls, turns, statement, rows, artifacts that its tools showed
+    ("context", "right", 360, 2, 3, QUERY, [[1]], [MEASURE, "source:customers"]),
+    ("schema", "wrong", 360, 2, 3, OBVIOUS, [[2]], []),
+    (f"without:{MEASURE}", "wrong", 480, 3, 4, OBVIOUS, [[2]], [MEASURE, "source:customers"]),
+)
+"""What every backend answers, by arm: the same calls of the same tools, and the same rows."""
+
+
+def doubter(request: ModelRequest) -> Reply:
+    """Ask for the measure first where measures can be asked for, and write SQL where there is no such measure."""
+    if "The question:" not in request.words:
+        return says("ok")
+    said = json.dumps(request.body["messages"]).replace("\\", "")
+    if "The answer is recorded" in said:
+        return says("done")
+    if re.search(r"result\W+r1\b", said):
+        return calls(Call("answer", {"result": "r1"}))
+    is_first = "sl_query" in request.words and "there is no measure" not in said
+    return calls(Call("sl_query", QUERY) if is_first else Call("sql_execution", {"sql": OBVIOUS}))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("backend", backends("anthropic"))
+def test_every_backend_gives_the_same_answers_in_the_same_arms(
+    ktx: Run, proven: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    settings = (proven / "ktx.yaml").read_text()
+    (proven / "ktx.yaml").write_text(settings.replace("backend: anthropic", f"backend: {backend}"))
+    model_server.play(doubter)
+    with entered(backend, model_server, monkeypatch):
+        answer = ktx("proof", "customers", "--runs", "1", "--ablate", "customers.people", "--json")
+    data = answer.data
+    (question,) = data["questions"]
+    words = {arm: one["word"] for arm, (one,) in question["outcomes"].items()}
+    attempts = {each["arm"]: each for each in _attempts(proven, data["run_id"])}
+    keys = ("calls", "steps", "statement", "rows", "shown")
+    found = [
+        (arm, words[arm], attempts[arm]["usage"]["total_tokens"], *(attempts[arm][key] for key in keys))
+        for arm in sorted(words)
+    ]
+    assert found == [*ASKED]
+    assert data["model"] == f"{backend}:claude-sonnet-5-5"
+    replayed = ktx("proof", "--replay", data["run_id"], "--json")
+    assert (replayed.code, replayed.data) == (0, data)
 
 
 def test_an_agent_sees_nothing_of_what_is_expected(ktx: Run, proven: Path, model_server: ModelServer) -> None:
@@ -300,6 +352,8 @@ def test_what_cannot_be_asked_is_an_error(ktx: Run, proven: Path) -> None:
     assert (answer.code, answer.envelope["error"]["code"]) == (2, "usage")
     assert "ktx proof --ablate customers.people" in answer.envelope["error"]["hint"]
     assert ktx("proof", "--effort", "extreme").code == 2
+    for given in (["customers"], ["--company", "0"], ["--ablate", "all"], ["--dry-run"]):
+        assert "exclude each other" in ktx("proof", "--replay", "latest", *given).err
     assert ktx("proof", "silent").code == 2, "a case without a question"
     text = (proven / "ktx.yaml").read_text()
     (proven / "ktx.yaml").write_text(text.partition("llm:")[0])

@@ -13,7 +13,7 @@ from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.captures import MAX_TOKENS, MAX_USD
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import WAIT, current_folder
-from ktx_cli.core import KtxError, listing, plural
+from ktx_cli.core import KtxError, UsageError, listing, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,65 +23,73 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+NAMES = Annotated[
+    list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+]
+RUNS = Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")]
+COMPANY = Annotated[
+    int | None,
+    Option(
+        "--company",
+        metavar="SEED",
+        min=0,
+        help="Ask the questions of a made-up company about its own context, instead of evals/.",
+    ),
+]
+ABLATE = Annotated[
+    list[str] | None,
+    Option(
+        "--ablate",
+        metavar="NAME",
+        help="Leave out one page, measure, source or decision, to see what it is worth. Or `pages`, `measures`, "
+        "`decisions`, `all`. Repeatable.",
+    ),
+]
+BASELINE = Annotated[bool, Option("--baseline/--no-baseline", help="Compare with the database schema and SQL alone.")]
+SHOW_VALUES = Annotated[
+    bool,
+    Option(
+        "--show-values",
+        help="Let the agent see values of rows, as a client of `ktx mcp` does, whatever scan.privacy is.",
+    ),
+]
+MODEL = Annotated[
+    str | None,
+    Option("--model", metavar="MODEL", help="Use this model instead of the default role's: MODEL or BACKEND:MODEL."),
+]
+EFFORT = Annotated[str | None, Option("--effort", metavar="LEVEL", help="How much the model thinks, for example high.")]
+DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the plan with its estimated cost; ask no model.")]
+REPLAY = Annotated[
+    str | None, Option("--replay", metavar="RUN", help="Score a recorded run again, without a model or a database.")
+]
+MARKDOWN = Annotated[str | None, Option("--markdown", metavar="FILE", help="Write the tables to a Markdown file, too.")]
+REQUIRE_LIFT = Annotated[
+    float | None,
+    Option("--require-lift", metavar="SHARE", min=-1, max=1, help="Exit 1 if the lift may be lower, e.g. 0.05."),
+]
+MAX_HARM = Annotated[
+    float | None, Option("--max-harm", metavar="SHARE", min=0, max=1, help="Exit 1 if the harm is higher, e.g. 0.02.")
+]
+
 
 @command(commands, "proof")
 def proof(
     session: Session,
-    names: Annotated[
-        list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
-    ] = None,
-    runs: Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")] = 3,
-    company: Annotated[
-        int | None,
-        Option(
-            "--company",
-            metavar="SEED",
-            min=0,
-            help="Ask the questions of a made-up company about its own context, instead of evals/.",
-        ),
-    ] = None,
-    ablate: Annotated[
-        list[str] | None,
-        Option(
-            "--ablate",
-            metavar="NAME",
-            help="Leave out one page, measure, source or decision, to see what it is worth. Or `pages`, `measures`, "
-            "`decisions`, `all`. Repeatable.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        bool, Option("--baseline/--no-baseline", help="Compare with the database schema and SQL alone.")
-    ] = True,
-    show_values: Annotated[
-        bool,
-        Option(
-            "--show-values",
-            help="Let the agent see values of rows, as a client of `ktx mcp` does, whatever scan.privacy is.",
-        ),
-    ] = False,
-    model: Annotated[
-        str | None, Option("--model", help="Instead of the default role's: MODEL or BACKEND:MODEL.")
-    ] = None,
-    effort: Annotated[
-        str | None, Option("--effort", metavar="LEVEL", help="How much the model thinks, for example high.")
-    ] = None,
+    names: NAMES = None,
+    runs: RUNS = 3,
+    company: COMPANY = None,
+    ablate: ABLATE = None,
+    baseline: BASELINE = True,
+    show_values: SHOW_VALUES = False,
+    model: MODEL = None,
+    effort: EFFORT = None,
     max_usd: MAX_USD = None,
     max_tokens: MAX_TOKENS = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan with its estimated cost; ask no model.")] = False,
-    replay: Annotated[
-        str | None, Option("--replay", metavar="RUN", help="Score a recorded run again, without a model or a database.")
-    ] = None,
-    markdown: Annotated[
-        str | None, Option("--markdown", metavar="FILE", help="Write the tables as Markdown too.")
-    ] = None,
-    require_lift: Annotated[
-        float | None,
-        Option("--require-lift", metavar="SHARE", min=-1, max=1, help="Exit 1 if the lift may be lower, e.g. 0.05."),
-    ] = None,
-    max_harm: Annotated[
-        float | None,
-        Option("--max-harm", metavar="SHARE", min=0, max=1, help="Exit 1 if the harm is higher, e.g. 0.02."),
-    ] = None,
+    dry_run: DRY_RUN = False,
+    replay: REPLAY = None,
+    markdown: MARKDOWN = None,
+    require_lift: REQUIRE_LIFT = None,
+    max_harm: MAX_HARM = None,
     wait: WAIT = None,
 ) -> Result:
     """Measure whether the context helps: ask the questions of evals/ with it and without it, and compare."""
@@ -91,6 +99,10 @@ def proof(
     if markdown is not None:
         _place(current_folder() / markdown)
     if replay is not None:
+        asks = {"NAME": names, "--company": company, "--ablate": ablate, "--model": model, "--effort": effort}
+        given = [option for option, value in asks.items() if value is not None]
+        if given or dry_run:
+            raise UsageError(f"--replay and {[*given, '--dry-run'][0]} exclude each other", hint="drop one")
         from ktx_cli.jobs.proof.run import replay as replayed
         from ktx_cli.project import Layout
 
@@ -100,11 +112,7 @@ def proof(
 
     layout, config = session.load_project()
     request = ProofRequest(
-        layout=layout,
-        config=config,
-        environ=os.environ,
-        toolbox=ServerToolbox(),
-        names=tuple(names or ()),
+        *(layout, config, os.environ, ServerToolbox(), tuple(names or ())),
         company=company,
         model=model,
         effort=effort,
@@ -131,7 +139,7 @@ def _plan_fields(found: ProofEstimate) -> Block:
     more = f", and at most {found.most_ablated:,} without one artifact" if found.most_ablated else ""
     facts = [
         ("would ask", f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each, {plan.model}"),
-        ("runs", f"{found.attempts:,}{more}"),
+        ("attempts", f"{found.attempts:,}{more}"),
     ]
     facts += [("would leave out", listing((each.id for each in plan.ablated), 20))] if plan.ablated else []
     if found.tokens is None:
@@ -168,7 +176,7 @@ def _blocks(report: ProofReport, *, verbose: bool) -> Iterator[Block]:
     from ktx_cli.jobs.proof.report import (
         ABLATION_COLUMNS,
         GROUP_COLUMNS,
-        ablation_cells,
+        ablation_rows,
         arm_table,
         facts_of,
         group_rows,
@@ -178,8 +186,8 @@ def _blocks(report: ProofReport, *, verbose: bool) -> Iterator[Block]:
     yield Table(tuple(columns), tuple(figures), right=frozenset(range(1, len(columns))))
     if rows := group_rows(report):
         yield Table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), tuple(rows))
-    if report.ablations:
-        yield Table(ABLATION_COLUMNS, tuple(map(ablation_cells, report.ablations)))
+    if rows := ablation_rows(report):
+        yield Table(ABLATION_COLUMNS, tuple(rows))
     if verbose:
         yield from _questions(report)
     yield Fields(tuple(facts_of(report)))

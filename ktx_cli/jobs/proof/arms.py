@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.agent_tools import contents_of
-from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning, UsageError
+from ktx_cli.core import Command, ConfigError, Hint, KtxError, ResultWarning, UsageError, listing
 from ktx_cli.jobs.decide.decide import layers_of
 from ktx_cli.jobs.decide.draft import DecisionDraft, page_key
 from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind, LayerFiles, list_artifacts
@@ -398,15 +398,22 @@ def _digest_of(folder: Path, also: Sequence[Path]) -> str:
 
 
 def usable(arms: Arms, chosen: Sequence[Artifact], wanted: Sequence[str], warn: Warn) -> list[Artifact]:
-    """Return the artifacts that can be left out; those that a person named must be able to, others are a warning."""
-    able = []
+    """Return the artifacts that can be left out; those that a person named must be able to, others are one warning."""
+    able, refused = [], []
     for artifact in chosen:
         try:
             arms.overlay(artifact)
         except (UsageError, ConfigError) as error:  # the second: a file that cannot be edited in place
             if artifact.id in wanted or artifact.name in wanted:
                 raise
-            warn(ResultWarning("not_ablated", error.message, hint=error.hint))
+            refused.append((artifact, error))
         else:
             able.append(artifact)
+    if len(refused) == 1:
+        warn(ResultWarning("not_ablated", refused[0][1].message, hint=refused[0][1].hint))
+    elif refused:
+        what = f"{len(refused)} artifacts cannot be left out alone"
+        message = f"{what}: {listing((each.id for each, _ in refused), 20)}"
+        hint = Hint("name one to see why: {}", Command("proof", "--dry-run", "--ablate", refused[0][0].id))
+        warn(ResultWarning("not_ablated", message, hint=hint))
     return able

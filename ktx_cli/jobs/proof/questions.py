@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, plural
+from ktx_cli.core import Command, Emit, Hint, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, plural
 from ktx_cli.jobs.check.eval.cases import Case, Expectation, load_evals
 from ktx_cli.jobs.check.eval.results import CaseAnswer, CaseResult, difference
 from ktx_cli.jobs.check.eval.run import Asker, EvalRequest, expectation_of
@@ -91,7 +91,8 @@ def load_questions(
         warn(warning)
     questions = questions_of(layout, config, environ, loaded.named(names), warn)
     if not questions:
-        hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
+        what = "give cases of {} a `question` in words and what is expected, or ask about a made-up company: {}"
+        hint = Hint(what, f"{EVALS_NAME}/*.yaml", Command("proof", "--company", "7"))
         raise UsageError("there is no question to ask", hint=hint)
     return questions
 
@@ -160,8 +161,9 @@ def company_of(
         company = write_company(folder, seed)
         unknown = [name for name in names if all(each.id != name for each in company.questions)]
         if unknown:
-            near = did_you_mean(unknown[0], [each.id for each in company.questions])
-            hint = Command("proof", near, "--company", seed) if near else None
+            known = [each.id for each in company.questions]
+            near = did_you_mean(unknown[0], known)
+            hint = Command("proof", near, "--company", seed) if near else f"for example: {listing(known, 8)}"
             raise UsageError(f"the company of seed {seed} has no question `{unknown[0]}`", hint=hint)
         report, warnings = ingest(IngestRequest(folder, environ, no_llm=True, emit=emit))
         for warning in warnings:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final, Literal
 
-from ktx_cli.core import Command, KtxError, Record, UsageError, plural
+from ktx_cli.core import Command, KtxError, Record, UsageError, listing, plural
 from ktx_cli.jobs.check.eval.results import CaseAnswer
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm
 from ktx_cli.jobs.proof.artifacts import Artifact
@@ -406,19 +406,21 @@ def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
     ]
 
 
-def ablation_cells(ablation: Ablation) -> tuple[str, ...]:
-    """Return the row of an artifact."""
-    if ablation.verdict == "not seen":
-        return (ablation.artifact.id, ablation.verdict, "0", "", "", "", "")
-    return (
-        ablation.artifact.id,
-        ablation.verdict,
-        str(ablation.questions),
-        interval_text(ablation.lift),
-        f"{ablation.p:.4f}",
-        f"{ablation.tokens:+,.0f}",
-        "unknown" if ablation.usd is None else f"{'-' if ablation.usd < 0 else '+'}${abs(ablation.usd):.4f}",
-    )
+def ablation_rows(report: ProofReport) -> list[tuple[str, ...]]:
+    """Return a row for each artifact that a question was shown; `facts_of` lists the others."""
+    return [
+        (
+            each.artifact.id,
+            each.verdict,
+            str(each.questions),
+            interval_text(each.lift),
+            f"{each.p:.4f}",
+            f"{each.tokens:+,.0f}",
+            "unknown" if each.usd is None else f"{'-' if each.usd < 0 else '+'}${abs(each.usd):.4f}",
+        )
+        for each in report.ablations
+        if each.verdict != "not seen"
+    ]
 
 
 def facts_of(report: ProofReport) -> list[tuple[str, str]]:
@@ -439,8 +441,12 @@ def facts_of(report: ProofReport) -> list[tuple[str, str]]:
         facts.append(
             ("wrong readings with context", ", ".join(f"{name} ({count})" for name, count in readings.items()))
         )
+    unseen = [each.artifact.id for each in report.ablations if each.verdict == "not seen"]
+    if unseen:
+        count = plural(len(unseen), "artifact")
+        facts.append(("not seen", f"{count} that no question was shown: {listing(unseen, 8)}"))
     if report.missing:
-        facts.append(("missing", f"{plural(report.missing, 'run')}; run the same command again to go on"))
+        facts.append(("missing", f"{plural(report.missing, 'attempt')}; run the same command again to go on"))
     facts.append(("run", plan.run_id))
     return facts
 
@@ -469,8 +475,8 @@ def markdown(report: ProofReport) -> str:
     lines = [BEGIN, "", *_table(*arm_table(report)), ""]
     if rows := group_rows(report):
         lines += [*_table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), rows), ""]
-    if report.ablations:
-        lines += [*_table(ABLATION_COLUMNS, map(ablation_cells, report.ablations)), ""]
+    if rows := ablation_rows(report):
+        lines += [*_table(ABLATION_COLUMNS, rows), ""]
     lines += [f"* {name}: {text}" for name, text in facts_of(report)]
     return "\n".join([*lines, "", END]) + "\n"
 

@@ -113,7 +113,9 @@ def test_a_measure_that_another_one_uses_stays(arms: Arms) -> None:
     warnings: list[Any] = []
     able = usable(arms, choose_artifacts(arms.artifacts, ["measures"]), ["measures"], warnings.append)
     assert [each.id for each in able] == ["measure:orders.average_order"]
-    assert {each.code for each in warnings} == {"not_ablated"}
+    assert [each.code for each in warnings] == ["not_ablated"]
+    assert "2 artifacts cannot be left out alone: measure:orders.order_count" in warnings[0].message
+    assert warnings[0].hint.endswith("ktx proof --dry-run --ablate measure:orders.order_count")
     with pytest.raises(UsageError):
         usable(arms, [used], ["orders.revenue"], warnings.append)
 

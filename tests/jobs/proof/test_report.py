@@ -11,6 +11,7 @@ import pytest
 from ktx_cli.core.errors import UsageError
 from ktx_cli.jobs.check.eval.cases import Expectation
 from ktx_cli.jobs.proof.artifacts import Artifact, ArtifactKind
+from ktx_cli.jobs.proof.attempts import _with_facts
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.jobs.proof.records import Attempt, ProofPlan
 from ktx_cli.jobs.proof.report import (
@@ -25,7 +26,7 @@ from ktx_cli.jobs.proof.report import (
     score,
 )
 from ktx_cli.jobs.proof.statistics import Interval
-from ktx_cli.llm.types import Usage
+from ktx_cli.llm.types import CallFacts, Cost, Usage
 
 PAGE = Artifact(ArtifactKind.PAGE, "rule")
 EXPECTED = Expectation(rows=[{"country": "NO", "n": 2}, {"country": "SE", "n": 1}])
@@ -99,7 +100,7 @@ def test_runs_of_a_question_are_one_question() -> None:
     assert (report.comparison.lift.estimate, report.comparison.test.p) == (0, 1)
     assert report.comparison.harm.estimate == pytest.approx(0.25), "right without in half, wrong with in half"
     assert (report.missing, report.status) == (4, "stopped")
-    assert ("missing", "4 runs; run the same command again to go on") in facts_of(report)
+    assert ("missing", "4 attempts; run the same command again to go on") in facts_of(report)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,19 @@ def test_what_is_never_shown_is_not_judged() -> None:
     report = report_of([attempt("context", "right", "q0")], questions=1, ablated=(PAGE,))
     (found,) = report.ablations
     assert (found.verdict, found.questions) == ("not seen", 0)
-    assert "not seen" in markdown(report)
+    text = markdown(report)
+    assert f"* not seen: 1 artifact that no question was shown: {PAGE.id}" in text
+    assert f"| {PAGE.id} |" not in text and "| artifact |" not in text, "a row of dashes says nothing"
+
+
+def test_an_attempt_of_which_all_steps_were_kept_has_the_price_of_them() -> None:
+    """Killed between the last step and the end, it is finished by a run that asks the model nothing."""
+    kept = (Usage(100, 20), Cost(0.002, "list_price"))
+    nothing = CallFacts("anthropic", "default", "m")
+    found = _with_facts(attempt("context", "right", "q0"), nothing, kept)
+    assert (found.usage, found.usd) == (kept[0], 0.002)
+    unpriced = CallFacts("anthropic", "default", "m", usage=Usage(1, 1))
+    assert _with_facts(attempt("context", "right", "q0"), unpriced, kept).usd is None
 
 
 def test_many_comparisons_ask_for_more() -> None:
