@@ -271,6 +271,16 @@ class Statuses:
         self._files: dict[str, dict[Definition, _Row] | None] = {}
         self._failing: Mapping[str, str] | None = None
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a run or `ktx index` has looked up who accepted the definitions of the connection."""
+
+        def ask(database: sqlite3.Connection) -> bool:
+            query = "SELECT 1 FROM accepted_files WHERE connection = ? LIMIT 1"
+            return database.execute(query, (self._connection,)).fetchone() is not None
+
+        return bool(_asked(self._layout, ask))
+
     def of(self, used: Used) -> DefinitionStatus:
         """Return the status of a definition that an answer is made of."""
         found = self._found(used)

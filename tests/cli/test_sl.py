@@ -97,6 +97,7 @@ def test_a_search(ktx: Run, layer: Path) -> None:
         "snippet": "How many purchases there were",
         "matched_on": ["description"],
         "pages": [],
+        "status": None,
     }
     assert ktx("sl", "purchases").out.splitlines() == [
         "kind\tname\tsummary\tmatched on",
@@ -141,6 +142,7 @@ def test_the_list(ktx: Run, layer: Path, words: list[str]) -> None:
         "segments": 1,
         "visibility": "public",
         "description": "Every order of a customer",
+        "statuses": None,
     }
     assert ktx("sl", *words).out.splitlines() == [
         "source\tkind\tgrain\tcolumns\tmeasures\tjoins\tdescription",
@@ -177,6 +179,8 @@ def test_reading_a_source(ktx: Run, layer: Path) -> None:
         "on": "orders.customer_id = customers.id",
         "relationship": "many_to_one",
         "source": None,
+        "status": None,
+        "status_why": None,
     }
     internal = ktx("sl", "read", "orders", "--internal", "--json").data
     assert [each["name"] for each in internal["columns"]] == ["id", "customer_id", "placed_on", "margin"]

@@ -210,3 +210,24 @@ def test_nothing_is_written_without_consent(ktx: Run, project: Path) -> None:
     assert "status: proposed -> accepted\nwhy: run 20270101-1 of ktx wrote it" in shown
     assert "- expr: sum(mrr)\n+ expr: sum(mrr) * 12\n" in shown and "commit: none" in shown
     assert (git(project, "rev-parse", "HEAD"), (project / OVERLAY).read_bytes()) == before
+
+
+def test_lists_sources_and_hits_show_statuses(ktx: Run, project: Path) -> None:
+    header = ktx("sl", "list").out.splitlines()[0].split("\t")
+    assert "status" not in header  # nobody has accepted anything
+    assert "1 proposed" in ktx("sl", "list", "--verbose").out
+    assert ktx("sl", "list", "--min-status", "accepted", "--json").data["sources"] == []
+    assert ktx("sl", "accept", NAME, "--yes").code == 0
+    listed = ktx("sl", "list").out.splitlines()
+    assert listed[0].split("\t")[6] == "status"
+    assert [line.split("\t")[6] for line in listed[1:]] == ["1 proposed", "1 accepted"]
+    (source,) = ktx("sl", "list", "--min-status", "accepted", "--json").data["sources"]
+    assert (source["name"], source["statuses"]) == ("subscriptions", {"certified": 0, "accepted": 1, "proposed": 0})
+    (measure,) = ktx("sl", "read", "subscriptions", "--json").data["measures"]
+    assert (measure["status"], measure["status_why"].split(" on ")[0]) == ("accepted", "Ada Lee committed it")
+    hits = {hit["id"]: hit["status"] for hit in ktx("sl", "revenue", "--json").data["hits"]}
+    assert hits[NAME] == "accepted"
+    assert f"measure\t{NAME}\taccepted\t" in ktx("sl", "revenue").out
+    rewrite(project, "* 12", "* 6", run="20270101-2")
+    assert ktx("index").code == 0
+    assert ktx("sl", "read", "subscriptions", "--json").data["measures"][0]["status"] == "proposed"

@@ -1,29 +1,32 @@
-"""`ktx sl`: what the semantic layer has, found by words, listed, read; and the commands that check and ask it."""
+"""`ktx sl`: what the semantic layer has, found by words, listed, read and accepted; and the commands that check it."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands import sl_accept, sl_query
-from ktx_cli.cli.commands.completion import source_names
-from ktx_cli.cli.commands.sl_query import Connection, Internal, UserAttributes
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, render_plain
+from ktx_cli.cli.commands import sl_query
+from ktx_cli.cli.commands.completion import definition_names, source_names
+from ktx_cli.cli.commands.sl_query import Connection, Internal, LeastStatus, UserAttributes
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
-from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, counted, one_line
+from ktx_cli.cli.settings import WAIT, current_folder
+from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, UsageError, counted, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.layers import Exchange, Layers, SourceSummary
+    from ktx_cli.jobs.semantic.accept import Acceptance, AcceptPlan, AcceptReport, WaitingDefinition
+    from ktx_cli.jobs.semantic.layers import DefinitionStatuses, Exchange, Layers, SourceSummary
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
-    from ktx_cli.search import Hit
     from ktx_cli.semantic import Model
 
 commands = own_group()
@@ -51,13 +54,25 @@ def sl(
     data = {**hits_data(session, query, found), "sources": []}
     if not found.hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
-    return Result(data, [_hits_table(layers, found.hits)])
+    statuses = _statuses(layout, layers)
+    for hit in data["hits"]:
+        hit["status"] = statuses.of_hit(hit["connection"], hit["kind"], hit["id"])
+    return Result(data, [_hits_table(layers, data["hits"])])
 
 
 @command(commands, "list", schema="sl-list")
-def list_(session: Session, connection: Connection = None, internal: Internal = False) -> Result:
-    """List the sources of the semantic layer."""
-    return _listing(*_layers(session, connection, internal))
+def list_(
+    session: Session,
+    connection: Connection = None,
+    internal: Internal = False,
+    min_status: Annotated[
+        LeastStatus | None,
+        Option("--min-status", help="Only sources with a definition of at least this status, besides joins."),
+    ] = None,
+) -> Result:
+    """List the sources of the semantic layer, and how many of their definitions somebody has accepted."""
+    layout, config, layers = _layers(session, connection, internal)
+    return _listing(layout, config, layers, least=min_status, all=session.settings.verbose)
 
 
 @command(commands, "read", schema="sl-read")
@@ -77,13 +92,121 @@ def read(
         data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
         return Result(data, [Lines(tuple(_file_lines(files)))])
     shown, source = find_source(layers, name)
-    data = {**describe_source(shown, source), "open": _open_notes(layout, shown.model, source.name)}
+    statuses = _statuses(layout, layers).of(shown.model.connection, source.name)
+    data = {**describe_source(shown, source, statuses), "open": _open_notes(layout, shown.model, source.name)}
     notes = [f"note: {each}" for each in data["open"]]
     return Result(data, _source_blocks(data), notes=notes)
 
 
 commands.registered_commands += sl_query.commands.registered_commands
-commands.registered_commands += sl_accept.commands.registered_commands
+
+
+@command(commands, "accept", schema="sl-accept")
+def accept(
+    session: Session,
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[NAME]...",
+            help="SOURCE.NAME, 'SOURCE -> JOIN', or SOURCE for everything that its files define.",
+            autocompletion=definition_names,
+        ),
+    ] = None,
+    connection: Connection = None,
+    certify: Annotated[bool, Option("--certify", help="Certify them: they are the right definitions to use.")] = False,
+    owner: Annotated[
+        str | None, Option("--owner", metavar="EMAIL", help="Record the person who answers for them.")
+    ] = None,
+    review_by: Annotated[
+        str | None,
+        Option("--review-by", metavar="DATE", help="With --certify: the day of the next review, such as 2027-06-30."),
+    ] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be accepted, and write nothing.")] = False,
+    wait: WAIT = None,
+) -> Result:
+    """Accept definitions as they are now, in a commit of yours; without NAME, list those that nobody has accepted.
+
+    Before it asks for confirmation, ktx shows each definition with its changes since it was last accepted, its tests,
+    and what it uses that is not accepted. Definitions with failing tests or uncommitted changes are refused.
+    """
+    from ktx_cli.jobs.semantic.accept import AcceptReport, AcceptRequest, plan_acceptance, waiting_definitions
+    from ktx_cli.jobs.semantic.accept import accept as accept_planned
+
+    if review_by is not None and not certify:
+        raise UsageError("--review-by belongs to --certify", hint="add --certify, or leave --review-by out")
+    until = None if review_by is None else _day(review_by)
+    layout, config = session.load_project()
+    if not names:
+        if certify or owner is not None:
+            raise UsageError("name what to accept", hint=Command("sl", "accept"))
+        return _waiting(waiting_definitions(layout, config, connection))
+    request = AcceptRequest(layout, config, names, connection, certify, owner, until, wait or 0.0, session.emitter())
+    plan = plan_acceptance(request)
+    if dry_run or not plan.accepted:
+        return _result(AcceptReport(plan), [*_plan_blocks(plan), Fields((("commit", "none"),))])
+    verb = "Certify" if certify else "Accept"
+    settings = session.settings
+    if settings.interactive and not settings.yes and not settings.json:
+        streams.write_err("\n".join(render_plain(_item_blocks(each)) for each in plan.items) + "\n")
+    session.confirm(f"{verb} {plural(len(plan.accepted), 'definition')} as {one_line(plan.signature, 120)}?")
+    report = accept_planned(request, plan)
+    session.warn(*report.warnings)
+    return _result(report, _report_blocks(report))
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        message = f"`{one_line(text, 40)}` is not a date"
+        raise UsageError(message, hint="use YYYY-MM-DD, for example --review-by 2027-06-30") from None
+
+
+def _waiting(found: list[WaitingDefinition]) -> Result:
+    data = {"waiting": [each.to_json() for each in found], "report": None}
+    if not found:
+        return Result(data, [Fields((("waiting", "none"),))])
+    several = len({each.connection for each in found}) > 1
+    rows = []
+    for each in found:
+        cells = (each.state.name, each.state.definition.kind.value, each.state.why)
+        rows.append((each.connection, *cells) if several else cells)
+    columns = ("definition", "kind", "why it is proposed")
+    table = Table(("connection", *columns) if several else columns, tuple(rows))
+    return Result(data, [table], next_steps=[Command("sl", "accept", found[0].state.name)])
+
+
+def _result(report: AcceptReport, blocks: list[Block]) -> Result:
+    return Result({"waiting": [], "report": report.to_json()}, blocks)
+
+
+def _plan_blocks(plan: AcceptPlan) -> list[Block]:
+    blocks: list[Block] = []
+    for each in plan.items:
+        blocks += _item_blocks(each)
+    return blocks
+
+
+def _item_blocks(each: Acceptance) -> list[Block]:
+    facts: list[tuple[str, str]] = [(each.definition.kind.value, each.name)]
+    if not each.is_changed:
+        return [Fields((*facts, ("unchanged", f"{each.state.status.value}: {each.state.why}")))]
+    facts += [("status", f"{each.state.status.value} -> {each.level.value}"), ("why", each.state.why)]
+    facts += [("file", each.path)] if each.path else []
+    if each.since is not None:
+        facts.append(("last accepted", f"{each.since.commit[:10]} ({each.since.author} on {each.since.day})"))
+    facts += [(f"uses {one.status.value}", f"{one.definition.kind.value} {one.name}: {one.why}") for one in each.weaker]
+    facts += [("test", f"{test.name}: passed on {test.day}") for test in each.tests]
+    facts += [] if each.tests else [("test", "none has run")]
+    return [Fields(tuple((name, one_line(value, 400)) for name, value in facts)), Lines(each.diff)]
+
+
+def _report_blocks(report: AcceptReport) -> list[Block]:
+    rows = tuple((each.name, each.definition.kind.value, each.status.value, each.why) for each in report.after)
+    files = f" ({plural(len(report.files), 'file')})"
+    committed = f"{report.commit[:10]}{files}" if report.commit else "none"
+    tables: list[Block] = [Table(("definition", "kind", "status", "why"), rows)] if rows else []
+    return [*tables, Fields((("commit", committed),))]
 
 
 def _open_notes(layout: Layout, model: Model, source: str) -> list[str]:
@@ -101,33 +224,79 @@ def _layers(session: Session, connection: str | None, internal: bool) -> tuple[L
     return layout, config, layers
 
 
-def _listing(layout: Layout, config: KtxConfig, layers: Layers, **search: Any) -> Result:
+def _statuses(layout: Layout, layers: Layers) -> DefinitionStatuses:
+    from ktx_cli.jobs.semantic.layers import DefinitionStatuses
+
+    models = {each.connection: each for each in layers.models}
+    return DefinitionStatuses(layout, models.__getitem__)
+
+
+def _listing(
+    layout: Layout,
+    config: KtxConfig,
+    layers: Layers,
+    *,
+    least: LeastStatus | None = None,
+    all: bool = False,
+    **search: Any,
+) -> Result:
     listed = layers.sources()
-    data: dict[str, Any] = {"sources": [each.to_json() for each in listed]}
+    statuses = _statuses(layout, layers)
+    counts = {id(each): statuses.counts(each.connection, each.source.name) for each in listed}
+    if least is not None:
+        wanted = list(LeastStatus)[list(LeastStatus).index(least) :]
+        listed = [each for each in listed if any((counts[id(each)] or {}).get(status) for status in wanted)]
+    data: dict[str, Any] = {"sources": [each.to_json() | {"statuses": counts[id(each)]} for each in listed]}
     if search:
         data = {**search, "hits": [], "total": 0, "corrected": {}, **data}
     if not listed:
         from ktx_cli.jobs.setup.request import first_step
 
-        return Result(data, [Fields((("sources", "none"),))], next_steps=[first_step(layout.root, config)])
-    return Result(data, [_sources_table(layers, listed)])
+        step = first_step(layout.root, config) if not counts else Command("sl", "accept")
+        return Result(data, [Fields((("sources", "none"),))], next_steps=[step])
+    known = [each for each in counts.values() if each is not None]
+    is_told = bool(known) and (all or any(each[status] for each in known for status in ("accepted", "certified")))
+    return Result(data, [_sources_table(layers, listed, counts if is_told else None)])
 
 
-def _sources_table(layers: Layers, listed: list[SourceSummary]) -> Table:
-    columns = ("source", "kind", "grain", "columns", "measures", "joins", "description")
+def _sources_table(
+    layers: Layers, listed: list[SourceSummary], counts: Mapping[int, Mapping[str, int] | None] | None
+) -> Table:
+    """Return the table of sources; `counts`: by their ids those of the statuses of definitions, None: left out."""
+    columns = (
+        "source",
+        "kind",
+        "grain",
+        "columns",
+        "measures",
+        "joins",
+        *(["status"] if counts else []),
+        "description",
+    )
     rows = []
     for each in listed:
         facts = each.to_json()
-        counts = (str(facts[key]) for key in ("columns", "measures", "joins"))
+        numbers = [str(facts[key]) for key in ("columns", "measures", "joins")]
         grain = ", ".join(facts["grain"]) or "-"
-        rows.append((each.source.name, facts["kind"], grain, *counts, one_line(facts["description"] or "", _SUMMARY)))
+        told = [f"{count} {status}" for status, count in (counts[id(each)] or {}).items() if count] if counts else []
+        status = [", ".join(told) or "-"] if counts else []
+        cells = (each.source.name, facts["kind"], grain, *numbers, *status)
+        rows.append((*cells, one_line(facts["description"] or "", _SUMMARY)))
     return _with_connections(layers, Table(columns, tuple(rows)), [each.connection for each in listed])
 
 
-def _hits_table(layers: Layers, hits: tuple[Hit, ...]) -> Table:
-    rows = tuple((hit.kind, hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in hits)
-    table = Table(("kind", "name", "summary", "matched on"), rows)
-    return _with_connections(layers, table, [hit.connection for hit in hits])
+def _hits_table(layers: Layers, hits: list[dict[str, Any]]) -> Table:
+    """Return the table of hits, with their statuses where one of them is above proposed."""
+    is_told = any(hit["status"] not in (None, "proposed") for hit in hits)
+    rows = tuple(
+        (
+            *(hit["kind"], hit["id"], *([hit["status"] or "-"] if is_told else [])),
+            *(one_line(hit["summary"], _SUMMARY), ", ".join(hit["matched_on"])),
+        )
+        for hit in hits
+    )
+    table = Table(("kind", "name", *(["status"] if is_told else []), "summary", "matched on"), rows)
+    return _with_connections(layers, table, [hit["connection"] for hit in hits])
 
 
 def _with_connections(layers: Layers, table: Table, connections: list[str]) -> Table:
@@ -149,15 +318,16 @@ def _source_blocks(data: dict[str, Any]) -> list[Block]:
     facts += [(key, _cell(data[key])) for key in _FOUND_BY if data[key]]
     facts += [("grain", ", ".join(data["grain"]) or "not declared")]
     facts += [("visibility", data["visibility"])] if data["visibility"] != "public" else []
+    facts += [("status", data["status"])] if data["status"] else []
     tables = [
-        _part("columns", "column", data["columns"], ("name", "type", "expr", "description")),
+        _part("columns", "column", data["columns"], ("name", "type", "expr", "status", "description")),
         _part(
             "measures",
             "measure",
             data["measures"],
             ("name", "expr", "filter", "segments", "special", "status", "description", "synonyms"),
         ),
-        _part("joins", "join", data["joins"], ("to", "alias", "on", "relationship")),
+        _part("joins", "join", data["joins"], ("to", "alias", "on", "relationship", "status")),
         _part("segments", "segment", data["segments"], ("name", "expr", "status", "description", "synonyms")),
         _part("questions", "question", _questions(data), ("name", "of")),
         _part("policies", "policy", data["policies"], ("name", "description")),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
@@ -14,7 +15,19 @@ from ktx_cli.semantic import SemanticError, Visibility, VisibleModel, layer_ids,
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found
-    from ktx_cli.semantic import Fidelity, LoadLayer, Measure, Model, Placed, Source
+    from ktx_cli.semantic import (
+        Definition,
+        DefinitionKind,
+        DefinitionStatus,
+        Fidelity,
+        LoadLayer,
+        Measure,
+        Model,
+        Placed,
+        Source,
+        Status,
+        Statuses,
+    )
 
 
 def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
@@ -190,15 +203,24 @@ _COLUMN: Final = (
     "description",
 )
 _FOUND_BY: Final = ("questions", "synonyms")
-_STATUS: Final = ("status", "reason")
-_MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format", *_STATUS)
-_SEGMENT: Final = ("name", "expr", "description", *_STATUS, *_FOUND_BY)
+_MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format", "reason")
+_SEGMENT: Final = ("name", "expr", "description", "reason", *_FOUND_BY)
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
-def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
-    """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
-    from ktx_cli.semantic import PROBLEM_KEYS, time_of
+def describe_source(
+    shown: VisibleModel, source: Source, statuses: Mapping[Definition, DefinitionStatus] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty.
+
+    `statuses`: those of its definitions, where git has been looked at; without them, what its files claim.
+    """
+    from ktx_cli.semantic import PROBLEM_KEYS, Definition, DefinitionKind, time_of
+
+    def status(kind: DefinitionKind, name: str, claimed: Status | None = None) -> dict[str, Any]:
+        found = statuses.get(Definition(kind, source.name, name))
+        said = claimed if found is None else found.status
+        return {"status": said and said.value, "status_why": found and found.why}
 
     columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
     return {
@@ -213,13 +235,23 @@ def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
         "grain": list(source.grain) if source.keyed else [],
         "time": source.time_column
         or (time.column if time and time.column in [each.name for each in columns] else None),
-        "columns": [picked(each, _COLUMN) | {"visibility": shown.visibility(source, each).value} for each in columns],
+        "status": status(DefinitionKind.SOURCE, "")["status"],
+        "columns": [
+            picked(each, _COLUMN)
+            | {"visibility": shown.visibility(source, each).value}
+            | status(DefinitionKind.COLUMN, each.name)
+            for each in columns
+        ],
         "measures": [
             {**picked(each, _MEASURE), "special": special_keys(each), **picked(each, ("description", *_FOUND_BY))}
+            | status(DefinitionKind.MEASURE, each.name, each.status)
             for each in measures
         ],
-        "joins": [picked(each, _JOIN) for each in source.joins],
-        "segments": [picked(each, _SEGMENT) for each in source.segments.values()],
+        "joins": [picked(each, _JOIN) | status(DefinitionKind.JOIN, each.alias or each.to) for each in source.joins],
+        "segments": [
+            picked(each, _SEGMENT) | status(DefinitionKind.SEGMENT, each.name, each.status)
+            for each in source.segments.values()
+        ],
         "policies": [picked(each, ("name", "description")) for each in source.policies],
         "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
         "lineage": shown.lineage(source),
@@ -244,6 +276,56 @@ def special_keys(measure: Measure) -> dict[str, Any]:
     if measure.per:
         found["per"] = list(measure.per)
     return found
+
+
+class DefinitionStatuses:
+    """The statuses of the definitions that are listed, shown or found; each layer is read once.
+
+    Where no run and no `ktx index` has looked into git, nothing has one.
+    """
+
+    def __init__(self, layout: Layout, load: Callable[[str], Model]) -> None:
+        self._layout, self._load = layout, load
+        self._known: dict[str, tuple[Model, Statuses] | None] = {}
+
+    def of(self, connection: str, source: str) -> dict[Definition, DefinitionStatus]:
+        """Return the definitions of a source with their statuses."""
+        if connection not in self._known:
+            self._known[connection] = self._read(connection)
+        from ktx_cli.semantic import declared_definitions
+
+        known = self._known[connection]
+        found = None if known is None else known[0].sources.get(source)
+        if known is None or found is None:
+            return {}
+        return {used.definition: known[1].of(used) for used in declared_definitions(found)}
+
+    def counts(self, connection: str, source: str) -> dict[str, int] | None:
+        """Return how many definitions of a source have each status, besides joins; None where git was not looked at."""
+        from ktx_cli.semantic import DefinitionKind, Status
+
+        found = self.of(connection, source).items()
+        if self._known[connection] is None:
+            return None
+        counted = Counter(each.status for definition, each in found if definition.kind is not DefinitionKind.JOIN)
+        return {status.value: counted[status] for status in reversed(Status)}
+
+    def of_hit(self, connection: str, kind: str, name: str) -> str | None:
+        """Return the status of a hit of a search: of a measure, segment or computed column."""
+        from ktx_cli.semantic import Definition, DefinitionKind
+
+        source, dot, member = name.rpartition(".")
+        if not connection or not dot or kind not in ("measure", "segment", "column"):
+            return None
+        found = self.of(connection, source).get(Definition(DefinitionKind(kind), source, member))
+        return None if found is None else found.status.value
+
+    def _read(self, connection: str) -> tuple[Model, Statuses] | None:
+        from ktx_cli.semantic import Statuses
+
+        model = self._load(connection)
+        statuses = Statuses(self._layout, connection, model.dialect)
+        return (model, statuses) if statuses.is_recorded else None
 
 
 @dataclass(frozen=True, slots=True)

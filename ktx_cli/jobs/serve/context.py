@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
 from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
-from ktx_cli.jobs.semantic.layers import Layers, choose_layer, describe_source, find_source, read_layers, source_files
+from ktx_cli.jobs.semantic.layers import (
+    DefinitionStatuses,
+    Layers,
+    choose_layer,
+    describe_source,
+    find_source,
+    read_layers,
+    source_files,
+)
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
@@ -85,7 +93,8 @@ def read_definition(
     if form == "composed":
         pages = _pages_about(project, project.config(), shown, source.name)
         notes = _open_notes(project, shown, source.name)
-        text = definition(shown, source, privacy=privacy, pages=pages, notes=notes)
+        statuses = _statuses(project, shown)
+        text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses)
         return Definition(of, source.name, text, paths)
     whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
     if privacy or is_protected(source) or not whole:
@@ -120,12 +129,15 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
     wanted, missed = resolved(shown, targets)
     redacted = privacy or config.scan.privacy == "strict"
+    statuses = _statuses(project, shown)
     pieces = [
         piece
         for name, only in wanted.items()
         for piece in _pieces(
             shown,
-            _open_facts(shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name))
+            _open_facts(
+                shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name), statuses
+            )
             | {"open": _open_notes(project, shown, name)},
             only,
             None if redacted else project.layout,
@@ -135,13 +147,19 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
 
 
 def definition(
-    shown: VisibleModel, source: Source, *, privacy: bool, pages: Pages | None = None, notes: Sequence[str] = ()
+    shown: VisibleModel,
+    source: Source,
+    *,
+    privacy: bool,
+    pages: Pages | None = None,
+    notes: Sequence[str] = (),
+    statuses: DefinitionStatuses | None = None,
 ) -> str:
     """Return a source as YAML: what its files and the scan say put together, nothing hidden in it.
 
     `pages`: those that explain it and what it has. `notes`: about open decisions.
     """
-    facts = _plain(_open_facts(shown, source, privacy, pages or {}) | {"open": list(notes)})
+    facts = _plain(_open_facts(shown, source, privacy, pages or {}, statuses) | {"open": list(notes)})
     return visible(yaml.dump(facts))
 
 
@@ -162,6 +180,10 @@ def _open_notes(project: ServedProject, shown: VisibleModel, name: str) -> list[
     from ktx_cli.jobs.decide.notes import DefinitionNotes
 
     return DefinitionNotes(project.layout, lambda connection: shown.model).of(shown.model.connection, name)
+
+
+def _statuses(project: ServedProject, shown: VisibleModel) -> DefinitionStatuses:
+    return DefinitionStatuses(project.layout, lambda connection: shown.model)
 
 
 def _pieces(
@@ -185,9 +207,14 @@ def _pieces(
         yield {**piece, "continues": begun + AT_ONCE < len(left)}
 
 
-def _open_facts(shown: VisibleModel, source: Source, privacy: bool, pages: Pages) -> dict[str, Any]:
+def _open_facts(
+    shown: VisibleModel, source: Source, privacy: bool, pages: Pages, statuses: DefinitionStatuses | None = None
+) -> dict[str, Any]:
     """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
-    facts = describe_source(shown, source)
+    known = {} if statuses is None else statuses.of(shown.model.connection, source.name)
+    facts = describe_source(shown, source, known)
+    for each in (*facts["columns"], *facts["measures"], *facts["joins"], *facts["segments"]):
+        each.pop("status_why")
     facts["explained_by"] = list(pages.get(source.name, ()))
     for each in (*facts["measures"], *facts["segments"]):
         each["explained_by"] = list(pages.get(f"{source.name}.{each['name']}", ()))

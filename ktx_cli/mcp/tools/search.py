@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, User, page_of, tool, warning_texts
 from ktx_cli.search import KINDS
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Model
 
 Kind = Literal["source", "measure", "segment", "page", "column", "passage", "value"]
 
@@ -50,6 +53,7 @@ class HitFacts(BaseModel):
     matched_on: list[str]
     pages: list[str] = Field(description="Keys of the wiki pages that explain it, to be read with wiki_read.")
     open: list[str] = Field(default_factory=list, description="Open decisions that its numbers depend on.")
+    status: str | None = Field(None, description="Of a definition: proposed, accepted or certified, as git shows it.")
 
 
 class Hits(Paged):
@@ -122,6 +126,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     """Return the page of hits that `value` (connection, user, limit, offset) asks for."""
     from ktx_cli.agent_tools import search
     from ktx_cli.jobs.decide.notes import DefinitionNotes
+    from ktx_cli.jobs.semantic.layers import DefinitionStatuses
     from ktx_cli.search import Scope
 
     privacy = call.options.privacy
@@ -139,9 +144,14 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
             hidden = privacy and "values" in hit["matched_on"]
             hit |= {"summary": visible(hit["summary"]), "snippet": "" if hidden else visible(hit["snippet"])}
     page = page_of("hits", hits, value.offset, value.limit)
-    notes = DefinitionNotes(project.layout, lambda connection: project.load_layer(project.layout, config, connection))
+
+    def load(connection: str) -> Model:
+        return project.load_layer(project.layout, config, connection)
+
+    notes, statuses = DefinitionNotes(project.layout, load), DefinitionStatuses(project.layout, load)
     for hit in page["hits"]:
         hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
+        hit["status"] = statuses.of_hit(hit["connection"], hit["kind"], hit["id"])
     return Hits(
         **page,
         total=answer.found.total,
