@@ -34,10 +34,13 @@ if TYPE_CHECKING:
         PlanDecisions,
         decisions_of_plan,
         effect_text,
+        is_shown,
+        names_hidden,
         open_decision,
         open_notes,
         percent,
         short_number,
+        shown_decision,
     )
     from ktx_cli.semantic.decisions import (
         Alternative,
@@ -173,6 +176,7 @@ if TYPE_CHECKING:
         sql_name,
         time_expression,
         touched_measures,
+        with_source,
     )
     from ktx_cli.semantic.status import (
         Claim,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -22,9 +22,13 @@ from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.readings import condition_in, reached_from
+from ktx_cli.semantic.visible import VisibleModel
 
 _UNITS: Final = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
 _MOST: Final = 400
+MASKED: Final = "hidden"
+"""What stands for the id of a point that names hidden data."""
+_MASKED_QUESTION: Final = "A convention about hidden data is not decided."
 _LARGE: Final = 0.5
 """A measure that matters more stands for a point where its effect is at least this much of the largest one."""
 
@@ -33,12 +37,14 @@ _LARGE: Final = 0.5
 class OpenDecision:
     """An unsettled point that something depends on. `measure`: the one that it changes most; None: not a measure.
 
-    `effect`: what the measure is under each reading, None where this project does not have the values.
+    `effect`: what the measure is under each reading, None where this project does not have the values. `is_masked`: the
+    point names data that is hidden, so that only the size of its effect is shown.
     """
 
     point: DecisionPoint
     measure: str | None = None
     effect: Effect | None = None
+    is_masked: bool = False
 
     @property
     def spread(self) -> float | None:
@@ -49,30 +55,38 @@ class OpenDecision:
 
     def to_json(self, *, values: bool = True) -> dict[str, Any]:
         """Return it as it stands in a receipt; without `values` the relative difference alone."""
-        shown = values and self.effect is not None
-        effect = self.effect if shown else None
+        effect = self.effect if values else None
         return {
-            "id": self.point.id,
-            "question": self.point.question,
+            "id": MASKED if self.is_masked else self.point.id,
+            "question": self.question,
             "measure": self.measure,
             "spread": self.spread,
             "period": None if effect is None else effect.period,
             "values": None if effect is None else {key: _json(value) for key, value in effect.values.items()},
-            "readings": {each.id: each.label for each in self.point.alternatives},
+            "readings": {} if self.is_masked else {each.id: each.label for each in self.point.alternatives},
         }
+
+    @property
+    def question(self) -> str:
+        """The question of the point; of a masked one that there is one."""
+        return _MASKED_QUESTION if self.is_masked else self.point.question
+
+    @property
+    def command(self) -> Command:
+        """The command with which a person decides it."""
+        return Command("decide") if self.is_masked else Command("decide", self.point.id)
 
     def note(self, *, values: bool = True) -> str:
         """Return it as one sentence of notes."""
-        command = Command("decide", self.point.id)
-        return (
-            f"open: {one_line(self.point.question, _MOST)} {self.effect_text(values=values)}; decide with `{command}`"
-        )
+        effect = self.effect_text(values=values)
+        return f"open: {one_line(self.question, _MOST)} {effect}; decide with `{self.command}`"
 
     def effect_text(self, *, values: bool = True) -> str:
         """Return what it makes of the measure: its values, else the relative difference, else that nobody knows."""
         if values and self.effect is not None:
             return effect_text(self.effect)
-        what = self.measure or max(self.point.spreads, key=lambda each: self.point.spreads[each], default=None)
+        spreads = {} if self.is_masked else self.point.spreads
+        what = self.measure or max(spreads, key=lambda each: spreads[each], default=None)
         if what is None or not self.spread:
             return "its effect is not known"
         return f"{what} differs by {percent(self.spread)}"
@@ -115,6 +129,38 @@ def percent(spread: float) -> str:
     return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
 
 
+def names_hidden(visible: VisibleModel, point: DecisionPoint) -> bool:
+    """Whether a point is about a source or a column that is not shown, or a reading of it reads one."""
+    source = visible.model.sources.get(point.source)
+    if source is None or not visible.has(source):
+        return True
+    shown = {each.name for each in visible.columns(source)}
+    if not shown.issuperset(each for each in point.columns if each in source.columns):
+        return True
+    texts = (text for each in point.alternatives for text in (each.filter, each.expr, each.time))
+    return not all(visible.can_show(source, text) for text in texts if text is not None)
+
+
+def shown_decision(
+    decisions: Decisions, visible: VisibleModel, point: DecisionPoint, measures: Iterable[str] = ()
+) -> OpenDecision:
+    """Return a point as `open_decision` does, without what is not shown: hidden measures, and names of hidden data."""
+    wanted = [each for each in measures if is_shown(visible, each)]
+    if names_hidden(visible, point):
+        measure = max(wanted, key=lambda each: point.spreads.get(each, 0.0), default=None)
+        return OpenDecision(point, measure, is_masked=True)
+    spreads = {ref: spread for ref, spread in point.spreads.items() if is_shown(visible, ref)}
+    effects = tuple(each for each in decisions.effects_of(point) if is_shown(visible, each.measure))
+    return open_decision(replace(decisions, effects=effects), replace(point, spreads=spreads), wanted)
+
+
+def is_shown(visible: VisibleModel, ref: str) -> bool:
+    """Whether a measure (`source.measure`) may be shown; one that the model does not have is hidden."""
+    name, _, measure = ref.rpartition(".")
+    source = visible.model.sources.get(name)
+    return source is not None and visible.has(source) and source.measures.get(measure) in visible.measures(source)
+
+
 def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable[str] = ()) -> OpenDecision:
     """Return a point with the measure that it changes most: of those given, else of all that were computed."""
     wanted = list(measures)
@@ -136,9 +182,13 @@ class DecidedOtherwise:
     chosen: Alternative
     answer: DecisionAnswer
     measure: str
+    is_masked: bool = False
+    """Whether the point names data that is hidden."""
 
     def note(self) -> str:
         """Return it as one sentence of notes."""
+        if self.is_masked:
+            return f"decided otherwise: {self.measure} does not follow a decision about hidden data"
         decided = f"{self.answer.decision.rstrip('.')} ({self.answer.signature})"
         return f"decided otherwise: {decided}, but {self.measure} does not follow `{self.point.id}`"
 
@@ -169,19 +219,21 @@ def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDec
         return PlanDecisions()
     used = list(_used(plan))
     sources = {point.source for point in (*unsettled, *(point for point, _, _ in decided))}
-    graph = Graph(model)
+    graph, visible = Graph(model), VisibleModel(model)
     reached = {each.home: reached_from(graph, each.home, sources) for each in used}
     found = []
     for point in unsettled:
         touched = [each for each in used if is_touched(point, each.ref, reached[each.home])]
         refs = [each.ref for each in touched if not _has_condition(model, each, point, plan)]
         if refs:
-            found.append(open_decision(decisions, point, (ref for ref in dict.fromkeys(refs) if ref in point.spreads)))
+            computed = [ref for ref in dict.fromkeys(refs) if ref in point.spreads]
+            found.append(shown_decision(decisions, visible, point, computed))
     otherwise = [
-        DecidedOtherwise(point, chosen, answer, each.ref)
+        DecidedOtherwise(point, chosen, answer, each.ref, names_hidden(visible, point))
         for point, chosen, answer in decided
         for each in {each.ref: each for each in used}.values()
-        if chosen.changes and is_touched(point, each.ref, reached[each.home])
+        if (fiscal if point.kind is DecisionKind.FISCAL_START else chosen.changes)
+        if is_touched(point, each.ref, reached[each.home])
         if not all(_follows(model, point, chosen, other, plan) for other in used if other.ref == each.ref)
     ]
     return PlanDecisions(tuple(found), tuple(otherwise))
@@ -229,6 +281,8 @@ def _names(model: Model, expression: Expression, point: DecisionPoint) -> bool:
 
 def _follows(model: Model, point: DecisionPoint, chosen: Alternative, used: _Used, plan: Plan) -> bool:
     """Whether an aggregate is as a decision has it, or the question itself says otherwise."""
+    if point.kind is DecisionKind.FISCAL_START:
+        return chosen.id == str(model.calendar.fiscal_year_start)
     if chosen.filter is None:
         return _has_formula(model, chosen, used)
     if _is_asked_for(model, used, point, plan):

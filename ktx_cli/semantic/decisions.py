@@ -166,7 +166,7 @@ class DecisionAnswer:
     `decision`: the label of the alternative then. `measures`: those whose definitions were changed to follow it, as
     `source.measure`. `segment`: the name of the segment that they have, where the alternative is a condition on rows.
     `copied`: proposed measures that the overlays have since then. `replaced`: what `expr` or `time` of a measure was
-    before, by its reference. `decided_on`: YYYY-MM-DD.
+    before, by its reference, and what a setting of `ktx.yaml` was. `decided_on`: YYYY-MM-DD.
     """
 
     connection: str
@@ -229,8 +229,11 @@ class Decisions:
 def is_touched(point: DecisionPoint, measure: str, reached: Collection[str]) -> bool:
     """Whether a measure (`source.measure`) depends on a point; not where all readings of it gave the same number.
 
-    `reached`: the source of the measure, and those that its rows reach by one path of joins.
+    `reached`: the source of the measure, and those that its rows reach by one path of joins. The start of the fiscal
+    year touches every measure, by fiscal periods.
     """
+    if point.kind is DecisionKind.FISCAL_START:
+        return point.spreads.get(measure, 1.0) > 0
     if point.measures and measure not in point.measures:
         return False
     if measure in point.spreads:

@@ -118,12 +118,20 @@ def condition_in(model: Model, point: DecisionPoint, condition: str, source: str
     """
     if source == point.source:
         return condition
-    parse(condition, model.dialect, what=f"a reading of `{point.id}`")
-    around = exp.Paren(this=parse_one(condition, read=model.dialect, into=exp.Condition))
+    return with_source(model, point.source, condition)
+
+
+def with_source(model: Model, source: str, definition: str) -> str:
+    """Return a condition or an aggregate of a source with its name in front of every column, as a question has it.
+
+    Raises `SemanticError` for a text that cannot be read.
+    """
+    parse(definition, model.dialect, what=f"a definition of `{source}`")
+    around = exp.Paren(this=parse_one(definition, read=model.dialect, into=exp.Condition))
     for column in list(around.find_all(exp.Column)):
-        parts = [exp.to_identifier(point.source), *(part.copy() for part in column.parts)]
+        parts = [exp.to_identifier(source), *(part.copy() for part in column.parts)]
         if len(parts) > _MOST_PARTS:
-            message = f"`{column.sql(model.dialect)}` of `{point.id}` has too many names"
+            message = f"`{column.sql(model.dialect)}` of `{source}` has too many names"
             raise SemanticError(message, hint="shorten the path of joins", code="definition")
         column.replace(_column(parts))
     text = str(around.this.sql(model.dialect))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ktx_cli.agent_tools import Layers
 from ktx_cli.core import Command, ConfigError, Diagnostic, ResultWarning, Severity, yaml
+from ktx_cli.jobs.decide.metric_tests import fiscal_test, is_test_of, tests_of
 from ktx_cli.jobs.decide.points import LoadedDecisions, load_decisions
-from ktx_cli.project import DECISIONS_NAME, SCHEMA_NAME, Workspace, append_value, delete_value, set_value
+from ktx_cli.project import CONFIG_NAME, DECISIONS_NAME, SCHEMA_NAME, Workspace, append_value, delete_value, set_value
 from ktx_cli.scan import AuthoredSources, empty_overlay
 from ktx_cli.semantic import (
     PROPOSED_MEASURES,
@@ -21,15 +23,15 @@ from ktx_cli.semantic import (
     DecisionPoint,
     Graph,
     Model,
-    SemanticError,
     Source,
     Status,
     TouchedMeasure,
-    compile_query,
+    VisibleModel,
     condition_in,
+    is_additive,
+    is_shown,
+    names_hidden,
     parse_shard,
-    rows_left_out,
-    sql_name,
     touched_measures,
     with_answer,
     without_answer,
@@ -37,6 +39,8 @@ from ktx_cli.semantic import (
 from ktx_cli.wiki import GLOBAL, Revision, page_path, problems_of, refused, render, revised, suggested_key
 
 _LONGEST_NAME: Final = 48
+_FISCAL_START: Final = ("semantic", "fiscal_year_start")
+"""The setting of `ktx.yaml` that an answer about the fiscal year sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class DecisionDraft:
         drafted = Drafted(answer, point)
         if chosen.changes:
             self._change_measures(loaded.model, drafted, chosen)
+        if point.kind is DecisionKind.FISCAL_START:
+            self._set_fiscal_year(drafted, chosen)
         self._check(given.connection, before)
         self._add_tests(drafted, chosen)
         self._write_page(drafted, chosen)
@@ -100,13 +106,36 @@ class DecisionDraft:
         for file in self._authored(connection).files.values():
             for each in file:
                 self._put(each.path, _without(each.content, each.document, answer, each.path))
-        page = page_path(GLOBAL, page_key(point))
-        if self.workspace.exists(page):
-            self.workspace.delete(page)
+        for key in (page_key(point), hidden_page_key(point)):
+            if self.workspace.exists(page := page_path(GLOBAL, key)):
+                self.workspace.delete(page)
+        self._restore_settings(answer)
         content = self.workspace.read(DECISIONS_NAME)
         if content is not None:
             self._put(DECISIONS_NAME, without_answer(content, connection, point))
         return answer
+
+    def _set_fiscal_year(self, drafted: Drafted, chosen: Alternative) -> None:
+        """Have `ktx.yaml` follow an answer about the fiscal year."""
+        content = self.workspace.read(CONFIG_NAME) or b""
+        semantic = (yaml.load(content, where=CONFIG_NAME) or {}).get(_FISCAL_START[0]) or {}
+        before = semantic.get(_FISCAL_START[1])
+        self.workspace.write(CONFIG_NAME, set_value(content, _FISCAL_START, int(chosen.id), where=CONFIG_NAME))
+        kept = {".".join(_FISCAL_START): None if before is None else str(before)}
+        drafted.answer = replace(drafted.answer, replaced={CONFIG_NAME: kept})
+
+    def _restore_settings(self, answer: DecisionAnswer) -> None:
+        """Put back what an answer changed in `ktx.yaml`."""
+        content = self.workspace.read(CONFIG_NAME)
+        for setting, before in answer.replaced.get(CONFIG_NAME, {}).items() if content is not None else ():
+            keys = tuple(setting.split("."))
+            if before is not None:
+                content = set_value(content or b"", keys, int(before), where=CONFIG_NAME)
+            else:
+                content = delete_value(content or b"", keys, where=CONFIG_NAME)
+                if yaml.load(content, where=CONFIG_NAME).get(keys[0]) == {}:
+                    content = delete_value(content, keys[:1], where=CONFIG_NAME)
+            self.workspace.write(CONFIG_NAME, content)
 
     def _put(self, path: str, content: bytes | None) -> None:
         if content is None:
@@ -183,33 +212,54 @@ class DecisionDraft:
         raise ConfigError(f"`{touched.ref}` is not in the manifest of `{connection}`", hint=Command("scan", connection))
 
     def _add_tests(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Add a test for each source whose measures follow the answer: it fails when one of them no longer does."""
+        """Add tests to the sources whose measures follow the answer: they fail when one of them no longer does.
+
+        Where the answer leaves measures as they are, the tests are about those that people define.
+        """
         model = self._layers.model(self.workspace, drafted.answer.connection)
         by_source: dict[str, list[str]] = {}
-        for ref in drafted.answer.measures:
+        for ref in drafted.answer.measures if chosen.changes else self._kept_measures(model, drafted.point):
             source, _, measure = ref.partition(".")
             by_source.setdefault(source, []).append(measure)
-        added = []
+        added: list[str] = []
         for name, measures in by_source.items():
-            test = _test(model, drafted, chosen, name, measures)
-            if test is None:
-                continue
-            path, content = self._file(drafted.answer.connection, model.sources[name])
-            self.workspace.write(path, append_value(content, ("tests",), test, where=path))
-            added.append(f"{name}.{test['name']}")
+            if drafted.point.kind is DecisionKind.FISCAL_START:
+                tests = fiscal_test(model, drafted.point, int(chosen.id), name, measures) if not added else []
+            else:
+                tests = tests_of(model, drafted.point, chosen, name, measures)
+            for test in tests:
+                path, content = self._file(drafted.answer.connection, model.sources[name])
+                self.workspace.write(path, append_value(content, ("tests",), test, where=path))
+                added.append(f"{name}.{test['name']}")
         drafted.tests = tuple(added)
         if drafted.answer.measures and not added:
-            message = f"no test was written for `{drafted.point.id}`: its condition cannot be asked for in a question"
+            message = f"no test was written for `{drafted.point.id}`: its measures cannot be asked for in a question"
             drafted.warnings.append(ResultWarning("decision_without_test", message))
+
+    def _kept_measures(self, model: Model, point: DecisionPoint) -> list[str]:
+        """Return the sums and counts of people that an answer leaves as they are."""
+        touched = touched_measures(model, Graph(model), point)
+        return [
+            each.ref
+            for each in touched
+            if not each.measure.is_proposed and _owner(each.source, each) is None and is_additive(model, each)
+        ]
 
     def _file(self, connection: str, source: Source) -> tuple[str, bytes]:
         return _file_of(self.workspace, self._authored(connection), source)
 
     def _write_page(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Write the page of a decision: what was decided, why, by whom and when, and what follows it."""
-        key = page_key(drafted.point.id)
+        """Write the page of a decision: what was decided, why, by whom and when, and what follows it.
+
+        Pages are shown to agents: one about hidden data names neither columns nor conditions.
+        """
         model = self._layers.model(self.workspace, drafted.answer.connection)
-        page = revised(self.workspace, key, Revision(_page_fields(drafted, chosen), _page_text(drafted, chosen)))
+        visible = VisibleModel(model)
+        is_hidden = names_hidden(visible, drafted.point)
+        key = hidden_page_key(drafted.point.id) if is_hidden else page_key(drafted.point.id)
+        text = _hidden_page_text(drafted, visible) if is_hidden else _page_text(drafted, chosen)
+        fields = _page_fields(drafted, visible, is_hidden=is_hidden)
+        page = revised(self.workspace, key, Revision(fields, text))
         broken = [
             each
             for each in problems_of(page, self.workspace, {model.connection: model})
@@ -343,44 +393,40 @@ def page_key(point: str) -> str:
     return suggested_key(f"decision-{point.replace('.', '-')}".casefold())
 
 
-def test_name(point: str) -> str:
-    """Return the name of the tests of a decision."""
-    return f"decision {point}"
+def hidden_page_key(point: str) -> str:
+    """Return the key of the page about a decision that names hidden data."""
+    return f"decision-{hashlib.sha256(point.encode()).hexdigest()[:12]}"
 
 
-def _test(
-    model: Model, drafted: Drafted, chosen: Alternative, source: str, measures: Sequence[str]
-) -> dict[str, Any] | None:
-    """Return a test of the measures of a source that follow an answer; None where no question can ask for it.
-
-    It does not depend on how much there is: of the rows that the answer leaves out, the measures have nothing.
-    """
-    left_out = rows_left_out(model, drafted.point, chosen)
-    names = [name for name in measures if model.sources[source].measures[name].visibility.value == "public"]
-    if left_out is None or not names:
-        return None
-    asked = [
-        {"expr": sql_name((source, name), model.dialect), "name": name if name.isidentifier() else f"measure_{number}"}
-        for number, name in enumerate(names, start=1)
-    ]
-    query = {"measures": asked, "filters": [left_out]}
-    try:
-        compile_query(model, query)
-    except SemanticError:
-        return None
-    invariant = " and ".join(f"coalesce({each['name']}, 0) = 0" for each in asked)
-    return {"name": test_name(drafted.point.id), "query": query, "invariant": invariant}
-
-
-def _page_fields(drafted: Drafted, chosen: Alternative) -> dict[str, Any]:
+def _page_fields(drafted: Drafted, visible: VisibleModel, *, is_hidden: bool) -> dict[str, Any]:
     answer, point = drafted.answer, drafted.point
-    refs = list(answer.measures) or list(drafted.left) or [point.source]
+    refs = list(answer.measures) or list(drafted.left)
+    if is_hidden:
+        refs = [each for each in refs if is_shown(visible, each)]
+        summary, questions = "A decision about hidden data", []
+    else:
+        refs = refs or [point.source]
+        summary, questions = f"{answer.decision.rstrip('.')} ({point.question})", [point.question]
     return {
-        "summary": f"{answer.decision.rstrip('.')} ({point.question})",
-        "questions": [point.question],
+        "summary": summary,
+        "questions": questions,
         "tags": ["decision"],
         "sl_refs": [f"{answer.connection}/{ref}" for ref in refs],
     }
+
+
+def _hidden_page_text(drafted: Drafted, visible: VisibleModel) -> str:
+    """Return the text of a page that names no hidden data: who decided it when, and the measures that follow."""
+    answer = drafted.answer
+    lines = [
+        "# A decision about hidden data",
+        "",
+        f"Decided {answer.signature}. The definitions that follow it say how.",
+    ]
+    measures = [each for each in answer.measures if is_shown(visible, each)]
+    if measures:
+        lines += ["", "## Measures that follow it", "", *(f"- `{each}`" for each in measures)]
+    return "\n".join(lines) + "\n"
 
 
 def _page_text(drafted: Drafted, chosen: Alternative) -> str:
@@ -388,6 +434,8 @@ def _page_text(drafted: Drafted, chosen: Alternative) -> str:
     lines = [f"# {point.question}", "", f"**{answer.decision.rstrip('.')}.** Decided {answer.signature}."]
     if answer.reason:
         lines += ["", f"Reason: {answer.reason}"]
+    if point.kind is DecisionKind.FISCAL_START:
+        lines += ["", f"`{CONFIG_NAME}` sets `{'.'.join(_FISCAL_START)}` to {chosen.id}."]
     if chosen.filter:
         lines += ["", f"In SQL, rows of `{point.source}` count where `{chosen.filter}`."]
     if chosen.expr:
@@ -415,9 +463,13 @@ def _without(content: bytes, document: Mapping[str, Any], answer: DecisionAnswer
             content = delete_value(content, ("measures", number), where=where)
         elif ref in answer.measures:
             content = _restored(content, measure, number, answer, ref, where)
-    for key, wanted in (("segments", answer.segment), ("tests", test_name(answer.point))):
+    ours: Mapping[str, Callable[[Any], bool]] = {
+        "segments": lambda name: answer.segment is not None and name == answer.segment,
+        "tests": lambda name: is_test_of(answer.point, name),
+    }
+    for key, is_ours in ours.items():
         for number, each in reversed(list(enumerate(document.get(key) or ()))):
-            if wanted is not None and each.get("name") == wanted:
+            if is_ours(each.get("name")):
                 content = delete_value(content, (key, number), where=where)
     if content == before:
         return content

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, monotonic, plural
 from ktx_cli.project import KtxConfig, Layout, Tree
 from ktx_cli.semantic import (
+    DecisionKind,
     DecisionPoint,
     Decisions,
     Effect,
@@ -20,6 +21,7 @@ from ktx_cli.semantic import (
     compile_query,
     is_additive,
     readings_of,
+    sql_name,
     time_expression,
     touched_measures,
 )
@@ -107,6 +109,9 @@ class _Computing:
 
     def of_point(self, point: DecisionPoint, failures: dict[str, str]) -> Iterator[Effect]:
         done = 0
+        if point.kind is DecisionKind.FISCAL_START:
+            yield from self._of_fiscal_year(point, failures)
+            return
         measures = touched_measures(self._model, self._graph, point)
         sums = {each.ref for each in measures if is_additive(self._model, each)}
         for touched in measures if any(each.changes for each in point.alternatives) else ():
@@ -126,6 +131,47 @@ class _Computing:
                 done += 1
                 yield effect
 
+    def _of_fiscal_year(self, point: DecisionPoint, failures: dict[str, str]) -> Iterator[Effect]:
+        """Yield sums and counts of the fiscal year so far, up to the last complete month, under each first month."""
+        done = 0
+        for touched in touched_measures(self._model, self._graph, point):
+            if done >= MOST_MEASURES:
+                return
+            if not is_additive(self._model, touched):
+                continue
+            try:
+                effect = self._fiscal_effect(point, touched)
+            except CancelledError:
+                raise
+            except KtxError as error:
+                if error.code != "hidden":
+                    failures[touched.ref] = error.message
+                continue
+            if effect is not None:
+                done += 1
+                yield effect
+
+    def _fiscal_effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
+        month = self._last_month(touched)
+        if month is None:
+            return None
+        expr = sql_name((touched.source.name, touched.measure.name), self._model.dialect)
+        begins = {each.id: _latest(int(each.id), month) for each in point.alternatives}
+        query = {
+            "measures": [{"expr": expr, "name": "value"}],
+            "dimensions": [{"field": "metric_time", "granularity": "month", "name": "month"}],
+            "time_range": {"start": min(begins.values()).isoformat(), "end": _next_month(month).isoformat()},
+            "limit": 12,
+        }
+        by_month = {_day(start): _number(value) for start, value in self._rows(self._model, query, 12)}
+        values = {
+            alternative: sum(
+                (value or Decimal(0) for start, value in by_month.items() if start and start >= first), Decimal(0)
+            )
+            for alternative, first in begins.items()
+        }
+        return Effect(point.id, touched.ref, values, f"fiscal year to {month:%Y-%m}") if by_month else None
+
     def _effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
         month = self._last_month(touched)
         effect = None if month is None else self._computed(point, touched, month)
@@ -143,11 +189,11 @@ class _Computing:
             return None
         return Effect(point.id, touched.ref, numbers, None if month is None else f"{month:%Y-%m}")
 
-    def _rows(self, model: Model, query: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def _rows(self, model: Model, query: Mapping[str, Any], most: int = 1) -> Sequence[Sequence[Any]]:
         asked = compile_query(model, query, now=self._now)
         if not self._budget.take():
             raise _UsedUp
-        return self._connector.query(asked.sql, max_rows=1).rows
+        return self._connector.query(asked.sql, max_rows=most).rows
 
     def _last_month(self, touched: TouchedMeasure) -> date | None:
         """Return the first day of the last month of which there is all data, None where the rows have no time."""
@@ -222,6 +268,11 @@ def _last_complete(latest: date | None, today: date) -> date | None:
     after = min(latest + timedelta(days=1), today)
     before = after.replace(day=1) - timedelta(days=1)
     return before.replace(day=1)
+
+
+def _latest(number: int, month: date) -> date:
+    """Return the first day of the latest month of this number (1 to 12) that is not after a month."""
+    return month.replace(year=month.year - (number > month.month), month=number)
 
 
 def _next_month(month: date) -> date:

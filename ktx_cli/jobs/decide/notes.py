@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import Command, Hint, KtxError, listing
+from ktx_cli.core import Hint, KtxError, listing
 from ktx_cli.jobs.decide.points import load_decisions
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.scan import DECISIONS
@@ -15,14 +15,17 @@ from ktx_cli.semantic import (
     Graph,
     OpenDecision,
     PlanDecisions,
+    VisibleModel,
     decisions_of_plan,
     is_touched,
-    open_decision,
+    names_hidden,
     open_notes,
     reached_from,
+    shown_decision,
 )
 
 if TYPE_CHECKING:
+    from ktx_cli.jobs.decide.points import LoadedDecisions
     from ktx_cli.semantic import DecisionPoint, Decisions, Model, Plan, Source
 
 OPEN_DECISION = "open_decision"
@@ -70,14 +73,17 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
         return StatementDecisions()
     sources = {source.name: source for table in named.tables for source in sources_of(model, table)}
     columns = {column.casefold() for _, column in named.columns}
+    visible = VisibleModel(model)
     found = [
-        _open_in(decisions, point, sources)
+        _open_in(decisions, visible, point, sources)
         for point in decisions.unsettled()
         if _depends(point, sources) and not columns.intersection(each.casefold() for each in point.columns)
     ]
     _require_decided(config, found)
     decided = [
-        f"decided: {answer.decision.rstrip('.')} ({answer.signature}); in SQL, rows of {point.source} count where "
+        "decided: a condition on hidden data; measures of the semantic layer follow it, and this statement cannot"
+        if names_hidden(visible, point)
+        else f"decided: {answer.decision.rstrip('.')} ({answer.signature}); in SQL, rows of {point.source} count where "
         f"`{chosen.filter}`"
         for point, chosen, answer in decisions.decided()
         if chosen.filter and _depends(point, sources)
@@ -97,22 +103,33 @@ def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
     return point.source in sources or any(source in sources for source in moved)
 
 
-def _open_in(decisions: Decisions, point: DecisionPoint, sources: dict[str, Source]) -> OpenDecision:
+def _open_in(
+    decisions: Decisions, visible: VisibleModel, point: DecisionPoint, sources: dict[str, Source]
+) -> OpenDecision:
     measures = [each for each in point.spreads if each.partition(".")[0] in sources]
-    return open_decision(decisions, point, measures)
+    return shown_decision(decisions, visible, point, measures)
+
+
+def project_decisions(loaded: Iterable[LoadedDecisions]) -> list[OpenDecision]:
+    """Return the open points of a project, the largest effect first; those that name hidden data are masked."""
+    found = [
+        shown_decision(each.decisions, visible, point)
+        for each in loaded
+        for visible in [VisibleModel(each.model)]
+        for point in each.decisions.unsettled()
+    ]
+    return sorted(found, key=lambda each: -each.point.spread)
 
 
 def _require_decided(config: KtxConfig, found: Sequence[OpenDecision]) -> None:
     if not found or config.semantic.open_decisions != "refuse":
         return
-    first = found[0].point
-    questions = listing((f"`{each.point.question}`" for each in found), 3)
-    columns = listing((f"{first.source}.{each}" for each in first.columns), 3)
-    hint = Hint(
-        "a person decides with {}; until then, ask for one reading with a condition on {}",
-        Command("decide", first.id),
-        columns,
-    )
+    first = found[0]
+    questions = listing((f"`{each.question}`" for each in found), 3)
+    hint = Hint("a person decides with {}", first.command)
+    if not first.is_masked:
+        columns = listing((f"{first.point.source}.{each}" for each in first.point.columns), 3)
+        hint = Hint("{}; until then, ask for one reading with a condition on {}", hint, columns)
     details = {"open": [each.to_json(values=False) for each in found]}
     raise KtxError(f"the answer depends on open decisions: {questions}", code=OPEN_DECISION, hint=hint, details=details)
 
@@ -142,7 +159,7 @@ class DefinitionNotes:
         if known is None or source not in known[0].sources:
             return []
         model, graph, decisions = known
-        return definition_notes(decisions, graph, model.sources[source], measure)
+        return definition_notes(decisions, model, graph, model.sources[source], measure)
 
     def _read(self, connection: str) -> tuple[Model, Graph, Decisions] | None:
         if not has_points(self._layout, connection):
@@ -157,11 +174,14 @@ def has_points(layout: Layout, connection: str) -> bool:
     return (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file()
 
 
-def definition_notes(decisions: Decisions, graph: Graph, source: Source, measure: str | None = None) -> list[str]:
+def definition_notes(
+    decisions: Decisions, model: Model, graph: Graph, source: Source, measure: str | None = None
+) -> list[str]:
     """Return a short line for each open point that a source, or one of its measures, depends on."""
     points = decisions.unsettled()
     reached = reached_from(graph, source.name, {each.source for each in points}) if points else frozenset()
-    names = [measure] if measure is not None else list(source.measures)
+    visible = VisibleModel(model)
+    names = [measure] if measure is not None else [each.name for each in visible.measures(source)]
     found = []
     for point in points:
         if point.kind is DecisionKind.FISCAL_START and point.source != source.name:
@@ -169,5 +189,5 @@ def definition_notes(decisions: Decisions, graph: Graph, source: Source, measure
         refs = [ref for name in names if is_touched(point, ref := f"{source.name}.{name}", reached)]
         if refs or (measure is None and point.source == source.name):
             known = [ref for ref in refs if ref in point.spreads]
-            found.append(open_decision(decisions, point, known))
+            found.append(shown_decision(decisions, visible, point, known))
     return open_notes(found, values=False)

@@ -68,15 +68,22 @@ def _values(readings: str) -> dict[str, Decimal | None]:
 
 
 def read_all(
-    layout: Layout, config: KtxConfig, connection: str | None = None, *, load: LoadLayer = load_layer
+    layout: Layout,
+    config: KtxConfig,
+    connection: str | None = None,
+    *,
+    only: Collection[str] | None = None,
+    load: LoadLayer = load_layer,
 ) -> tuple[list[LoadedDecisions], list[ResultWarning]]:
     """Return the decisions of a connection, or of all databases that have a semantic layer, from the working tree.
 
-    A record that cannot be read is a warning. Raises `ConfigError` for a `decisions.yaml` that cannot be read.
+    `only`: of these databases alone. A record that cannot be read is a warning. Raises `ConfigError` for a
+    `decisions.yaml` that cannot be read.
     """
     tree = WorkingTree(layout.root)
     known = [each for each in layer_ids(layout) if each in config.databases()]
     found, warnings = [], []
+    known = known if only is None else [each for each in known if each in only]
     for each in known if connection is None else [connection]:
         model = load(layout, config, each)
         try:

@@ -346,6 +346,7 @@ CHECKS: tuple[Check, ...] = (
     Check(connections.PROFILES, "the last scans left nothing out", connections.check_profiles),
     Check(project.WIKI, "references of wiki pages lead somewhere", project.check_wiki),
     Check(project.SEMANTIC, "the files of the semantic layer have no errors", project.check_semantic),
+    Check(project.DECISIONS, "no convention waits for a decision of a person", project.check_decisions),
     Check(project.INDEX, "the search index is up to date", project.check_index),
     Check(machine.STATE, "the state database, for this user alone", machine.check_state),
     Check(machine.HIDDEN, "nothing in .ktx can be committed", machine.check_hidden),

@@ -16,6 +16,7 @@ from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
     DATABASE_SOURCE,
+    DECISIONS_NAME,
     SEMANTIC_NAME,
     HeldReason,
     WorkingTree,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 CONTRADICTIONS: Final = "contradictions"
 """The name of the check for contradictions that nobody has decided."""
+
+DECISIONS: Final = "decisions"
+"""The name of the check for decision points that nobody has decided."""
 
 OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
@@ -322,6 +326,37 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
     review = Command("wiki", "contradictions", "--review")
     hint = Hint("decide with {}, or correct the source and delete the entry", review)
     return [CheckResult(CONTRADICTIONS, Level.WARN, message, hint, location=Location(CONTRADICTIONS_NAME))]
+
+
+def check_decisions(context: CheckContext) -> list[CheckResult]:
+    """No convention that the data cannot settle waits for a person; with the policy `refuse` an open one is a failure.
+
+    No values are named: the results of checks are shown in CI and to agents.
+    """
+    from ktx_cli.jobs.decide.notes import has_points, project_decisions
+    from ktx_cli.jobs.decide.points import read_all
+
+    config = context.loaded.config
+    recorded = [each for each in layer_ids(context.layout) if has_points(context.layout, each)]
+    if not recorded:
+        return [CheckResult(DECISIONS, Level.SKIP, "no scan has looked for decision points yet")]
+    try:
+        loaded, warnings = read_all(context.layout, config, only=recorded)
+    except KtxError as error:
+        return [CheckResult(DECISIONS, Level.WARN, error.message, error.hint, location=Location(DECISIONS_NAME))]
+    findings = [CheckResult(DECISIONS, Level.WARN, each.message, each.hint) for each in warnings]
+    waiting = project_decisions(loaded)
+    if not waiting:
+        return findings or [CheckResult(DECISIONS, Level.OK, "no decision is open")]
+    refuses = config.semantic.open_decisions == "refuse"
+    largest = waiting[0]
+    name = "" if largest.is_masked else f"{largest.point.id}, "
+    count = plural(len(waiting), "open decision")
+    message = f"{count}, the largest: {name}{largest.effect_text(values=False)}"
+    if refuses:
+        message += "; answers that depend on them are refused"
+    level = Level.FAIL if refuses else Level.WARN
+    return [*findings, CheckResult(DECISIONS, level, message, Command("decide"))]
 
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:

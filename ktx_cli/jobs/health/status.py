@@ -17,12 +17,14 @@ from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
     CONTRADICTIONS,
+    DECISIONS,
     SEMANTIC,
     check_compiled,
     check_config,
     check_context,
     check_contradictions,
     check_databases,
+    check_decisions,
     check_repository,
     check_run_lock,
 )
@@ -31,6 +33,7 @@ from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
+    DECISIONS_NAME,
     PROMPTS_NAME,
     RAW_NAME,
     SEMANTIC_NAME,
@@ -43,7 +46,9 @@ from ktx_cli.project import (
 )
 from ktx_cli.runs import last_runs
 
-PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals", CONTRADICTIONS_NAME)
+PATHS: Final = (
+    CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals", CONTRADICTIONS_NAME, DECISIONS_NAME,
+)  # fmt: skip
 """The paths of a project that ktx reads or writes."""
 
 
@@ -148,7 +153,7 @@ READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
 """Checks that are shown and decide nothing."""
-COMPILED: Final = {SEMANTIC: check_compiled, CONTRADICTIONS: check_contradictions}
+COMPILED: Final = {SEMANTIC: check_compiled, CONTRADICTIONS: check_contradictions, DECISIONS: check_decisions}
 """Shown and decide nothing: what the last run found, where `ktx doctor` looks again, and what people have to decide."""
 
 
@@ -185,7 +190,9 @@ class StatusReport:
         if unverified is not None:
             return unverified.hint
         last = self.runs[0]["status"] if self.runs else None
-        if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
+        undecided = any(f.check == DECISIONS and f.level in (Level.WARN, Level.FAIL) for f in self.findings)
+        others = [finding for finding in self.findings if finding.check != DECISIONS]
+        if last == "failed" or any(finding.level is Level.FAIL for finding in others):
             return Command("doctor")
         never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
         if len(never) == 1:
@@ -193,7 +200,8 @@ class StatusReport:
         cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
         if never or cut_off:
             return Command("ingest")
-        return None if self.surroundings is None else self.surroundings.next_command
+        behind = None if self.surroundings is None else self.surroundings.next_command
+        return behind or (Command("decide") if undecided else None)
 
     def error(self) -> KtxError | None:
         """Return the error the command ends with when the project is not known to be ready."""

@@ -176,7 +176,7 @@ class _Layer:
         """
         nothing = (f"{source.name}.{found.columns[0]}",)
         if found.kind is DecisionKind.FISCAL_START:
-            return nothing
+            return ()
         if found.kind is DecisionKind.DATE:
             return tuple(f"{source.name}.{measure}" for measure in source.measures) or nothing
         exprs = {each.expr for each in found.alternatives} - {None}
