@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         reads_table,
         tables_read,
         values_shown,
+        view_reads,
     )
     from ktx_cli.protection.uses import LayerUses, Part, Use, Uses, asked_names
 

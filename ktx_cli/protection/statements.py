@@ -7,6 +7,7 @@ text that is sent is looked at, without regard to scopes, of which a statement c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Diagnostic
@@ -166,6 +167,23 @@ def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
     """Return every table a text of SQL may read, those too that a query of its own is named like; None: unreadable."""
     trees = _trees(sql, dialect)
     return None if trees is None else tables_of(trees)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReads:
+    """What the query of a view reads: its tables, and the names of columns that its conditions depend on, folded."""
+
+    tables: frozenset[Table]
+    conditions: frozenset[str]
+
+
+def view_reads(sql: str, dialect: str) -> ViewReads:
+    """Return what a view reads by the text of its query; nothing of one that cannot be read."""
+    trees = _trees(sql, dialect) or []
+    bodies = [tree.expression if isinstance(tree, exp.Create) else tree for tree in trees]
+    conditions = (node for tree in bodies for node in tree.find_all(exp.Where, exp.Having, exp.Case, exp.If))
+    named = (column.name.casefold() for node in conditions for column in node.find_all(exp.Column))
+    return ViewReads(tables_of(bodies), frozenset(named))
 
 
 def tables_of(trees: Iterable[Any]) -> frozenset[Table]:

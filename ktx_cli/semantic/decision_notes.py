@@ -163,9 +163,10 @@ def is_shown(visible: VisibleModel, ref: str) -> bool:
 
 def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable[str] = ()) -> OpenDecision:
     """Return a point with the measure that it changes most: of those given, else of all that were computed."""
-    wanted = list(measures)
-    measure = max(wanted, key=lambda each: point.spreads.get(each, 0.0), default=None)
     effects = decisions.effects_of(point)
+    places = {each.measure: place for place, each in enumerate(effects)}
+    wanted = sorted(measures, key=lambda each: places.get(each, len(places)))
+    measure = max(wanted, key=lambda each: point.spreads.get(each, 0.0), default=None)
     effect = next((each for each in effects if each.measure == measure), None)
     if measure is None or measure not in point.spreads:
         large = (each for each in decisions.effects if each in effects and each.spread >= _LARGE * effects[0].spread)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.expressions.names import Names
 
 _NAME: Final = re.compile(r"\w+")
+_QUALIFIED: Final = re.compile(r"(\w+)[\"`\]]?\s*\.\s*(?=[\"`\[]?(\w+))")
+"""A name and the one in front of it."""
 
 
 @dataclass(slots=True)
@@ -26,6 +28,7 @@ class VisibleModel:
     internal: bool = False
     _names: Names | None = field(default=None, init=False)
     _all_public: bool = field(default=False, init=False)
+    _hidden_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         columns = (column for source in self.model.sources.values() for column in source.columns.values())
@@ -57,10 +60,25 @@ class VisibleModel:
         return [each for each in source.measures.values() if self._may(each.visibility)]
 
     def can_show(self, source: Source, expr: str) -> bool:
-        """Whether an expression of a source has no name in it of a column that is not shown."""
-        shown = {each.name.casefold() for each in self.columns(source)}
-        others = {name.casefold() for name in source.columns} - shown
-        return others.isdisjoint(_NAME.findall(expr.casefold()))
+        """Whether an expression of a source has no name in it of a column that is not shown.
+
+        A name behind that of another source is one of its columns; behind a name of joins it may be any source's.
+        """
+        if not self._hidden(source).isdisjoint(_NAME.findall(expr.casefold())):
+            return False
+        return not any(self._is_hidden_behind(hop, name) for hop, name in _QUALIFIED.findall(expr.casefold()))
+
+    def _is_hidden_behind(self, hop: str, name: str) -> bool:
+        sources = self.model.sources.values()
+        named = [each for each in sources if each.name.casefold() == hop]
+        return not self._all_public and any(name in self._hidden(each) for each in named or sources)
+
+    def _hidden(self, source: Source) -> frozenset[str]:
+        """Return the names of the columns of a source that are not shown, folded."""
+        if source.name not in self._hidden_of:
+            shown = {each.name.casefold() for each in self.columns(source)}
+            self._hidden_of[source.name] = frozenset(name.casefold() for name in source.columns) - shown
+        return self._hidden_of[source.name]
 
     def lineage(self, source: Source) -> list[str]:
         """Return what is said of how a source comes to be, without what names a column that is not shown."""

@@ -106,7 +106,7 @@ class DecisionDraft:
         for file in self._authored(connection).files.values():
             for each in file:
                 self._put(each.path, _without(each.content, each.document, answer, each.path))
-        for key in (page_key(point), hidden_page_key(point)):
+        for key in (page_key(point), hidden_name(point)):
             if self.workspace.exists(page := page_path(GLOBAL, key)):
                 self.workspace.delete(page)
         self._restore_settings(answer)
@@ -166,7 +166,10 @@ class DecisionDraft:
         by_source: dict[str, list[TouchedMeasure]] = {}
         for touched in touched_measures(model, Graph(model), point, askable=False):
             by_source.setdefault(touched.source.name, []).append(touched)
-        name = _segment_name(point, chosen, [model.sources[each] for each in by_source])
+        is_hidden = names_hidden(VisibleModel(model), point)
+        label = hidden_name(point.id).replace("-", "_") if is_hidden else chosen.label
+        name = _segment_name(point, label, chosen.id, [model.sources[each] for each in by_source])
+        decision = "A decision about hidden data" if is_hidden else drafted.answer.decision
         followed: list[str] = []
         copied: list[str] = []
         replaced: dict[str, Mapping[str, str | None]] = {}
@@ -181,7 +184,7 @@ class DecisionDraft:
             editor = _SourceEditor(self.workspace, self._authored(model.connection), source, point)
             if chosen.filter is not None:
                 condition = condition_in(model, point, chosen.filter, source.name)
-                editor.add_segment(name, condition, drafted.answer)
+                editor.add_segment(name, condition, f"{decision.rstrip('.')}. Decided {drafted.answer.signature}.")
             for each in free:
                 if each.measure.is_proposed:
                     accepted = each.ref in point.spreads or each.ref in point.measures
@@ -256,7 +259,7 @@ class DecisionDraft:
         model = self._layers.model(self.workspace, drafted.answer.connection)
         visible = VisibleModel(model)
         is_hidden = names_hidden(visible, drafted.point)
-        key = hidden_page_key(drafted.point.id) if is_hidden else page_key(drafted.point.id)
+        key = hidden_name(drafted.point.id) if is_hidden else page_key(drafted.point.id)
         text = _hidden_page_text(drafted, visible) if is_hidden else _page_text(drafted, chosen)
         fields = _page_fields(drafted, visible, is_hidden=is_hidden)
         page = revised(self.workspace, key, Revision(fields, text))
@@ -335,11 +338,10 @@ class _SourceEditor:
         self._workspace, self._source, self._point = workspace, source, point
         self.path, self._content = _file_of(workspace, authored, source)
 
-    def add_segment(self, name: str, condition: str, answer: DecisionAnswer) -> None:
+    def add_segment(self, name: str, condition: str, text: str) -> None:
         """Define the condition of an answer, unless the source has it under this name."""
         if name in self._source.segments:
             return
-        text = f"{answer.decision.rstrip('.')}. Decided {answer.signature}."
         self._append(("segments",), {"name": name, "expr": condition, "descriptions": {"user": text}})
 
     def copy(self, proposal: Mapping[str, Any], *, accepted: bool) -> None:
@@ -376,10 +378,10 @@ def _chosen(loaded: LoadedDecisions, given: GivenAnswer) -> tuple[DecisionPoint,
     return point, chosen
 
 
-def _segment_name(point: DecisionPoint, chosen: Alternative, sources: Sequence[Source]) -> str:
+def _segment_name(point: DecisionPoint, label: str, reading: str, sources: Sequence[Source]) -> str:
     """Return the name of the segment of an answer: the words of its label, free in all sources."""
-    words = re.sub(r"[^a-z0-9]+", "_", chosen.label.casefold()).strip("_")
-    base = words[:_LONGEST_NAME].strip("_") or f"{point.kind.value}_{chosen.id}"
+    words = re.sub(r"[^a-z0-9]+", "_", label.casefold()).strip("_")
+    base = words[:_LONGEST_NAME].strip("_") or f"{point.kind.value}_{reading}"
     base = base if not base[0].isdigit() else f"only_{base}"
     taken = {name.casefold() for source in sources for name in (*source.columns, *source.measures, *source.segments)}
     number, name = 2, base
@@ -393,8 +395,8 @@ def page_key(point: str) -> str:
     return suggested_key(f"decision-{point.replace('.', '-')}".casefold())
 
 
-def hidden_page_key(point: str) -> str:
-    """Return the key of the page about a decision that names hidden data."""
+def hidden_name(point: str) -> str:
+    """Return the name of a decision about hidden data: of its page, and of its segment."""
     return f"decision-{hashlib.sha256(point.encode()).hexdigest()[:12]}"
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Hint, KtxError, listing
 from ktx_cli.jobs.decide.points import load_decisions
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
-from ktx_cli.scan import DECISIONS
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, Tree, WorkingTree
+from ktx_cli.scan import DECISIONS, read_table, table_path
 from ktx_cli.semantic import (
     DecisionKind,
     Graph,
@@ -23,6 +23,7 @@ from ktx_cli.semantic import (
     reached_from,
     shown_decision,
 )
+from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.decide.points import LoadedDecisions
@@ -61,18 +62,20 @@ class StatementDecisions:
 def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: str) -> StatementDecisions:
     """Return the decision points that a SQL statement depends on, by the relations and columns that it reads.
 
-    A statement that names a column of a point says itself how it is to be read. Raises as `plan_decisions`.
+    Views are followed to the tables that they read, as the last scan saw them. A statement that names a column of a
+    point, or a view with a condition on it, says itself how it is to be read. Raises as `plan_decisions`.
     """
-    from ktx_cli.protection import names_in, sources_of
+    from ktx_cli.protection import names_in
 
     named = names_in(sql, model.dialect)
     if named is None:
         return StatementDecisions()
-    decisions = load_decisions(WorkingTree(layout.root), model, layout).decisions
+    tree = WorkingTree(layout.root)
+    decisions = load_decisions(tree, model, layout).decisions
     if not decisions.points:
         return StatementDecisions()
-    sources = {source.name: source for table in named.tables for source in sources_of(model, table)}
-    columns = {column.casefold() for _, column in named.columns}
+    sources, conditions = _read_through(tree, model, named.tables)
+    columns = {column.casefold() for _, column in named.columns} | conditions
     visible = VisibleModel(model)
     found = [
         _open_in(decisions, visible, point, sources)
@@ -90,6 +93,37 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
         if not columns.intersection(each.casefold() for each in point.columns)
     ]
     return StatementDecisions(tuple(found), tuple(decided))
+
+
+def _read_through(tree: Tree, model: Model, tables: Collection[tuple[str, ...]]) -> tuple[dict[str, Source], set[str]]:
+    """Return the sources of tables and of those behind views, and the columns that conditions of views name, folded."""
+    from ktx_cli.protection import sources_of, view_reads
+
+    sources: dict[str, Source] = {}
+    conditions: set[str] = set()
+    waiting = sorted(tables)
+    while waiting:
+        for source in sources_of(model, waiting.pop()):
+            if source.name in sources or source.table is None:
+                continue
+            sources[source.name] = source
+            query = _query_of_view(tree, model.connection, source.table)
+            if query is not None:
+                reads = view_reads(query, model.dialect)
+                conditions |= reads.conditions
+                waiting += sorted(reads.tables)
+    return sources, conditions
+
+
+def _query_of_view(tree: Tree, connection: str, table: tuple[str, ...]) -> str | None:
+    """Return the query of a view as the last scan saw it; None for a table, and where nothing is known of it."""
+    ref = TableRef(table[-2] if len(table) > 1 else None, table[-1])
+    path = f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{table_path(ref)}"
+    content = tree.read(path)
+    try:
+        return None if content is None else read_table(content, path).view_sql
+    except KtxError:  # written by a version that knows more kinds of tables
+        return None
 
 
 def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
