@@ -38,7 +38,6 @@ if TYPE_CHECKING:
         names_hidden,
         open_decision,
         open_notes,
-        percent,
         short_number,
         shown_decision,
     )
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
         Effect,
         Statement,
         answers_in,
+        is_named_for,
         is_touched,
         load_answers,
+        percent,
         with_answer,
         without_answer,
     )
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
         plan_check,
     )
     from ktx_cli.semantic.formats import number_styles
-    from ktx_cli.semantic.graph import Graph
+    from ktx_cli.semantic.graph import Graph, reached_from
     from ktx_cli.semantic.guarded import (
         DEFAULT_BYTES,
         UNCACHED,
@@ -170,7 +171,6 @@ if TYPE_CHECKING:
         TouchedMeasure,
         condition_in,
         is_additive,
-        reached_from,
         readings_of,
         rows_left_out,
         sql_name,

@@ -16,12 +16,13 @@ from ktx_cli.semantic.decisions import (
     Decisions,
     Effect,
     is_touched,
+    percent,
 )
 from ktx_cli.semantic.expressions.names import Expression
-from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.graph import Graph, reached_from
 from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
-from ktx_cli.semantic.readings import condition_in, reached_from
+from ktx_cli.semantic.readings import condition_in
 from ktx_cli.semantic.visible import VisibleModel
 
 _UNITS: Final = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
@@ -122,11 +123,6 @@ def _plain(value: Decimal) -> str:
         return f"{value:.0f}"
     text = f"{value:.3g}"
     return f"{Decimal(text):f}"
-
-
-def percent(spread: float) -> str:
-    """Return a relative difference as a percentage: `8.8 %`."""
-    return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
 
 
 def names_hidden(visible: VisibleModel, point: DecisionPoint) -> bool:
@@ -260,8 +256,14 @@ def _used(plan: Plan) -> Iterator[_Used]:
 
 
 def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
-    """Whether an aggregate, its conditions or the question around it read a column of a point: it is said there."""
-    conditions = (*(each.expression for each in plan.filters), *used.leaf.conditions, used.leaf.aggregate)
+    """Whether an aggregate, its conditions or the question around it read a column of a point: it is said there.
+
+    Not by the aggregate of a measure, where the point is about which aggregate that is.
+    """
+    conditions = [*(each.expression for each in plan.filters), *used.leaf.conditions]
+    is_about_aggregates = any(each.expr is not None for each in point.alternatives)
+    if not is_about_aggregates or "(" in used.ref:
+        conditions.append(used.leaf.aggregate)
     return any(_names(model, each, point) for each in conditions)
 
 

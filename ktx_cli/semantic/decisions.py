@@ -234,11 +234,24 @@ def is_touched(point: DecisionPoint, measure: str, reached: Collection[str]) -> 
     """
     if point.kind is DecisionKind.FISCAL_START:
         return point.spreads.get(measure, 1.0) > 0
+    if is_named_for(point, measure):
+        return False
     if point.measures and measure not in point.measures:
         return False
     if measure in point.spreads:
         return point.spreads[measure] > 0
     return bool(point.measures) or point.source in reached
+
+
+def is_named_for(point: DecisionPoint, measure: str) -> bool:
+    """Whether the name of a measure (`source.measure`) says which amount it is, so that the point leaves it alone."""
+    name = measure.rpartition(".")[2].casefold()
+    return point.kind is DecisionKind.AMOUNT and any(column.casefold() in name for column in point.columns)
+
+
+def percent(spread: float) -> str:
+    """Return a relative difference as a percentage: `8.8 %`."""
+    return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
 
 
 _HEADER: Final = """\

@@ -347,3 +347,19 @@ def _via(path: Path, paths: Sequence[Path]) -> str:
             if not any(label in each.labels for other in others for each in other.edges):
                 return label
     return ".".join(edge.labels[0] for edge in path.edges)
+
+
+def reaches_once(graph: Graph, start: str, target: str) -> bool:
+    """Whether rows of a source reach those of another by one path of joins to one row."""
+    if start == target:
+        return True
+    try:
+        path = graph.path(start, (target,))
+    except SemanticError:  # there are several paths
+        return False
+    return path is not None and path.to_one
+
+
+def reached_from(graph: Graph, start: str, targets: Iterable[str]) -> frozenset[str]:
+    """Return which of some sources the rows of a source reach by one path, the source itself too."""
+    return frozenset(each for each in {*targets, start} if reaches_once(graph, start, each))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from sqlglot import exp, parse_one
 from ktx_cli.semantic.decisions import Alternative, DecisionPoint
 from ktx_cli.semantic.expressions.fragments import COUNT, OTHER, SUM, is_aggregate, kind_of, parse
 from ktx_cli.semantic.expressions.names import column_parts
-from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.graph import Graph, reaches_once
 from ktx_cli.semantic.model import Measure, Model, Segment, SemanticError, Source, Visibility
 from ktx_cli.semantic.plan.axis import time_of
 
@@ -30,22 +30,6 @@ class TouchedMeasure:
     def ref(self) -> str:
         """Its reference."""
         return f"{self.source.name}.{self.measure.name}"
-
-
-def reaches_once(graph: Graph, start: str, target: str) -> bool:
-    """Whether rows of a source reach those of another by one path of joins to one row."""
-    if start == target:
-        return True
-    try:
-        path = graph.path(start, (target,))
-    except SemanticError:  # there are several paths
-        return False
-    return path is not None and path.to_one
-
-
-def reached_from(graph: Graph, start: str, targets: Iterable[str]) -> frozenset[str]:
-    """Return which of some sources the rows of a source reach by one path, the source itself too."""
-    return frozenset(each for each in {*targets, start} if reaches_once(graph, start, each))
 
 
 def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askable: bool = True) -> list[TouchedMeasure]:

@@ -59,14 +59,14 @@ def test_doctor_warns_and_fails_only_where_open_decisions_are_refused(ktx: Run, 
     assert ktx("doctor", "--only", "decisions").code == 0
 
 
-def test_a_project_without_points_is_skipped_and_a_broken_file_is_a_warning(ktx: Run, scanned: Path) -> None:
+def test_a_project_without_points_is_well_and_a_broken_file_is_a_warning(ktx: Run, scanned: Path) -> None:
     (scanned / "decisions.yaml").write_text("decisions: 7\n")
     found = _check_of(ktx("doctor", "--only", "decisions", "--json").data)
     assert found["level"] == "warn" and "decisions.yaml: the value of `decisions` is not a list" in found["message"]
     (scanned / "decisions.yaml").unlink()
     (scanned / "raw-sources/wh/live-database/decisions.json").unlink()
     found = _check_of(ktx("doctor", "--only", "decisions", "--json").data)
-    assert (found["level"], found["message"]) == ("skip", "no scan has looked for decision points yet")
+    assert (found["level"], found["message"]) == ("ok", "no scan has found a decision point")
 
 
 def test_lint_names_measures_of_people_until_the_point_is_decided(ktx: Run, scanned: Path) -> None:

@@ -24,6 +24,7 @@ from ktx_cli.jobs.contradictions import sign_decision
 from ktx_cli.jobs.decide.draft import DecisionDraft, Drafted, GivenAnswer
 from ktx_cli.jobs.decide.points import COMMAND, LoadedDecisions, find_point, read_all
 from ktx_cli.project import (
+    CONFIG_NAME,
     KtxConfig,
     Layout,
     Repository,
@@ -240,4 +241,6 @@ def preview(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: D
         left = f", {plural(len(drafted.left), 'measure')} left as they are" if drafted.left else ""
         count = len(drafted.answer.measures)
         found[each.id] = f"{plural(count, 'measure')} in {files}{left}" if count else f"no measure{left}"
+        if CONFIG_NAME in drafted.answer.replaced:
+            found[each.id] = f"{CONFIG_NAME} sets {listing(drafted.answer.replaced[CONFIG_NAME])} to {each.id}"
     return found

@@ -29,6 +29,7 @@ from ktx_cli.semantic import (
     VisibleModel,
     condition_in,
     is_additive,
+    is_named_for,
     is_shown,
     names_hidden,
     parse_shard,
@@ -288,11 +289,9 @@ def _owner(source: Source, touched: TouchedMeasure) -> str | None:
 
 def _own_word(point: DecisionPoint, touched: TouchedMeasure) -> str | None:
     """Return why a measure keeps its own amount or date: its name or its definition says which one it is."""
-    measure = touched.measure
-    named = any(column.casefold() in measure.name.casefold() for column in point.columns)
-    if point.kind is DecisionKind.AMOUNT and named:
+    if is_named_for(point, touched.ref):
         return "its name says which amount it is"
-    return "it says its date itself" if point.kind is DecisionKind.DATE and measure.time else None
+    return "it says its date itself" if point.kind is DecisionKind.DATE and touched.measure.time else None
 
 
 class _Files:

@@ -17,20 +17,27 @@ from ktx_cli.semantic import (
     Effect,
     Graph,
     Model,
+    Source,
     TouchedMeasure,
     compile_query,
     is_additive,
+    reached_from,
     readings_of,
     sql_name,
     time_expression,
+    time_of,
     touched_measures,
 )
+from ktx_cli.warehouses import SemanticType
 
 if TYPE_CHECKING:
     from ktx_cli.warehouses import Connector, Opener
 
 _STEADY: Final = 0.2
 """The relative change of a spread up to which the committed one stays."""
+
+_MOST_MONTHS: Final = 120
+"""So many months of a measure are read for the effect of the start of the fiscal year; a calendar may go far ahead."""
 
 MOST_MEASURES: Final = 5
 """So many measures of a point are computed."""
@@ -132,12 +139,12 @@ class _Computing:
                 yield effect
 
     def _of_fiscal_year(self, point: DecisionPoint, failures: dict[str, str]) -> Iterator[Effect]:
-        """Yield sums and counts of the fiscal year so far, up to the last complete month, under each first month."""
+        """Yield sums and counts of the fiscal year so far, up to the month before the last, under each first month."""
         done = 0
         for touched in touched_measures(self._model, self._graph, point):
             if done >= MOST_MEASURES:
                 return
-            if not is_additive(self._model, touched):
+            if not is_additive(self._model, touched) or "distinct" in touched.measure.expr.casefold():
                 continue
             try:
                 effect = self._fiscal_effect(point, touched)
@@ -152,25 +159,42 @@ class _Computing:
                 yield effect
 
     def _fiscal_effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
-        month = self._last_month(touched)
-        if month is None:
+        """Return the effect on a measure, by its own time, else by the first of its source or of the calendar."""
+        source = touched.source
+        own = time_of(source, touched.measure.time)
+        time = (source.name, own.column) if own is not None else self._first_time(point, source)
+        if time is None:
             return None
-        expr = sql_name((touched.source.name, touched.measure.name), self._model.dialect)
-        begins = {each.id: _latest(int(each.id), month) for each in point.alternatives}
+        field = sql_name(time, self._model.dialect)
+        expr = sql_name((source.name, touched.measure.name), self._model.dialect)
         query = {
             "measures": [{"expr": expr, "name": "value"}],
-            "dimensions": [{"field": "metric_time", "granularity": "month", "name": "month"}],
-            "time_range": {"start": min(begins.values()).isoformat(), "end": _next_month(month).isoformat()},
-            "limit": 12,
+            "dimensions": [{"field": field, "granularity": "month", "name": "month"}],
+            "order_by": [{"field": "month", "direction": "desc"}],
+            "limit": _MOST_MONTHS,
         }
-        by_month = {_day(start): _number(value) for start, value in self._rows(self._model, query, 12)}
+        rows = ((_day(start), _number(value)) for start, value in self._rows(self._model, query, _MOST_MONTHS))
+        by_month = {start: value for start, value in rows if start and value and start <= self._now.date()}
+        months = sorted(by_month)[:-1]
+        if not months:
+            return None
         values = {
-            alternative: sum(
-                (value or Decimal(0) for start, value in by_month.items() if start and start >= first), Decimal(0)
+            each.id: sum(
+                (by_month[month] for month in months if month >= _latest(int(each.id), months[-1])), Decimal(0)
             )
-            for alternative, first in begins.items()
+            for each in point.alternatives
         }
-        return Effect(point.id, touched.ref, values, f"fiscal year to {month:%Y-%m}") if by_month else None
+        by = f" by {'.'.join(time)}" if own is None else ""
+        return Effect(point.id, touched.ref, values, f"fiscal year to {months[-1]:%Y-%m}{by}")
+
+    def _first_time(self, point: DecisionPoint, source: Source) -> tuple[str, str] | None:
+        """Return the first time of a source, else of the source of a point where its rows reach one row of that."""
+        reached = [source, self._model.sources[point.source]] if self._reaches(source, point) else [source]
+        times = ((each.name, column) for each in reached for column in each.columns.values())
+        return next(((name, column.name) for name, column in times if column.type is SemanticType.TIME), None)
+
+    def _reaches(self, source: Source, point: DecisionPoint) -> bool:
+        return point.source in reached_from(self._graph, source.name, [point.source])
 
     def _effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
         month = self._last_month(touched)

@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ktx_cli.core import Diagnostic, Hint, KtxError, Location, Severity, one_line, plural
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Location, Severity, one_line, plural
 from ktx_cli.jobs.check.lint.lint import LintedProject, Rule, measures_of
-from ktx_cli.jobs.decide.notes import has_points
-from ktx_cli.jobs.decide.points import COMMAND, LoadedDecisions, load_decisions
 from ktx_cli.project import DATABASE_SOURCE, DECISIONS_NAME, Layout, WorkingTree
-from ktx_cli.scan import DECISIONS
-from ktx_cli.semantic import DecisionKind, Graph, is_touched, percent, reached_from
+from ktx_cli.scan import DECISIONS, read_decisions
+from ktx_cli.semantic import DecisionKind, DecisionPoint, Graph, is_touched, load_answers, percent, reached_from
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield the measures of people and tools that open points touch; a record that cannot be read is an error."""
     for layer in project.described_layers:
         connection = layer.model.connection
-        if not has_points(project.layout, connection):
-            continue
+        tree = WorkingTree(project.layout.root)
         try:
-            loaded = load_decisions(WorkingTree(project.layout.root), layer.model)
+            found = read_decisions(tree, layer.model)
+            if not found.points:
+                continue
+            decisions = replace(found, answers=tuple(load_answers(tree, connection))).answered()
         except KtxError as error:
             of_people = error.exit_code == 2
             path = DECISIONS_NAME if of_people else Layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
             hint = error.hint or Hint(f"correct {path}")
             yield RULE.diagnostic(error.message, Location(path, 1, connection=connection), hint, Severity.ERROR)
             continue
+        points = [each for each in decisions.unsettled() if each.kind is not DecisionKind.FISCAL_START]
         graph = Graph(layer.model)
-        for source in layer.sources():
+        for source in layer.sources() if points else ():
+            reached = reached_from(graph, source.name, {each.source for each in points})
             for measure in measures_of(source):
                 ref = f"{source.name}.{measure.name}"
-                if not measure.is_proposed and (message := _message(loaded, graph, source.name, ref)) is not None:
-                    text, hint = message
+                touching = [each for each in points if is_touched(each, ref, reached)]
+                if touching and not measure.is_proposed:
+                    text, hint = _message(touching, ref)
                     yield RULE.diagnostic(text, layer.location(source, measure), hint)
 
 
-def _message(loaded: LoadedDecisions, graph: Graph, source: str, ref: str) -> tuple[str, Hint] | None:
+def _message(points: Sequence[DecisionPoint], ref: str) -> tuple[str, Hint]:
     """Return what to say of a measure, and the command that decides the point with the largest effect on it."""
-    points = [each for each in loaded.decisions.unsettled() if each.kind is not DecisionKind.FISCAL_START]
-    if not points:
-        return None
-    reached = reached_from(graph, source, {each.source for each in points})
-    touching = [each for each in points if is_touched(each, ref, reached)]
-    if not touching:
-        return None
-    first = max(touching, key=lambda each: each.spreads.get(ref, 0.0))
+    first = max(points, key=lambda each: each.spreads.get(ref, 0.0))
     spread = first.spreads.get(ref)
     differs = "" if spread is None else f" It differs by {percent(spread)}."
-    count = plural(len(touching), "open decision")
-    return f"`{ref}` depends on {count}: {one_line(first.question, 300)}{differs}", COMMAND.with_words(first.id)
+    count = plural(len(points), "open decision")
+    return f"`{ref}` depends on {count}: {one_line(first.question, 300)}{differs}", Command("decide", first.id)
 
 
 RULE = Rule(
