@@ -1,4 +1,4 @@
-"""Puts recordings of sessions where they are shown: into the README, and the first run of `ktx setup` into its guide.
+"""Puts recordings of sessions where they are shown: into the README and the guides.
 
 `docs/recordings/setup.txt` takes the place of the demo in the README where it exists.
 """
@@ -11,7 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = Path(__file__).resolve().parent / "recordings"
 FIRST_RUN = ROOT / "tests" / "cli" / "recordings" / "first-run-80.txt"
 """What a terminal showed; `tests/cli/test_setup_terminal.py` compares it."""
-REASON = "<!-- not run: a recording of a terminal, which tests/cli/test_setup_terminal.py compares -->\n"
+DECISIONS = RECORDINGS / "decide.txt"
+"""Three decisions in a terminal; `tests/cli/test_decide_terminal.py` compares it."""
+REASON = "<!-- not run: a recording of a terminal, which tests/cli/{} compares -->\n"
 
 
 def pages() -> dict[str, str]:
@@ -21,6 +23,9 @@ def pages() -> dict[str, str]:
     return {
         "README.md": _filled("README.md", "recording", readme),
         "docs/guides/setup.md": _filled("docs/guides/setup.md", "terminal", _terminal(FIRST_RUN)),
+        "docs/guides/deciding.md": _filled(
+            "docs/guides/deciding.md", "terminal", _terminal(DECISIONS, "test_decide_terminal.py")
+        ),
     }
 
 
@@ -30,8 +35,8 @@ def _filled(page: str, name: str, block: str) -> str:
     return before + begin + block + end + rest.partition(end)[2]
 
 
-def _terminal(path: Path) -> str:
-    return f"{REASON}```text\n{path.read_text('utf-8').rstrip()}\n```\n"
+def _terminal(path: Path, test: str = "test_setup_terminal.py") -> str:
+    return f"{REASON.format(test)}```text\n{path.read_text('utf-8').rstrip()}\n```\n"
 
 
 def _console(path: Path) -> str:

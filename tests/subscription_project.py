@@ -27,6 +27,28 @@ INTERNAL = FoundPoint(
     0.25,
 )
 
+SUBSCRIPTIONS = TableRef("main", "subscriptions")
+AMOUNT = FoundPoint(
+    SUBSCRIPTIONS, DecisionKind.AMOUNT, ("mrr", "net"), "Is revenue gross or net?",
+    (Alternative("mrr", "Gross", expr="sum(mrr)"), Alternative("net", "Net", expr="sum(net)")),
+)  # fmt: skip
+DATE = FoundPoint(
+    SUBSCRIPTIONS, DecisionKind.DATE, ("started_at", "paid_at"), "Which date do subscriptions belong to?",
+    (Alternative("started_at", "By start", time="started_at"), Alternative("paid_at", "By payment", time="paid_at")),
+)  # fmt: skip
+FISCAL = FoundPoint(
+    TableRef("main", "accounts"), DecisionKind.FISCAL_START, ("fiscal_year",),
+    "In which month does the fiscal year begin?",
+    (Alternative("1", "It begins in January"), Alternative("6", "It begins in June")),
+)  # fmt: skip
+
+AMOUNT_ID, DATE_ID, FISCAL_ID = (
+    "subscriptions.amount.mrr",
+    "subscriptions.date.started_at",
+    "accounts.fiscal_start.fiscal_year",
+)
+"""The ids of these points."""
+
 _MANIFEST = """\
 tables:
   accounts:
@@ -86,6 +108,23 @@ def make(project: Path, *points: FoundPoint) -> Path:
     git(project, "config", "user.email", "ada@example.com")
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "start")
+    return project
+
+
+def make_undecided(project: Path) -> Path:
+    """Make the project with a point of each form of answer: rows, an amount, a date, the start of the fiscal year.
+
+    Net is 80 of 100, and payments come 40 days after the start.
+    """
+    make(project, INTERNAL, AMOUNT, DATE, FISCAL)
+    with duckdb.connect(str(project / "wh.duckdb")) as database:
+        database.execute("ALTER TABLE accounts ADD COLUMN fiscal_year INTEGER DEFAULT 2025")
+        database.execute("ALTER TABLE subscriptions ADD COLUMN net DECIMAL(9, 2)")
+        database.execute("ALTER TABLE subscriptions ADD COLUMN paid_at DATE")
+        database.execute(
+            "UPDATE subscriptions SET net = mrr * 0.8, paid_at = CASE WHEN id > 1 THEN started_at + 40 END"
+        )
+        database.execute("INSERT INTO subscriptions VALUES (6, 2, 50, DATE '2025-02-03', 40, DATE '2025-02-03')")
     return project
 
 

@@ -356,16 +356,18 @@ def _decision_text(decisions: Decisions, point: DecisionPoint, position: str) ->
     from ktx_cli.semantic import short_number
 
     effects = decisions.effects_of(point)[:3]
-    lines = [f"{position}: {one_line(point.question, 400)} ({point.id})"]
-    lines += [f"  {one_line(each, 400)}" for each in point.evidence]
-    lines += [f"  stated: {one_line(each.text, 400)} ({each.path}:{each.line})" for each in point.statements]
+    lines = [_filled(f"{position}: {one_line(point.question, 400)} ({point.id})", "", "  ")]
+    lines += [_filled(one_line(each, 400), "  ", "  ") for each in point.evidence]
+    stated = (f"stated: {one_line(each.text, 400)} ({each.path}:{each.line})" for each in point.statements)
+    lines += [_filled(each, "  ", "  ") for each in stated]
     for number, each in enumerate(point.alternatives, 1):
         values = [
             f"{effect.measure}{f' {effect.period}' if effect.period else ''}: {short_number(effect.values[each.id])}"
             for effect in effects
             if each.id in effect.values
         ]
-        lines.append(f"  {number}) {one_line(each.label, 200)}" + (f" [{'; '.join(values)}]" if values else ""))
+        shown = f" [{'; '.join(values)}]" if values else ""
+        lines.append(_filled(f"{number}) {one_line(each.label, 200)}{shown}", "  ", "     "))
     return "\n".join(lines) + "\n"
 
 

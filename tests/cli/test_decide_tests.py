@@ -6,43 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
-from ktx_cli.scan import FoundPoint
-from ktx_cli.semantic import Alternative, DecisionKind
-from ktx_cli.warehouses import TableRef
 from tests.cli.conftest import Build, done
-from tests.subscription_project import INTERNAL, OVERLAY, POINT, git, make
+from tests.subscription_project import AMOUNT_ID, DATE_ID, FISCAL_ID, OVERLAY, POINT, git, make_undecided
 
 Run = Callable[..., Any]
 
-SUBSCRIPTIONS = TableRef("main", "subscriptions")
-AMOUNT = FoundPoint(
-    SUBSCRIPTIONS, DecisionKind.AMOUNT, ("mrr", "net"), "Is revenue gross or net?",
-    (Alternative("mrr", "Gross", expr="sum(mrr)"), Alternative("net", "Net", expr="sum(net)")),
-)  # fmt: skip
-DATE = FoundPoint(
-    SUBSCRIPTIONS, DecisionKind.DATE, ("started_at", "paid_at"), "Which date do subscriptions belong to?",
-    (Alternative("started_at", "By start", time="started_at"), Alternative("paid_at", "By payment", time="paid_at")),
-)  # fmt: skip
-FISCAL = FoundPoint(
-    TableRef("main", "accounts"), DecisionKind.FISCAL_START, ("fiscal_year",),
-    "In which month does the fiscal year begin?",
-    (Alternative("1", "It begins in January"), Alternative("6", "It begins in June")),
-)  # fmt: skip
-
 
 def _scanned(folder: Path) -> None:
-    make(folder, INTERNAL, AMOUNT, DATE, FISCAL)
-    with duckdb.connect(str(folder / "wh.duckdb")) as database:
-        database.execute("ALTER TABLE accounts ADD COLUMN fiscal_year INTEGER DEFAULT 2025")
-        database.execute("ALTER TABLE subscriptions ADD COLUMN net DECIMAL(9, 2)")
-        database.execute("ALTER TABLE subscriptions ADD COLUMN paid_at DATE")
-        database.execute(
-            "UPDATE subscriptions SET net = mrr * 0.8, paid_at = CASE WHEN id > 1 THEN started_at + 40 END"
-        )
-        database.execute("INSERT INTO subscriptions VALUES (6, 2, 50, DATE '2025-02-03', 40, DATE '2025-02-03')")
+    make_undecided(folder)
     done("scan", "--depth", "structural")
 
 
@@ -55,11 +28,6 @@ def scanned(work: Path, copies: Callable[[Build, Path], Path]) -> Path:
 Edit = tuple[str, str, str]
 """A file, a text in it and what somebody writes instead."""
 
-AMOUNT_ID, DATE_ID, FISCAL_ID = (
-    "subscriptions.amount.mrr",
-    "subscriptions.date.started_at",
-    "accounts.fiscal_start.fiscal_year",
-)
 ANSWERS: list[tuple[str, str, Edit]] = [
     (POINT, "exclude", (OVERLAY, ", segments: [internal_accounts_do_not_count]", "")),
     (POINT, "count", (OVERLAY, "expr: sum(mrr)", "filter: accounts.is_internal IS NOT TRUE, expr: sum(mrr)")),

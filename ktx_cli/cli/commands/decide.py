@@ -250,6 +250,7 @@ def _decided(
 ) -> Result:
     from ktx_cli.jobs.decide.decide import DecideRequest, decide
     from ktx_cli.jobs.decide.points import read_all
+    from ktx_cli.project import CONFIG_NAME
 
     request = DecideRequest(layout, config, choices, by, not no_commit, wait or 0.0, session.emitter())
     report = decide(request)
@@ -266,7 +267,10 @@ def _decided(
     blocks: list[Block] = []
     for each in report.decided:
         facts = [("decided", each.answer.decision), ("point", each.answer.point)]
-        facts.append(("measures", ", ".join(each.answer.measures) or "none changes"))
+        settings = each.answer.replaced.get(CONFIG_NAME, {})
+        facts += [("setting", f"{setting}: {each.answer.alternative}") for setting in settings]
+        if each.answer.measures or not settings:
+            facts.append(("measures", ", ".join(each.answer.measures) or "none changes"))
         facts += [(f"not changed: {measure}", reason) for measure, reason in each.left.items()]
         facts += [("page", each.page)] if each.page else []
         facts += [("tests", ", ".join(each.tests))] if each.tests else []
