@@ -63,6 +63,9 @@ _CONTRACTS: Final = word_set(
 _NO_PRODUCTION: Final = word_set("test testing sandbox staging stage uat preprod dev development e2e qa")
 """Values of environments in which nothing happens in earnest."""
 
+_PRODUCTION: Final = word_set("prod production live produktion produccion produzione")
+"""Values beside which others are those of an environment, whatever the column is named."""
+
 _ENVIRONMENTS: Final = word_set("environment env realm system stack instance mode umgebung deployment")
 _NETWORKS: Final = word_set("office vpn corporate intranet headquarters hq buero")
 """Networks of the company itself."""
@@ -183,10 +186,12 @@ def _internal_values(database: Database, table: ProfiledTable) -> Iterator[Found
     for column in table.table.columns:
         if column.name in table.keys:
             continue
-        named = plain_words(column.name)
+        named, values = plain_words(column.name), database.values(table, column)
+        if any(_PRODUCTION & set(tokens(value)) for value, _ in values):
+            named |= {"environment"}
         found = [
             (value, count, word)
-            for value, count in database.values(table, column)
+            for value, count in values
             if (word := _internal_value(table, named, value)) is not None
         ]
         rows = table.profile.rows

@@ -63,7 +63,7 @@ _Values = Sequence[tuple[str | int, int]]
 """Values of a column with the rows that have them."""
 
 _RECURRING: Final = word_set("mrr arr acv tcv recurring")
-_OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended")
+_OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended trial trialing")
 """Values that points of other kinds are about."""
 
 _SAY_NOTHING: Final = _ENDED_BADLY - _OTHER_KINDS

@@ -134,6 +134,10 @@ ACCOUNTS = {"accounts": "account_id"}
             "account_type", f"CASE WHEN {RARE} THEN 'Internal' WHEN {HALF} THEN 'Partner' ELSE 'Customer' END",
             "(account_type IS NULL OR account_type <> 'Internal')",
         ),
+        (
+            "came_from", f"CASE WHEN {RARE} THEN 'staging' WHEN {HALF} THEN 'web' ELSE 'production' END",
+            "(came_from IS NULL OR came_from <> 'staging')",
+        ),
         ("is_vip", RARE, ""),
         ("is_internal_only", HALF, ""),
         ("had_demo", RARE, ""),
