@@ -15,20 +15,23 @@ UNSETTLED = (SettledBy.DATA, SettledBy.NOTHING)
 
 @pytest.mark.parametrize("seeds", [range(7, 8), pytest.param(range(8, 18), marks=pytest.mark.slow)], ids=["one", "ten"])
 def test_what_nothing_settles_is_asked_and_little_else(seeds: range, tmp_path: Path) -> None:
-    found, missed = 0, list[str]()
+    found, missed, false = 0, list[str](), 0
     for seed in seeds:
         judged = run(seed, tmp_path)
         found += sum(each.settled_by in UNSETTLED for each in judged.found)
         missed += [f"{seed}: {each.id}" for each in judged.missed if each.settled_by in UNSETTLED]
+        false += len(judged.false)
         assert len(judged.false) <= 2, (seed, [str(each) for each in judged.false])
-    assert found >= 0.9 * (found + len(missed)), missed
+        assert judged.statements <= 40, seed
+    assert found >= 0.95 * (found + len(missed)), missed
+    assert false <= max(2, len(seeds) // 3), false
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_company_without_conventions_is_asked_nothing(seed: int, tmp_path: Path) -> None:
     company = write_company(tmp_path / "none", seed, conventions=())
-    assert len(judge(company, *points_of(company.warehouse)).false) <= 2
+    assert len(judge(company, *points_of(company.warehouse)).false) <= 1
 
 
 @pytest.mark.slow

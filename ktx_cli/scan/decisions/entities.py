@@ -150,7 +150,8 @@ class _Ties:
 
 def _has_parents(table: ProfiledTable) -> bool:
     kinds = ("customer", "organization", "account", "supplier", "store", "product")
-    return of_kind(table, *kinds) and not is_staff_table(table)
+    is_known = of_kind(table, *kinds) or bool({"partner", "partners"} & set(table.words))
+    return is_known and not is_staff_table(table)
 
 
 def _to_itself(table: ProfiledTable) -> set[str]:

@@ -15,6 +15,7 @@ from ktx_cli.scan.decisions.tables import (
     happens,
     in_rows,
     is_staff_table,
+    is_time,
     meaning,
     plain_words,
     share_of,
@@ -62,10 +63,15 @@ _PLACES: Final = word_set("city zip postal postcode plz street address country c
 _Values = Sequence[tuple[str | int, int]]
 """Values of a column with the rows that have them."""
 
+_OF_TIMES: Final = word_set("at on date time day dt ts timestamp datetime am")
 _RECURRING: Final = word_set("mrr arr acv tcv recurring")
+_SAY_SO: Final = word_set("cancelled canceled voided failed declined rejected abandoned refused lost refunded")
+"""Words that say so also among others."""
+
 _OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended trial trialing")
 """Values that points of other kinds are about."""
 
+_TAKEN_BACK: Final = word_set("refunded disputed chargeback")
 _SAY_NOTHING: Final = _ENDED_BADLY - _OTHER_KINDS
 """Statuses that a flag may be named for."""
 
@@ -79,10 +85,18 @@ def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
         return
     named, others = [], []
     for column in table.table.columns:
-        words = meaning(table, column.name)
+        words, profile = meaning(table, column.name), table.profiles.get(column.name)
+        if profile is not None and is_time(table, column, profile):
+            rest = [word for word in words if word not in _OF_TIMES]
+            if rest and set(rest) <= _SAY_SO | {"void"} and 0 < profile.filled <= 0.5 * profile.rows:
+                yield excluded(
+                    table, DecisionKind.STATUS, column.name, rest[0], f"{database.quoted(column.name)} IS NULL",
+                    f"{column.name} is set in {in_rows(profile.filled, table)}.", profile.filled / profile.rows,
+                )  # fmt: skip
+            continue
         flag = None if column.name in table.keys else database.flag(table, column)
         if flag is not None:
-            if len(words) == 1 and words[0] in _SAY_NOTHING and 0 < flag.yes <= 0.5 * flag.rows:
+            if len(words) == 1 and words[0] in _SAY_NOTHING | _TAKEN_BACK and 0 < flag.yes <= 0.5 * flag.rows:
                 yield excluded(
                     table, DecisionKind.STATUS, column.name, words[0], flag.is_not_true,
                     f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
@@ -126,7 +140,7 @@ def recurring_amounts(table: ProfiledTable) -> list[str]:
 def _known(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
     """Return the point of a status some of whose values are known to have come to nothing."""
     values = database.values(table, column)
-    spelled = {value: "_".join(tokens(value)) for value, _ in values}
+    spelled = {value: _meaning_of(value) for value, _ in values}
     doubtful = sorted((value, count) for value, count in values if spelled[value] in NOT_COUNTED)
     total = sum(count for _, count in doubtful)
     if not doubtful or len(doubtful) == len(values) or total < 0.005 * table.profile.rows:
@@ -136,6 +150,12 @@ def _known(database: Database, table: ProfiledTable, column: Column, amounts: It
         return None
     ended = [value for value, _ in doubtful if spelled[value] in _ENDED_BADLY]
     return _status_point(database, table, column, values, doubtful, ended, amounts)
+
+
+def _meaning_of(value: str) -> str:
+    """Return the words of a status; of several the one that says that it came to nothing: `closed lost`."""
+    words = tokens(value)
+    return next((word for word in words if word in _SAY_SO), "_".join(words)) if len(words) > 1 else "_".join(words)
 
 
 def _coded(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:

@@ -281,6 +281,8 @@ def test_statuses_that_came_to_nothing(find: Find) -> None:
     assert find(table("orders", **ORDER, status=STATUS), shows_values=False) == {}
     (point,) = find(table("orders", **ORDER, is_void=RARE)).values()
     assert point.alternatives[1].filter == "NOT coalesce(is_void, false)"
+    (point,) = find(table("orders", **ORDER, cancelled_at=f"CASE WHEN {RARE} THEN DATE '2024-05-01' END")).values()
+    assert point.alternatives[1].filter == "cancelled_at IS NULL"
 
 
 def test_a_parent_of_the_counted_thing(find: Find) -> None:
@@ -448,6 +450,7 @@ def test_statuses_of_unknown_codes_and_kinds_of_staff(find: Find) -> None:
         ("workflow_step", ("refused", "packed", "done"), "refused"),
         ("where_it_is", ("refused", "packed", "done"), "refused"),
         ("situation", ("mislaid", "packed", "done"), "mislaid"),
+        ("stage", ("closed lost", "closed won", "closed won"), "closed lost"),
         ("reason", ("refused", "packed", "done"), None),
         ("colour", ("red", "green", "blue"), None),
         ("state", ("NY", "TX", "CA"), None),
