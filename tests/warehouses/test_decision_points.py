@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.decide.effects import load_effects
+from ktx_cli.jobs.decide.points import load_effects
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project import Layout
