@@ -6,11 +6,13 @@ import bisect
 import functools
 import unicodedata
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import ConfigError, UsageError
 from ktx_cli.project.layout import SEMANTIC_NAME, Tree, ancestors, is_usable
-from ktx_cli.project.merge import Conflict, TextMerge, merge_file
+
+if TYPE_CHECKING:
+    from ktx_cli.project.merge import Conflict, TextMerge
 
 _DEFINITIONS: Final = f"{SEMANTIC_NAME}/"
 
@@ -120,6 +122,8 @@ class Workspace:
         Each file is merged by `merge_file` from the state the child began with; the text here leads, what the
         child changed goes into it. Returns the conflicts, sorted by path.
         """
+        from ktx_cli.project.merge import Conflict, merge_file
+
         merged: dict[str, bytes | None] = {}
         conflicts: list[Conflict] = []
         for path, content in child.changes().items():
@@ -137,6 +141,8 @@ class Workspace:
 
     def _clashes(self, merged: Mapping[str, bytes | None]) -> list[Conflict]:
         """Return a conflict for every merged file that has no place beside the others."""
+        from ktx_cli.project.merge import Conflict
+
         trial = self.child()
         for path, content in merged.items():
             trial._put(path, content)

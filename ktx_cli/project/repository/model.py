@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import (
     Command,
@@ -24,7 +24,12 @@ from ktx_cli.core import (
 from ktx_cli.project.files import read_bytes, storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
 from ktx_cli.project.layout import Layout, ancestors
-from ktx_cli.project.merge import Conflict
+
+if TYPE_CHECKING:
+    from ktx_cli.project.merge import Conflict
+
+    MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | Conflict | None]
+    """Called with path, base, ours (what the run wants), theirs (what the branch has now); None stands for no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,6 @@ class Held:
     path: str
     reason: HeldReason
     detail: str | None = None
-
-
-MergeFunction = Callable[[str, bytes | None, bytes | None, bytes | None], bytes | Conflict | None]
-"""Called with path, base, ours (what the run wants) and theirs (what the branch has now); None stands for no file."""
 
 
 AdjustFunction = Callable[[frozenset[str]], Mapping[str, bytes | None]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Command, GitError, KtxError, listing
 from ktx_cli.project.git import Git
@@ -25,13 +25,15 @@ from ktx_cli.project.repository.model import (
     CommitResult,
     Head,
     Held,
-    MergeFunction,
     Recovery,
     RepositoryLayout,
     check_changes,
     check_paths,
 )
 from ktx_cli.project.repository.working_files import needs_recovery
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import MergeFunction
 
 _MOST_NAMED: Final = 10
 _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "prompts/", "skills/"))
