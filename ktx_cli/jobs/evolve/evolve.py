@@ -55,6 +55,7 @@ from ktx_cli.jobs.evolve.repairs import Repair, Repairs
 from ktx_cli.jobs.evolve.report import (
     EvolveReport,
     GroupReport,
+    QuestionRow,
     Score,
     TriedRepair,
     Verdict,
@@ -143,7 +144,6 @@ def evolve(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
     load_evals(request.layout).named(request.names)
     try:
         with closing(plan, report):
-            preflight.require()
             run = functools.partial(_work, request, report, preflight)
             under_lock(plan, report, repository, preflight, run)
     except PreflightFailed as failed:
@@ -208,11 +208,14 @@ def _work(request: EvolveRequest, report: EvolveReport, preflight: Preflight, ru
     with contextlib.ExitStack() as stack:
         arms = stack.enter_context(_arms(plan, base))
         models = stack.enter_context(Models(preflight, run.database)) if request.asks_model else None
+        if models is not None:
+            models.begin()
         session = _Session(request, plan, report, base, arms, run, models)
         try:
             session.look()
             session.repair()
             session.check_together()
+            session.note_questions()
         except KtxError as error:
             if not session.stops(error):
                 raise
@@ -398,6 +401,12 @@ class _Session:
                 conclude(f"{found.worsened[0]} is worse")
         self.results = dict(self.before)
         self.report.after = Score.of(self.results)
+
+    def note_questions(self) -> None:
+        """Note the answers before and after."""
+        self.report.questions = [
+            QuestionRow(name, each.right, self.results[name].right, each.runs) for name, each in self.before.items()
+        ]
 
     def _rebuild(self) -> None:
         self.current = self.accepted[-1].workspace.child() if self.accepted else self.base.child()

@@ -108,6 +108,16 @@ class Score(Record):
     json_keys = ("right", "questions", "share")
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionRow(Record):
+    """A question before the run, and with everything that it proposes. `runs`: how often it was asked each time."""
+
+    question: str
+    before: int
+    after: int
+    runs: int
+
+
 @dataclass(slots=True)
 class EvolveReport(IngestReport):
     """A whole run: `groups` in the order in which they were worked on, and the questions before and after.
@@ -119,13 +129,14 @@ class EvolveReport(IngestReport):
     groups: list[GroupReport] = field(default_factory=list)
     before: Score | None = None
     after: Score | None = None
+    questions: list[QuestionRow] = field(default_factory=list)
     proposed: str | None = None
     runs: int = 0
     model: str = ""
 
     json_keys: ClassVar[tuple[str, ...]] = (
         *("run_id", "command", "dry_run", "status", "commit", "proposed", "model", "runs", "before", "after"),
-        *("groups", "recovered", "created_repository", "llm", "seconds=_seconds", "failure", "stopped"),
+        *("groups", "questions", "recovered", "created_repository", "llm", "seconds=_seconds", "failure", "stopped"),
         *("usage=spending", "files"),
     )
 

@@ -299,6 +299,22 @@ def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Ite
         )
 
 
+def answer_under(
+    company: MadeUpCompany, conventions: Sequence[Convention], question: str, chosen: Mapping[str, str]
+) -> str:
+    """Return the statement that answers a question, by its id, under a reading of each convention it depends on.
+
+    Raises `LookupError` where no question has the id, or a convention has no reading.
+    """
+    for fact in FACTS:
+        for measure in fact.measures:
+            for shape in _shapes(fact):
+                if f"{measure.id}{_suffix(shape)}" == question:
+                    touching = [each for each in conventions if each.is_on and touches(each, fact, measure, shape)]
+                    return statement(company, fact, measure, shape, touching, chosen)
+    raise LookupError(question)
+
+
 def touches(convention: Convention, fact: Fact, measure: Measure, shape: Shape) -> bool:
     """Say whether the answer to a question depends on a convention."""
     plan = convention.plan
