@@ -292,7 +292,10 @@ class _Session:
         for repair in self.repairs.of(group, self.current, texts):
             if self._is_settled(report):
                 break
-            self._try(report, repair, held=self._held(report, repair))
+            self._try(report, repair, held=self._held(report))
+            tried = report.repairs[-1].comparison
+            if _sees_questions(group) and tried is not None and not (tried.improved or tried.worsened):
+                break  # parts of what changes no answer change none
         if self._is_settled(report):
             return
         if self.models is None or self.run is None:
@@ -302,10 +305,9 @@ class _Session:
             return
         self._draft(report)
 
-    def _held(self, report: GroupReport, repair: Repair) -> Sequence[str]:
+    def _held(self, report: GroupReport) -> Sequence[str]:
         """Return the questions that judge a computed repair: all of the group where it was computed without them."""
-        sees_questions = report.group.kind in (GroupKind.SOURCE, GroupKind.QUESTION)
-        return report.held if sees_questions else report.group.questions
+        return report.held if _sees_questions(report.group) else report.group.questions
 
     def _is_settled(self, report: GroupReport) -> bool:
         """Whether all questions of a group are right now; one without questions is, once a repair was accepted."""
@@ -317,18 +319,25 @@ class _Session:
     def _try(self, report: GroupReport, repair: Repair, held: Sequence[str]) -> None:
         """Try a repair on top of what was accepted, and take it over where it helps."""
         spent = self._spent
-        after = repair.workspace
+        after = self.current.child()
+        conflicts = after.absorb(repair.workspace)
         files = tuple(after.changes())
         tried = functools.partial(TriedRepair, repair.kind, repair.summary, files=files, evidence=repair.evidence)
-        gates = self._gates()
-        wrong = refusals(gates, self.current, after, renames=repair.kind == "rename")
-        if wrong:
-            report.repairs.append(tried(Verdict.REJECTED, wrong[0]))
+        wrong = [str(each) for each in conflicts]
+        wrong = wrong or refusals(self._gates(), self.current, after, renames=repair.kind == "rename")
+        if wrong or not files:
+            reason = wrong[0] if wrong else "another repair has made the same change"
+            report.repairs.append(tried(Verdict.REJECTED, reason))
             return
-        answers = self.trials.ask(_changes(self.base, after), self._affected(report, files))
-        found = compare(self.results, answers, held)
         proven = repair.proof is not None and repair.proof(KnownContext(self.current, self.plan.layers))
-        verdict, reason = _judged(found, report, proven=proven, held=held, results=answers)
+        changes = _changes(self.base, after)
+        answers = self.trials.ask(changes, report.group.questions)
+        found = compare(self.results, answers, held)
+        others = self._affected(files) - set(report.group.questions)
+        if others and not found.worsened and (found.improved or proven):
+            answers = merged(answers, self.trials.ask(changes, others))
+            found = compare(self.results, answers, held)
+        verdict, reason = _judged(found, proven=proven, held=held)
         tokens, usd = self._spent
         report.repairs.append(tried(verdict, reason, comparison=found, tokens=tokens - spent[0], usd=usd - spent[1]))
         if verdict is Verdict.ACCEPTED:
@@ -559,16 +568,14 @@ class _Session:
         report.way_out = plain_command(way_out_of(group))
         return report
 
-    def _affected(self, report: GroupReport, files: Sequence[str]) -> set[str] | None:
-        """Return the questions in words that a repair can change: those of its group, and those that saw its files."""
+    def _affected(self, files: Sequence[str]) -> set[str]:
+        """Return the questions in words whose agents were shown what some files are about: a change may reach them."""
         names = {path.rpartition("/")[2].rpartition(".")[0] for path in files}
-        found = set(report.group.questions)
+        found = set()
         for each in self.questions:
             result = self.results.get(each.id)
-            if each.worded is None or result is None:
-                continue
-            seen = {name.partition(":")[2] for name in result.shown}
-            if seen & names or any(one.partition(".")[0] in names for one in seen):
+            seen = {name.partition(":")[2] for name in result.shown} if result is not None else set()
+            if each.worded is not None and (seen & names or any(one.partition(".")[0] in names for one in seen)):
                 found.add(each.id)
         return found
 
@@ -589,15 +596,18 @@ class _Session:
         self.plan.emit(StepFinished(name, summaries[-1] if summaries else "", monotonic() - started))
 
 
+def _sees_questions(group: Group) -> bool:
+    """Whether repairs of a group are computed from the words of its questions for drafting."""
+    return group.kind in (GroupKind.SOURCE, GroupKind.QUESTION)
+
+
 def _changes(base: Workspace, after: Workspace) -> dict[str, bytes | None]:
     """Return what is other in an overlay than in the one it stands on, however many are between them."""
     paths = {**base.overlaid(), **after.overlaid()}
     return {path: after.read(path) for path in sorted(paths) if after.read(path) != base.read(path)}
 
 
-def _judged(
-    found: Comparison, report: GroupReport, *, proven: bool, held: Sequence[str], results: Mapping[str, TrialResult]
-) -> tuple[Verdict, str]:
+def _judged(found: Comparison, *, proven: bool, held: Sequence[str]) -> tuple[Verdict, str]:
     """Return the verdict on a repair that was tried, and why."""
     if found.worsened:
         return Verdict.REJECTED, f"{found.worsened[0]} was right and is not any more"

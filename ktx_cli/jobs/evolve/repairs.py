@@ -40,6 +40,9 @@ _MOST_RESTORED: Final = 8
 """Hits of a question among which something that was dropped is looked for."""
 
 _MOST_SYNONYMS: Final = 8
+_NAME: Final = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}")
+"""What can be a name of something: up to three words. A sentence that somebody searched for is none."""
+
 _APPROVALS: Final = ("status", "owner", "review_by")
 _TEXTS: Final = frozenset(("description", "descriptions", "questions", "synonyms", "label", "summary"))
 """Keys of definitions whose values are words for people."""
@@ -317,7 +320,8 @@ class Repairs:
     def _synonyms(self, group: Group, workspace: Workspace) -> Repair | None:
         """Return the repair that lets a measure be found by words that agents looked for it with."""
         means = {each.means for each in group.findings if each.means}
-        words = list(dict.fromkeys(each.text for each in group.findings if each.means and each.text))
+        asked = (each.text for each in group.findings if each.means)
+        words = list(dict.fromkeys(each for each in asked if _NAME.fullmatch(each)))
         if len(means) != 1 or not words:
             return None
         name = means.pop()

@@ -30,6 +30,10 @@ UNIT: Final = "_evolve"
 """The connection that units of a run are announced and kept under."""
 
 
+WORDED: Final = " in words"
+"""The end of the id of a question that is asked in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialQuestion:
     """A question of a trial: a case of `evals/`. `worded`: it is asked in words; None: its query is computed."""
@@ -40,7 +44,7 @@ class TrialQuestion:
     @property
     def id(self) -> str:
         """`FILE/ID`, and whether it is asked in words."""
-        return self.case.name if self.worded is None else f"{self.case.name} in words"
+        return self.case.name if self.worded is None else f"{self.case.name}{WORDED}"
 
     @property
     def text(self) -> str:
@@ -251,7 +255,8 @@ class Comparison(Record):
     @property
     def is_proven(self) -> bool:
         """Whether held-out questions show that the change helps: a computed one, or the test of those in words."""
-        return bool(self.improved) and (self.p is None or self.p < SIGNIFICANT)
+        better = self.improved and self.right_after > self.right_before
+        return bool(better) and (self.p is None or self.p < SIGNIFICANT)
 
 
 def compare(before: Results, after: Results, held: Collection[str]) -> Comparison:
@@ -259,8 +264,7 @@ def compare(before: Results, after: Results, held: Collection[str]) -> Compariso
     both = [name for name in sorted(after) if name in before and after[name].runs and before[name].runs]
     chosen = [name for name in both if name in held]
     improved = [name for name in chosen if _share(after[name]) > _share(before[name])]
-    worded = [name for name in chosen if max(before[name].runs, after[name].runs) > 1 or name.endswith(" in words")]
-    strata = [(before[n].right, before[n].runs, after[n].right, after[n].runs) for n in worded]
+    worded = [name for name in chosen if name.endswith(WORDED)]
     computed = any(name not in worded for name in improved)
     return Comparison(
         tuple(chosen),
@@ -268,10 +272,26 @@ def compare(before: Results, after: Results, held: Collection[str]) -> Compariso
         sum(after[name].right for name in chosen),
         sum(after[name].runs for name in chosen),
         tuple(improved),
-        tuple(name for name in sorted(after) if name in before and before[name].is_right and not after[name].is_right),
-        None if computed or not strata else stratified_test(strata),
+        tuple(_worsened(before, after, both)),
+        None if computed or not worded else _chance(before, after, worded),
         tuple(name for name in both if before[name].failed and after[name].is_right),
     )
+
+
+def _worsened(before: Results, after: Results, both: Sequence[str]) -> list[str]:
+    """Return the questions that were right every time and are not any more, and those that are right less often.
+
+    The second only where the questions in words are right so much less often together that it is no chance.
+    """
+    lost = [name for name in sorted(after) if name in before and before[name].is_right and not after[name].is_right]
+    worded = [name for name in both if name.endswith(WORDED)]
+    fewer = [name for name in worded if _share(after[name]) < _share(before[name]) and name not in lost]
+    total = sum(_share(after[name]) - _share(before[name]) for name in worded)
+    return [*lost, *(fewer if total < 0 and _chance(before, after, worded) < SIGNIFICANT else ())]
+
+
+def _chance(before: Results, after: Results, names: Sequence[str]) -> float:
+    return stratified_test((before[n].right, before[n].runs, after[n].right, after[n].runs) for n in names)
 
 
 def _share(result: TrialResult) -> float:
