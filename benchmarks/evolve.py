@@ -13,12 +13,14 @@ model is scripted, twice:
   with `sql_execution` until the rows are the expected ones, and writes the reading into the page. By a seeded draw, it
   writes a wrong reading one time in five, so that trials have something to refuse.
 
-So the figures say how well findings, trials and gates work with such a model, and nothing about a real one. Run it with
-`python benchmarks/evolve.py [SEED]`; it ends with exit code 1 if a repair landed that made a right answer wrong.
+So the figures say how well findings, trials and gates work with such a model, and nothing about a real one. Run it
+with `python benchmarks/evolve.py [SEED] [--weeks N] [--questions N]`; it ends with exit code 1 if a repair landed that
+made a right answer wrong.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import itertools
@@ -360,9 +362,8 @@ def add_measures(world: World, weeks: int) -> list[tuple[str, str, str]]:
             for schema, table, column in found
             if column not in used and column not in views and not column.endswith("id") and table in sources
         ]
-        once = [each for each in free if sum(other[0] == each[0] for other in free) >= 1]
-        world.dice.shuffle(once)
-        chosen = list({each[0]: each for each in once}.values())[:weeks]
+        world.dice.shuffle(free)
+        chosen = free[:weeks]
         for source, table, column in chosen:
             path = world.evolved / "semantic-layer" / WAREHOUSE_ID / f"{source}.yaml"
             measure = {"name": f"total_{column}", "expr": f"sum({column})", "description": f"Sum of {column}."}
@@ -521,16 +522,24 @@ def shown(figures: WeekFigures) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Print the figures of eight weeks."""
-    seed = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    """Print the figures of each week."""
+    parser = argparse.ArgumentParser(
+        description="Let the context of a made-up company decay, with and without repairs."
+    )
+    parser.add_argument("seed", type=int, nargs="?", default=3)
+    parser.add_argument("--weeks", type=int, default=WEEKS)
+    parser.add_argument("--questions", type=int, default=60)
+    options = parser.parse_args()
     print(" | ".join(HEAD), flush=True)
-    regressions = 0
+    weeks: list[WeekFigures] = []
     with tempfile.TemporaryDirectory(prefix="ktx-evolve-") as scratch:
-        world = make_world(Path(scratch), seed)
-        for _ in range(WEEKS):
-            figures = pass_week(world)
-            regressions += figures.regressions
-            print(" | ".join(shown(figures)), flush=True)
+        world = make_world(Path(scratch), options.seed, questions=options.questions, weeks=options.weeks)
+        for _ in range(options.weeks):
+            weeks.append(pass_week(world))
+            print(" | ".join(shown(weeks[-1])), flush=True)
+    regressions = sum(each.regressions for each in weeks)
+    verdicts = sum((Counter(each.repairs) for each in weeks), Counter())
+    print(f"repairs: {', '.join(f'{count} {name}' for name, count in sorted(verdicts.items()))}")
     print(f"regressions landed: {regressions}")
     return int(regressions > 0)
 

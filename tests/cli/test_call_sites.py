@@ -258,8 +258,9 @@ def prove(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
 
 
 def evolve(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
-    case = "{id: orders, query: {measures: [orders.order_count]}, expect: {value: -1}}"
-    (folder / "evals" / "known.yaml").write_text(f"connection: warehouse\ncases: [{case}]\n")
+    asked = "query: {measures: [orders.order_count]}, expect: {value: -1}"
+    cases = ", ".join(f"{{id: {name}, {asked}}}" for name in ("orders", "sales"))
+    (folder / "evals" / "known.yaml").write_text(f"connection: warehouse\ncases: [{cases}]\n")
     evolved = ktx("evolve", "known", "--json", *place)
     assert evolved.code == 0, evolved
     drafts = [each for group in evolved.data["groups"] for each in group["repairs"] if each["kind"] == "draft"]

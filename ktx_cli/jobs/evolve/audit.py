@@ -145,7 +145,7 @@ def _of_query(known: KnownContext, asked: Asking, later: Sequence[Asking]) -> It
         FindingKind.REFUSED_QUERY,
         connection,
         names[0],
-        one_line(error.message, LONGEST),
+        shown_text(error.message),
         names,
         known.missing(connection, names),
         shown_text(listing(names, 10)),

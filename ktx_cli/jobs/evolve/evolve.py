@@ -302,8 +302,11 @@ class _Session:
             if not report.repairs:
                 report.reason = "no repair can be computed, and no model backend is configured"
                 report.way_out = plain_command(way_out_of(group) or Command("setup", "--only", "llm"))
-            return
-        self._draft(report)
+        elif report.held:
+            self._draft(report)
+        elif not report.repairs:
+            report.verdict = Verdict.UNPROVEN
+            report.reason = "a draft could not be judged: the group has fewer than two questions in evals/"
 
     def _held(self, report: GroupReport) -> Sequence[str]:
         """Return the questions that judge a computed repair: all of the group where it was computed without them."""

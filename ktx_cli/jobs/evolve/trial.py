@@ -21,10 +21,11 @@ from ktx_cli.jobs.proof.agent import Toolbox
 from ktx_cli.jobs.proof.arms import CONTEXT, Arm, ArmProject, Arms
 from ktx_cli.jobs.proof.attempts import KIND, QuestionAgent, attempts_version
 from ktx_cli.jobs.proof.questions import Question
-from ktx_cli.jobs.proof.records import ANSWERED, ERROR, Attempt
+from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt
 from ktx_cli.jobs.proof.report import SIGNIFICANT, judge
 from ktx_cli.jobs.proof.statistics import stratified_test
 from ktx_cli.llm import LlmRuntime, Usage
+from ktx_cli.semantic import SemanticError
 
 UNIT: Final = "_evolve"
 """The connection that units of a run are announced and kept under."""
@@ -54,7 +55,7 @@ class TrialQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult(Record):
-    """How a question was answered: `right` of `runs` runs. `reason`: of the first that was not right.
+    """How a question was answered: `right` of `runs` runs. `reason`: of the first that was not right, without values.
 
     `statements`: what was asked of the semantic layer or the database. `shown`: the artifacts that agents were shown.
     `failed`: there was no answer, because the question does not compile or run.
@@ -132,9 +133,9 @@ class Trials:
             error = result.error
             if error is not None and error.exit_code in (EXIT_UNREACHABLE, EXIT_NOT_READY):
                 raise error
-            reason = error.message if error is not None else ""
-            if result.difference is not None:
-                reason = result.difference.message
+            reason = "" if result.difference is None else "the answer is not the expected one"
+            if error is not None:
+                reason = error.message if isinstance(error, SemanticError) else f"the query failed ({error.code})"
             statements = (each.case.asked.query,)
             is_right = int(result.status == "pass")
             yield TrialResult(each.id, is_right, 1, reason, statements, failed=error is not None)
@@ -146,7 +147,7 @@ def _worded(question: TrialQuestion, attempts: Sequence[Attempt]) -> TrialResult
     own = [each for each in attempts if each.question == question.worded.id and each.status != ERROR]
     words = [judge(question.worded, each).word for each in own]
     wrong = next((each for each, word in zip(own, words, strict=True) if word != "right"), None)
-    reason = "" if wrong is None else wrong.reason or "other rows than the expected ones"
+    reason = "" if wrong is None else "no answer" if wrong.status == NO_ANSWER else "the answer is not the expected one"
     shown = sorted({name for each in own for name in each.shown})
     statements = [each.statement for each in own if each.status == ANSWERED]
     failed = bool(own) and all(word == "no_answer" for word in words)
