@@ -300,3 +300,32 @@ def test_an_open_decision_is_left_to_people(
     assert group["way_out"] == f"ktx decide {POINT} --as exclude"
     assert (drafts, answer.data["proposed"]) == ([], None), "no model answers it"
     assert f"ktx decide {POINT} --as exclude" in ktx("evolve", "--plain").out
+
+
+def test_searches_of_a_proof_count_too(ktx: Run, modelled: Path, model_server: ModelServer) -> None:
+    """The transcripts of a proof have what its agents looked for in vain, and what answered in the end."""
+    answering = scripted(RIGHT)
+
+    def searching(request: ModelRequest) -> Reply:
+        turn = sum(message["role"] == "assistant" for message in request.body["messages"])
+        if "answer" in request.tool_names and turn == 0:
+            return calls(Call("discover_data", {"query": "Umsatzerlöse"}))
+        if "answer" in request.tool_names and turn == 1:
+            return calls(Call("sl_query", {"measures": ["orders.order_count"]}))
+        return calls(Call("answer", {"result": "r1"})) if turn == 2 else answering(request)
+
+    model_server.play(searching)
+    assert ktx("proof", "--runs", "1", "--no-baseline", "orders").code == 0
+    groups = ktx("evolve", "--dry-run", "--json").data["groups"]
+    (finding,) = next(each["findings"] for each in groups if each["id"] == "words:shop/orders.order_count")
+    assert (finding["kind"], finding["text"], finding["count"]) == ("missed search", "Umsatzerlöse", 1)
+    assert finding["places"][0].startswith("run ")
+
+
+def test_uncommitted_edits_are_reported_and_kept(ktx: Run, decayed: Path) -> None:
+    path = decayed / "semantic-layer" / "shop" / "orders.yaml"
+    path.write_text(path.read_text() + "# mine\n")
+    answer = ktx("evolve", "--json")
+    (warning,) = [each for each in answer.envelope["warnings"] if each["code"] == "uncommitted_context"]
+    assert "semantic-layer/shop/orders.yaml" in warning["message"]
+    assert path.read_text().endswith("# mine\n") and answer.data["proposed"] is not None

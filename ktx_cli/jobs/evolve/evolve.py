@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ktx_cli.agent_tools import in_memory
+from ktx_cli.agent_tools import Find, in_memory
 from ktx_cli.core import (
     Command,
     Emit,
+    Hint,
     KtxError,
     NotReadyError,
     ResultWarning,
@@ -23,6 +24,7 @@ from ktx_cli.core import (
     StepStarted,
     UsageError,
     ignore_events,
+    listing,
     monotonic,
     new_run_id,
     plural,
@@ -83,7 +85,7 @@ from ktx_cli.jobs.proof.questions import questions_of
 from ktx_cli.jobs.proof.records import Attempt, read_proof
 from ktx_cli.jobs.proof.run import with_model
 from ktx_cli.llm import NO_BACKEND, effort_of, model_for
-from ktx_cli.project import KtxConfig, Layout, Repository, Workspace
+from ktx_cli.project import SEMANTIC_NAME, WIKI_NAME, KtxConfig, Layout, Repository, Workspace
 from ktx_cli.runs import Recorder, list_runs
 from ktx_cli.search import Scope
 from ktx_cli.semantic import ChangeChecks
@@ -142,6 +144,7 @@ def evolve(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
         raise NotReadyError(message, hint=Command("ingest"))
     _require_free(repository, _branch(request, plan))
     load_evals(request.layout).named(request.names)
+    _warn_of_edits(plan, repository)
     try:
         with closing(plan, report):
             run = functools.partial(_work, request, report, preflight)
@@ -186,6 +189,15 @@ def _planned(request: EvolveRequest) -> tuple[RunPlan, EvolveReport]:
 
 def _branch(request: EvolveRequest, plan: RunPlan) -> str:
     return request.branch or f"{_BRANCHES}/{plan.run_id}"
+
+
+def _warn_of_edits(plan: RunPlan, repository: Repository) -> None:
+    """Warn of edits of the context that are not committed: repairs are made on the last commit."""
+    edited = repository.changes([SEMANTIC_NAME, WIKI_NAME]).uncommitted
+    if edited:
+        message = f"uncommitted changes are not part of this run: {listing(edited, 5)}"
+        hint = Hint("commit them first: {}", Command("commit", "-a", program="git"))
+        plan.warn(ResultWarning("uncommitted_context", message, hint=hint, paths=list(edited)))
 
 
 def _require_free(repository: Repository, branch: str) -> None:
@@ -336,7 +348,7 @@ class _Session:
         changes = _changes(self.base, after)
         answers = self.trials.ask(changes, report.group.questions)
         found = compare(self.results, answers, held)
-        others = self._affected(files) - set(report.group.questions)
+        others = {each.id for each in self.questions} - set(report.group.questions)
         if others and not found.worsened and (found.improved or proven):
             answers = merged(answers, self.trials.ask(changes, others))
             found = compare(self.results, answers, held)
@@ -529,7 +541,10 @@ class _Session:
         for record in list_runs(self.request.layout)[0]:
             if not self.request.layout.run_proof(record.run_id).exists():
                 continue
-            proof, attempts = read_proof(self.request.layout, record.run_id)
+            try:
+                proof, attempts = read_proof(self.request.layout, record.run_id)
+            except KtxError:  # another version of ktx recorded it: its questions are asked anew
+                return {}
             if proof.company is None and proof.model == (model or proof.model) and proof.context:
                 return {proof.context: [each for each in attempts if each.arm == "context"]}
             return {}
@@ -556,8 +571,11 @@ class _Session:
         yield from transcribed(self.request.layout)
 
     def _hits(self, words: str) -> int:
-        find = in_memory(self.plan.layers)
-        return len(find(self.base, words, Scope(), 1).hits)
+        return len(self._find(self.base, words, Scope(), 1).hits)
+
+    @functools.cached_property
+    def _find(self) -> Find:
+        return in_memory(self.plan.layers)
 
     def _group_report(self, group: Group) -> GroupReport:
         """Return the report of a group, its questions split into those for drafting and those that are held out."""
@@ -570,17 +588,6 @@ class _Session:
         )
         report.way_out = plain_command(way_out_of(group))
         return report
-
-    def _affected(self, files: Sequence[str]) -> set[str]:
-        """Return the questions in words whose agents were shown what some files are about: a change may reach them."""
-        names = {path.rpartition("/")[2].rpartition(".")[0] for path in files}
-        found = set()
-        for each in self.questions:
-            result = self.results.get(each.id)
-            seen = {name.partition(":")[2] for name in result.shown} if result is not None else set()
-            if each.worded is not None and (seen & names or any(one.partition(".")[0] in names for one in seen)):
-                found.add(each.id)
-        return found
 
     @property
     def _privacy(self) -> bool:

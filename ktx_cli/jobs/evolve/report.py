@@ -82,6 +82,7 @@ class GroupReport(Record):
             return
         best = min(self.repairs, key=lambda each: _ORDER.index(each.verdict))
         self.verdict, self.reason = best.verdict, best.reason
+        self.way_out = None if best.verdict is Verdict.ACCEPTED else self.way_out
 
 
 _ORDER: Final = tuple(Verdict)
