@@ -22,7 +22,7 @@ from ktx_cli.search import Passage as Searched
 from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
 
 if TYPE_CHECKING:
-    from ktx_cli.documents import Document, Passage
+    from ktx_cli.documents import Document, Passage, Standing
     from ktx_cli.sources import PathStamps
 
 KIND: Final = "passage"
@@ -66,6 +66,13 @@ class Library:
         """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
         found = self._read(place)
         return found if isinstance(found, KtxError) else None
+
+    def standing(self, place: DocumentId) -> Standing | None:
+        """Return whether a document says of itself that it is superseded or a draft."""
+        from ktx_cli.documents import stated_standing
+
+        document = self.document(place)
+        return None if document is None else stated_standing(self.sources[place.source][place.path], document)
 
     def passages(self, place: DocumentId) -> tuple[Passage, ...]:
         """Return the passages of a document in order."""
@@ -127,9 +134,7 @@ class Library:
 
     def _title(self, place: DocumentId, document: Document) -> str:
         """Return the title of a document, with the mark of one that says that it does not hold."""
-        from ktx_cli.documents import stated_standing
-
-        standing = stated_standing(self.sources[place.source][place.path], document)
+        standing = self.standing(place)
         return document.title if standing is None else f"{document.title} ({standing.value})"
 
     def _read(self, place: DocumentId) -> Document | KtxError | None:
@@ -237,8 +242,11 @@ def _loader(
     def load(path: str) -> Iterator[SearchPassage]:
         raw = store.find(path, files[path]) or _on_disk(folders(), path, files[path])
         if raw is not None:
-            found = read_state(layout, lambda database: load_questions(database, source, path))
-            for each in Library({source: {path: raw}}).to_search(DocumentId(source, path)):
+            library, place = Library({source: {path: raw}}), DocumentId(source, path)
+            found = None
+            if library.standing(place) is None:  # what does not hold must not rank as an answer
+                found = read_state(layout, lambda database: load_questions(database, source, path))
+            for each in library.to_search(place):
                 own = found and found.passages.get(passage_digest(each.title, each.heading, each.text))
                 yield replace(each, questions=own.questions, synonyms=own.synonyms) if own else each
 

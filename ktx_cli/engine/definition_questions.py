@@ -29,6 +29,7 @@ from ktx_cli.scan import (
     read_search_texts,
     search_texts_bytes,
     search_texts_path,
+    search_texts_problem,
     side_by_side,
 )
 from ktx_cli.semantic import Measure, Model, Segment, Source, VisibleModel
@@ -121,6 +122,9 @@ def write_definition_questions(
         for layer in waiting:
             await _ask_about(layer, question, runner, store, plan.emit)
 
+    for layer in waiting:
+        if (damage := search_texts_problem(workspace, layer.connection)) is not None:
+            plan.warn(ResultWarning("questions_unreadable", f"{damage.message}; its questions are written again"))
     models.ask(ask)
     for layer in waiting:
         workspace.write(search_texts_path(layer.connection), search_texts_bytes(layer.texts))

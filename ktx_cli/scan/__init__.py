@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         read_search_texts,
         search_texts_bytes,
         search_texts_path,
+        search_texts_problem,
     )
     from ktx_cli.scan.shards import ManifestIndex
     from ktx_cli.scan.snapshot import (

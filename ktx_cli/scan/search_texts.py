@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, yaml
+from ktx_cli.core import ConfigError, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 
 FILE: Final = "questions.yaml"
@@ -47,21 +47,42 @@ def search_texts_path(connection: str) -> str:
 
 
 def read_search_texts(tree: Tree, connection: str) -> dict[str, SourceTexts]:
-    """Return source -> its texts; nothing where there is no file, or none that can be read.
+    """Return source -> its texts; nothing where there is no file, or none that can be read (`search_texts_problem`)."""
+    try:
+        return _sources_at(tree, connection)
+    except ConfigError:
+        return {}
 
-    The next run of a model writes a file that cannot be read anew.
-    """
+
+def search_texts_problem(tree: Tree, connection: str) -> ConfigError | None:
+    """Return why the file of a connection cannot be used, None where it can or there is none."""
+    try:
+        _sources_at(tree, connection)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def _sources_at(tree: Tree, connection: str) -> dict[str, SourceTexts]:
+    """Return source -> its texts; `ConfigError` for a file that is no YAML, or of another form."""
     path = search_texts_path(connection)
     content = tree.read(path)
     if content is None:
         return {}
+    hint = "correct it, or delete it: the next run of `ktx ingest` with a model writes it again"
     try:
-        document = yaml.load(content.decode("utf-8", "replace"), where=path)
-    except KtxError:
-        return {}
+        document = yaml.load(content, where=path)
+    except ConfigError as error:
+        raise ConfigError(error.message, hint=hint) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        return {}
-    return {name: _source(name, entry) for name, entry in _mappings(document.get("sources")) if isinstance(name, str)}
+        raise ConfigError(f"{path} does not say `format: {FORMAT}`", hint=hint)
+    sources = document.get("sources")
+    if not isinstance(sources, dict):
+        raise ConfigError(f"{path} has no mapping `sources`", hint=hint)
+    for name, entry in sources.items():
+        if not isinstance(entry, dict):
+            raise ConfigError(f"{path}: the entry of the source `{name}` is not a mapping", hint=hint)
+    return {name: _source(name, entry) for name, entry in _mappings(sources)}
 
 
 def _source(source: str, entry: Mapping[str, Any]) -> SourceTexts:

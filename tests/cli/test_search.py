@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.cli.commands.search import Kind
+from ktx_cli.project import load_config, transaction
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
@@ -20,6 +22,7 @@ from ktx_cli.scan.profile.store import save_values
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.search.corpus import KINDS
 from ktx_cli.semantic.manifest import ColumnValues
+from ktx_cli.sources import DocumentQuestions, PassageQuestions, passage_digest, save_questions
 from ktx_cli.warehouses.port import TableRef
 
 Run = Callable[..., Any]
@@ -252,6 +255,29 @@ def test_passages_of_a_superseded_document_say_so(handbook: Path, ktx: Run) -> N
     assert ktx("ingest", "docs", "--json").code == 0
     assert [each["summary"] for each in passages(ktx, "nothing")[0]] == ["Other (superseded): Other"]
     assert "**Superseded:**" in ktx("wiki", "read", "documents-docs").out
+
+
+@pytest.mark.parametrize("head", ["superseded_by: shipping.md", "status: draft"])
+def test_stored_questions_of_a_document_that_does_not_hold_are_not_used(handbook: Path, ktx: Run, head: str) -> None:
+    texts = {False: "# Other\n\nNothing of that.\n", True: f"---\n{head}\n---\n# Other\n\nNothing of that.\n"}
+    layout = Layout(handbook)
+    found = {}
+    for is_marked, text in texts.items():
+        (handbook / "handbook/other.md").write_text(text)
+        assert ktx("ingest", "docs", "--json").code == 0
+        config = load_config(layout.config).config
+        (part,) = passages_of(layout, config)
+        written = PassageQuestions(("When do the zebras arrive?",), ())
+        titles = ("Other", "Other (superseded)", "Other (draft)")
+        digests = {
+            passage_digest(title, each.heading, each.text): written
+            for each in part.passages("other.md")
+            for title in titles
+        }
+        with open_for_writing(layout) as database, transaction(database):
+            save_questions(database, "docs", [DocumentQuestions("other.md", "", digests)])
+        found[is_marked] = len(passages(ktx, "zebras")[0])
+    assert found == {False: 1, True: 0}
 
 
 def test_a_convention_that_a_document_states_is_proposed_once(handbook: Path, ktx: Run) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core import yaml
+
 Run = Callable[..., Any]
 
 ORDERS = """\
@@ -109,8 +111,30 @@ def test_a_search_of_several_words_and_one_with_a_typing_error(ktx: Run, layer: 
     assert ktx("sl", "customer", "country", "--json").data["hits"][0]["id"] == "customers.country"
     answer = ktx("sl", "contry", "--json")
     assert answer.data["corrected"] == {"contry": "country"}
-    assert answer.envelope["warnings"][0]["code"] == "corrected"
+    assert [each["code"] for each in answer.envelope["warnings"]] == ["no_index", "corrected"]
     assert len(ktx("sl", "order", "--limit", "1", "--json").data["hits"]) == 1
+
+
+def test_a_search_ranks_as_the_search_of_the_project_does(ktx: Run, layer: Path) -> None:
+    below = layer / "raw-sources" / "warehouse" / "live-database"
+    below.mkdir(parents=True)
+    measure = {"order_count": {"questions": ["How busy was the shop?"], "synonyms": ["turnout"]}}
+    entry = {"hash": "1", "questions": ["What did people take home?"], "measures": measure}
+    (below / "questions.yaml").write_text(yaml.dump({"format": 1, "sources": {"orders": entry}}))
+    kinds = [word for kind in ("source", "measure", "segment", "column") for word in ("--kind", kind)]
+    for question, first in {
+        "turnout": "orders.order_count",
+        "how busy was the shop": "orders.order_count",
+        "what did people take home": "orders",
+        "where does a customer live": "customers.country",
+    }.items():
+        found = ktx("sl", question, "--json").data["hits"]
+        everywhere = ktx("search", question, *kinds, "--json").data["hits"]
+        assert [(each["id"], each["score"]) for each in found] == [(each["id"], each["score"]) for each in everywhere]
+        assert found[0]["id"] == first
+    assert ktx("index").code == 0
+    answer = ktx("sl", "turnout", "--json")
+    assert answer.data["hits"][0]["id"] == "orders.order_count" and not answer.envelope["warnings"]
 
 
 def test_a_search_that_finds_nothing(ktx: Run, layer: Path) -> None:

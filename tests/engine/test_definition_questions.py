@@ -103,6 +103,23 @@ def test_all_sources_are_one_call_and_nothing_is_asked_twice(world: World) -> No
     assert len(model.asked) == 1
 
 
+def test_a_damaged_file_is_reported_before_it_is_written_again(world: World) -> None:
+    world.write(Model(usual))
+    written = (world.layout.root / PATH).read_bytes()
+    for damaged in (
+        b"format: 1\nsources: [",
+        b"format: 2\nsources: {}\n",
+        b"format: 1\nsources: {orders: [a]}\n",
+        b"\xff",
+    ):
+        (world.layout.root / PATH).write_bytes(damaged)
+        world.warnings.clear()
+        assert list(world.write(Model(usual))) == [PATH]
+        (warning,) = world.warnings
+        assert (warning.code, PATH in warning.message) == ("questions_unreadable", True)
+        assert (world.layout.root / PATH).read_bytes() == written
+
+
 def test_a_dry_run_counts_the_sources_that_would_be_asked_about(world: World) -> None:
     plan = run_plan(world.layout, world.config, [])
 

@@ -49,10 +49,14 @@ def sl(
     if not query:
         return _listing(layout, config, layers, query=None)
     from ktx_cli.cli.commands.search import hits_data
+    from ktx_cli.jobs.semantic.layers import search_layers
 
-    found = layers.search(query, limit)
-    data = {**hits_data(session, query, found), "sources": []}
-    if not found.hits:
+    answer = search_layers(
+        layout, config, query, environ=os.environ, connection=connection, internal=internal, limit=limit
+    )
+    session.warn(*answer.warnings)
+    data = {**hits_data(session, query, answer.found), "sources": []}
+    if not answer.found.hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
     statuses = _statuses(layout, layers)
     for hit in data["hits"]:

@@ -214,12 +214,17 @@ class _Writer:
 
 
 def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return path -> digest -> what a model sees of each passage; nothing of a document that is gone meanwhile."""
+    """Return path -> digest -> what a model sees of each passage; nothing of a document that is gone meanwhile.
+
+    A document that says of itself that it is superseded or a draft has no passage that answers anything.
+    """
     found: dict[str, dict[str, str]] = {}
     for path in paths:
         place = DocumentId(work.connection, path)
         document, problem = library.document(place), library.problem(place)
-        if document is not None:
+        if document is not None and library.standing(place) is not None:
+            found[path] = {}
+        elif document is not None:
             title = document.title
             found[path] = {_digest(title, each): _shown(title, each) for each in library.passages(place)}
         elif isinstance(problem, UnreadableDocumentError):  # stays so until its content changes

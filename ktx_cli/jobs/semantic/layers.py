@@ -14,7 +14,7 @@ from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write
 from ktx_cli.semantic import SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
 
 if TYPE_CHECKING:
-    from ktx_cli.search import Found
+    from ktx_cli.search import SearchAnswer
     from ktx_cli.semantic import (
         Definition,
         DefinitionKind,
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         Status,
         Statuses,
     )
+
+SEARCHED: Final = ("source", "measure", "segment", "column")
+"""The kinds of search results that are definitions of a semantic layer."""
 
 
 def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
@@ -121,12 +124,6 @@ class Layers:
             for source in each.sources()
         ]
 
-    def search(self, query: str, limit: int) -> Found:
-        """Return what fits the words of a query, best first."""
-        from ktx_cli.search import Index, documents
-
-        return Index(each for shown in self.shown for each in documents(shown)).search(query, limit)
-
     def warnings(self) -> list[ResultWarning]:
         """Return a warning for each model whose files have errors, which hide some of it."""
         return [warning for model in self.models if (warning := broken_files(model)) is not None]
@@ -138,6 +135,24 @@ def read_layers(
     """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
     models = [load(layout, config, each) for each in selected_layers(layout, config, connection)]
     return Layers(tuple(VisibleModel(model, internal) for model in models))
+
+
+def search_layers(
+    layout: Layout,
+    config: KtxConfig,
+    query: str,
+    *,
+    environ: Mapping[str, str],
+    connection: str | None = None,
+    internal: bool = False,
+    limit: int = 20,
+) -> SearchAnswer:
+    """Return what of the semantic layer of a connection, or of all, fits a query: the search of the whole project."""
+    from ktx_cli.agent_tools import search
+    from ktx_cli.search import Scope
+
+    scope = Scope(SEARCHED, connection, internal=internal)
+    return search(layout, config, query, environ=environ, scope=scope, limit=limit)
 
 
 def broken_files(model: Model) -> ResultWarning | None:

@@ -85,6 +85,19 @@ def test_a_clone_in_which_nothing_changed_asks_nothing(
     assert without_questions(touched, database) == ["sales.md", "stock.md"], "a run that works on it asks about all"
 
 
+@pytest.mark.parametrize("head", ["superseded_by: sales.md", "status: draft"])
+def test_a_document_that_does_not_hold_gets_no_questions(
+    head: str, world: Callable[..., World], model_server: ModelServer, database: sqlite3.Connection
+) -> None:
+    model_server.play(answers)
+    marked = world({**SHOP, "stock.md": f"---\n{head}\n---\n{STOCK}"})
+    asked = ask(marked)
+    assert asked.missing == 0 and "counted on Sundays" not in sent(model_server)
+    assert stored(database, "stock.md") == {"stock.md": []}
+    assert len(stored(database, "sales.md")["sales.md"]) == 2
+    assert without_questions(marked.work, database) == []
+
+
 def test_only_a_changed_section_is_asked_about_and_a_deleted_document_is_forgotten(
     world: Callable[..., World], model_server: ModelServer, database: sqlite3.Connection
 ) -> None:
