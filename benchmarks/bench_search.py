@@ -36,7 +36,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.search_rivals import PlainBm25, PlainFts5, average_precision, ndcg, recall, train_vectors
-from benchmarks.search_sets import Collection, Words, collection, handbook, mean, some_queries, write_project
+from benchmarks.search_sets import (
+    Collection,
+    Words,
+    collection,
+    handbook,
+    mean,
+    some_queries,
+    some_questions,
+    write_project,
+    write_questions,
+)
 from ktx_cli.agent_tools.searcher import contents_of, open_searcher
 from ktx_cli.jobs.index import refresh_index
 from ktx_cli.llm.embeddings import Embedder, Model2VecEmbedder, create_embedder
@@ -48,6 +58,8 @@ from ktx_cli.search.searcher import Searcher, refresh
 
 PAGES, COLUMNS = (1_000, 3_000, 10_000), 20_000
 QUERIES = 1_000
+QUESTION_PAGES, QUESTION_COLUMNS, MOST_GROWTH = 1_000, 5_000, 0.05
+"""With how many pages and columns stored questions are measured, and by how much they may slow the 95th percentile."""
 MEDIAN_MS, SLOWEST_MS = 10.0, 50.0
 SEEDS = (1, 2, 3)
 DEEP = 100
@@ -102,6 +114,34 @@ def measure_queries(
     what = "words" if embedder is None else f"words and vectors of {embedder.dimensions}"
     print(f"{'':>14} query {median:6.2f} ms median, {slowest:6.2f} ms p99, first {1000 * first:5.0f} ms: {what}")
     return median, slowest
+
+
+def measure_questions(pages: int, columns: int, queries: int) -> float:
+    """Print what queries take with and without stored questions; returns by how much the 95th percentile grows."""
+    spent: dict[tuple[str, str], float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for folder in (Path(name) / "without", Path(name) / "with"):
+            words = write_project(folder, pages, columns)
+            asked = {"short queries": some_queries(words, queries), "questions": some_questions(words, queries)}
+            if folder.name == "with":
+                write_questions(folder, words)
+            layout = Layout(folder)
+            layout.private.mkdir()
+            config = load_config(layout.config).config
+            refresh_index(layout, config, {})
+            searcher = open_searcher(layout, config, {})
+            searcher.search("first")
+            for kind, texts in asked.items():
+                calls = [functools.partial(searcher.search, text) for text in texts]
+                cuts = statistics.quantiles((min(timed(call) for _ in range(3)) for call in calls), n=100)
+                spent[folder.name, kind] = cuts[94]
+                print(f"{folder.name:>14} stored questions: {1000 * cuts[49]:6.2f} ms median,", end="")
+                print(f" {1000 * cuts[94]:6.2f} ms p95, {kind}")
+            searcher.close()
+    growth = {kind: spent["with", kind] / spent["without", kind] - 1 for kind in ("short queries", "questions")}
+    for kind, more in growth.items():
+        print(f"{'':>14} stored questions cost {100 * more:+.1f} % at p95, {kind}")
+    return max(growth.values())
 
 
 def measure_overlays(folder: Path) -> None:
@@ -267,17 +307,19 @@ def measure_orders() -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("speed", "order"))
+    parser.add_argument("--only", choices=("speed", "questions", "order"))
     parser.add_argument("--pages", type=int, action="append", help="Numbers of pages, in place of the usual ones.")
     options = parser.parse_args()
     good = True
-    if options.only != "order":
+    if options.only in (None, "questions"):
+        good = measure_questions(QUESTION_PAGES, QUESTION_COLUMNS, QUERIES) < MOST_GROWTH
+    if options.only in (None, "speed"):
         for pages in options.pages or PAGES:
             with tempfile.TemporaryDirectory() as name:
                 median, slowest = measure_speed(Path(name), pages, QUERIES)
                 good = good and median < MEDIAN_MS and slowest < SLOWEST_MS
                 print(f"{'':>14} one query in its own process: {own_process(Path(name)):.2f} s")
-    if options.only != "speed":
+    if options.only in (None, "order"):
         good = measure_orders() and good
     return 0 if good else 1
 

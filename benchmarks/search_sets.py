@@ -9,6 +9,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
+from ktx_cli.scan import search_texts_path
+
 SYLLABLES: Final = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "al", "or", "in", "ek", "um")]
 ENDINGS: Final = ("", "", "", "s", "ed", "ing")
 
@@ -144,6 +146,42 @@ def write_project(root: Path, pages: int, columns: int, seed: int = 7) -> Words:
         (layer / f"table_{number}.yaml").write_text(f"{text}\n{measures}")
     (root / "ktx.yaml").write_text("connections:\n  warehouse: {driver: sqlite, path: warehouse.sqlite}\n")
     return words
+
+
+def write_questions(root: Path, words: Words, count: int = 4) -> None:
+    """Write what a model writes for the pages and sources of `write_project`: some questions and synonyms each."""
+    for page in sorted((root / "wiki" / "global").iterdir()):
+        head, rest = page.read_text().split("\n---\n", 1)
+        page.write_text(
+            f"{head}\nquestions: {_questions(words, count)}\nsynonyms: {_synonyms(words, count)}\n---\n{rest}"
+        )
+    sources = []
+    for path in sorted((root / "semantic-layer" / "warehouse").iterdir()):
+        number = path.stem.removeprefix("table_")
+        own = f"{{questions: {_questions(words, count)}, synonyms: {_synonyms(words, count)}}}"
+        sources.append(
+            f"  {path.stem}:\n    hash: x\n    questions: {_questions(words, count)}\n"
+            f"    synonyms: {_synonyms(words, count)}\n    measures:\n      total_{number}: {own}\n"
+        )
+    file = root / search_texts_path("warehouse")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("format: 1\nsources:\n" + "".join(sources))
+
+
+def _questions(words: Words, count: int) -> str:
+    begins = ("How many", "Which", "Why", "When", "What")
+    return f"[{', '.join(f'{begins[place % 5]} {_sentence(words, 6)}?' for place in range(count))}]"
+
+
+def _synonyms(words: Words, count: int) -> str:
+    return f"[{', '.join(_sentence(words, 2) for _ in range(count))}]"
+
+
+def some_questions(words: Words, count: int, seed: int = 13) -> list[str]:
+    """Return questions of five to ten words, as people ask them."""
+    chance = random.Random(seed)
+    begins = ("how many", "which", "why do", "when is", "what is")
+    return [f"{chance.choice(begins)} {' '.join(words.draw(chance.randint(3, 8)))}" for _ in range(count)]
 
 
 def _sentence(words: Words, count: int) -> str:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -252,12 +252,16 @@ class Row:
         """The stems of its name."""
         return self.texts[_NAME]
 
-    @property
-    def phrases(self) -> list[tuple[list[str], str]]:
-        """The stems of each of its questions and synonyms, and the mark of its form, empty where it asks nothing."""
+    def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
+        """Yield the stems of each question and synonym that has one of some stems, and the mark of its form.
+
+        The mark is empty where a phrase asks nothing.
+        """
         text = self.texts[_PHRASES]
-        found = [phrase.split() for phrase in text.split(BETWEEN)] if len(text) > 2 else []
-        return [(stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "") for stems in found]
+        for phrase in text.split(BETWEEN) if len(text) > 2 else ():
+            stems = phrase.split()
+            if not terms.isdisjoint(stems):
+                yield (stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "")
 
     @property
     def tie(self) -> tuple[int, str, str]:

@@ -329,6 +329,10 @@ class _Scorer:
             self._worths[term] = math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
         return self._worths[term]
 
+    def _worth_together(self, terms: Iterable[str]) -> float:
+        known = self._worths
+        return sum([known[term] if term in known else self._worth_of(term) for term in terms])
+
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
         counts = self._counts(row)
@@ -351,23 +355,23 @@ class _Scorer:
 
         Returns its stems, and what it counts that it has the form of the query.
         """
-        best, fits, found, form = 0.0, [0.0] * self._words, frozenset[str](), 0.0
-        for phrase, mark in row.phrases:
+        best, fits, found, form = 0.0, dict[int, float](), frozenset[str](), 0.0
+        for phrase, mark in row.phrases_with(self._uses.keys()):
             known = [term for term in phrase if term in self._uses]
-            if not known:
-                continue
-            own = [0.0] * self._words
+            own: dict[int, float] = {}
             for term in known:
                 for place, worth in self._uses[term]:
-                    own[place] = max(own[place], worth)
-            share = (sum(map(self._worth_of, known)) / sum(map(self._worth_of, phrase))) ** _WHOLE * (
-                sum(own) / self._whole
-            ) ** _ASKED
-            alike = self._forms.get(mark, 0.0)
-            if share * sum(own) + alike > best:
-                best, fits = share * sum(own) + alike, [_PHRASE * share * each for each in own]
+                    if worth > own.get(place, 0.0):
+                        own[place] = worth
+            alike, most = self._forms.get(mark, 0.0), sum(own.values())
+            asked = (most / self._whole) ** _ASKED
+            if most * asked + alike <= best:  # not even if the whole phrase was asked
+                continue
+            share = asked * (self._worth_together(known) / self._worth_together(phrase)) ** _WHOLE
+            if share * most + alike > best:
+                best, fits = share * most + alike, {place: _PHRASE * share * each for place, each in own.items()}
                 found, form = frozenset(known), _PHRASE * alike
-        for place, each in enumerate(fits):
+        for place, each in fits.items():
             parts[place] += each
         return found, form
 

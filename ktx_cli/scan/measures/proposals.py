@@ -61,6 +61,9 @@ _ENTITIES: Final = frozenset(
 )
 """Concepts of tables whose numbers describe a thing and are not added up: the cost of a product, the seats of a car."""
 
+_THINGS: Final = frozenset({"store", "product", "vehicle"})
+"""Concepts of tables whose flags say what a thing is, not what happened to it."""
+
 _LOOKUPS: Final = frozenset({"region", "place", "class", "state", "money", "calendar"})
 """Concepts of tables that other tables only refer to."""
 
@@ -112,6 +115,9 @@ _OUTCOMES: Final = listed(
 A step on the way is not among them: an order that was shipped is no longer `paid`. Nor is a state that changes with
 time, such as `past_due` and `expired`.
 """
+
+_CLOSINGS: Final = (frozenset({"won", "lost"}),)
+"""Outcomes that exclude each other: the share of one is that of the rows that are closed, however many are open."""
 
 _HAPPENINGS: Final = word_set(
     "bounce churn return refund conversion cancellation purchase escalation reversal renewal complaint dispute"
@@ -464,12 +470,9 @@ def _is_entity_reference(table: ProfiledTable, reference: Relationship, parent: 
     (column,) = reference.child_columns
     if reference.cardinality is not Cardinality.MANY_TO_ONE or set(tokens(column)) & _PEOPLE_AT_WORK:
         return False
-    if (
-        parent.rows < MIN_ENTITIES
-        or parent.has_periods
-        or set(parent.words) & _NO_FACTS
-        or column in table.key[:1] == ((column,))
-    ):
+    if parent.rows < MIN_ENTITIES or parent.has_periods or set(parent.words) & _NO_FACTS:
+        return False
+    if table.key[:1] == (column,):  # its rows are parts of the parent's, which are counted there
         return False
     if parent.is_lookup or mostly_null(table.profiles.get(column)):
         return False
@@ -515,7 +518,12 @@ def plural_of(words: Sequence[str]) -> str:
 
 
 def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
-    """Yield the share of rows with a flag, for each boolean column that has both values."""
+    """Yield the share of rows with a flag, for each boolean column that has both values.
+
+    A flag of a shop, a product or a vehicle is an attribute, which questions filter by.
+    """
+    if not table.is_event and concepts(table.words) & _THINGS:
+        return
     count = 0
     for column in table.table.columns:
         words = table.parts[column.name]
@@ -586,14 +594,22 @@ def outcome_rates(
         if not set(tokens(column)) & _STATUS:
             continue
         spelled = {"_".join(tokens(value)): value for value in values if _VALUE.fullmatch(value)}
-        found += [(_OUTCOMES.index(word), word, column, value) for word, value in spelled.items() if word in _OUTCOMES]
-    for _, word, column, value in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
+        for word, value in spelled.items():
+            if word in _OUTCOMES:
+                closings = next((each - {word} for each in _CLOSINGS if word in each), frozenset[str]())
+                others = [spelled[each] for each in sorted(closings) if each in spelled]
+                found.append((_OUTCOMES.index(word), word, column, value, others))
+    for _, word, column, value, others in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
+        quoted = name_in_expr(column, dialect)
+        rest = "".join(f" when {quoted} = '{other}' then 0.0" for other in others) or " else 0.0"
+        of_all = f"all rows of {table} whose {column} is {value}; rows without a value count as not {value}."
+        closed = f"the rows of {table} whose {column} is {' or '.join((value, *others))} that are {value}."
         yield ProposedMeasure(
             _rate_name(entity, (), tuple(word.split("_"))),
-            f"avg(case when {name_in_expr(column, dialect)} = '{value}' then 1.0 else 0.0 end)",
+            f"avg(case when {quoted} = '{value}' then 1.0{rest} end)",
             (column,),
             f"`{column}` is a status, and {declared_by} declares its values; `{value}` is an outcome.",
-            f"Share of all rows of {table} whose {column} is {value}; rows without a value count as not {value}.",
+            f"Share of {closed if others else of_all}",
             format="percent",
         )
 

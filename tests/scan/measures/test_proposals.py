@@ -184,6 +184,39 @@ def test_outcomes_of_declared_statuses_get_a_rate(propose: Propose) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            "'open', 'won', 'lost'",
+            {
+                "won_deal_rate": "avg(case when stage = 'won' then 1.0 when stage = 'lost' then 0.0 end)",
+                "lost_deal_rate": "avg(case when stage = 'lost' then 1.0 when stage = 'won' then 0.0 end)",
+            },
+        ),
+        ("'open', 'won'", {"won_deal_rate": "avg(case when stage = 'won' then 1.0 else 0.0 end)"}),
+    ],
+)
+def test_rates_of_outcomes_that_exclude_each_other_are_of_closed_rows(
+    values: str, expected: dict[str, str], tmp_path: Path
+) -> None:
+    columns = f"id INTEGER PRIMARY KEY, created_on DATE, stage TEXT CHECK (stage IN ({values}))"
+    rows = "i, '2024-01-01', CASE i % 3 WHEN 0 THEN 'open' ELSE 'won' END"
+    with scanned(tmp_path / "crm.sqlite", filled(f"CREATE TABLE deals ({columns})", rows)) as found:
+        measures = {each.name: each for proposed in found.values() for each in proposed}
+    assert {name: each.expr for name, each in measures.items() if name != "deal_count"} == expected
+    says_closed = "whose stage is won or lost that are won" in measures["won_deal_rate"].description
+    assert says_closed is ("lost_deal_rate" in expected)
+
+
+def test_flags_of_shops_and_products_are_attributes(tmp_path: Path) -> None:
+    columns = "id INTEGER PRIMARY KEY, opened_on DATE, is_flagship BOOLEAN"
+    for name in ("shops", "products"):
+        statements = filled(f"CREATE TABLE {name} ({columns})", "i, '2024-01-01', i % 2")
+        with scanned(tmp_path / f"{name}.sqlite", statements) as found:
+            assert [each.name for measures in found.values() for each in measures] == [f"{name[:-1]}_count"]
+
+
 @pytest.mark.table(
     ("table", "columns", "values", "expected"),
     [
