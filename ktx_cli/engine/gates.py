@@ -11,7 +11,7 @@ from ktx_cli.agent_tools import Layers, figures_nobody_states, page_artifact, ra
 from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, Workspace
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, WorkingTree, Workspace
 from ktx_cli.wiki import PRIVATE, Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
 if TYPE_CHECKING:
@@ -125,17 +125,20 @@ class MetricGate:
             return []
 
     def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Diagnostic]:
+        from ktx_cli.protection import source_guard
         from ktx_cli.semantic import guard_of, run_test
 
+        tree = WorkingTree(self._layout.root)
+        shown, shown_before = source_guard(after, tree), source_guard(before, tree)
         guard = guard_of(self._layout, self._config, after.connection, after)
         failing: list[Diagnostic] = []
         with guard.open(self._config, layout=self._layout, environ=self._environ) as connector:
             for name, test in tests:
-                result = run_test(after, name, test, connector)
+                result = run_test(after, name, test, connector, guard=shown)
                 if result.passed:
                     continue
                 known = _test_of(before, name, test.name)
-                if known is None or run_test(before, name, known, connector).passed:
+                if known is None or run_test(before, name, known, connector, guard=shown_before).passed:
                     failing.append(_finding(result))
         return failing
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         has_protected,
         is_protected,
         reads_table,
+        source_guard,
         tables_read,
         values_shown,
         view_reads,

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Diagnostic
+from ktx_cli.core import Command, Diagnostic, KtxError
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import comparable_name, dialect_named
 
 if TYPE_CHECKING:
+    from ktx_cli.project import Tree
     from ktx_cli.protection.relations import Judge
 
 _STORAGE: Final = ("duckdb_", "pragma_")
@@ -70,6 +71,31 @@ def check_source(model: Model, source: Source, relations: Relations | None = Non
         check_protected(model, TEMPLATE.sub("NULL", source.sql), relations)
     except Refused as error:
         raise Refused(f"the SQL of `{source.name}` reads data that is hidden elsewhere: {error.message}") from None
+
+
+def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | None:
+    """Return what refuses sources, by name, whose SQL reads what is hidden elsewhere; None where nothing can.
+
+    It raises `KtxError` (`hidden`). `tree`: the files of the project, with what the last scan saw.
+    """
+    if not has_protected(model) or not any(source.sql for source in model.sources.values()):
+        return None
+    from ktx_cli.protection.relations import read_relations
+    from ktx_cli.scan import snapshot_path
+
+    is_scanned = tree.read(snapshot_path(model.connection)) is not None  # without a scan nobody knows what views read
+    relations = read_relations(tree, model.connection) if is_scanned else None
+
+    def guard(names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                check_source(model, model.sources[name], relations)
+            except Refused as error:
+                hint = "take the hidden data out of the SQL, hide the source, or give it `policies` of its own"
+                details = {"connection": model.connection, "source": name}
+                raise KtxError(error.message, hint=hint, code="hidden", details=details) from None
+
+    return guard
 
 
 def has_protected(model: Model) -> bool:

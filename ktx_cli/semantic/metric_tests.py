@@ -6,7 +6,7 @@ columns of the answer that holds in every row. `tolerance`: how far a number may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -46,12 +46,27 @@ class TestResult(Record):
     )  # fmt: skip
 
 
+Guard = Callable[[Iterable[str]], None]
+"""Takes the names of the sources that a question reads, and raises `KtxError` where one must not be read."""
+
+
 def run_test(
-    model: Model, source: str, test: MetricTest, connector: Connector, *, attributes: Mapping[str, Any] | None = None
+    model: Model,
+    source: str,
+    test: MetricTest,
+    connector: Connector,
+    *,
+    guard: Guard | None,
+    attributes: Mapping[str, Any] | None = None,
 ) -> TestResult:
-    """Run a test of a source on an open connection; raises what says that the connection itself does not work."""
+    """Run a test of a source on an open connection; raises what says that the connection itself does not work.
+
+    `guard`: what the sources that the test reads are put to before anything is asked; None where all may be read.
+    """
     expected = expectation(test)
     try:
+        if guard is not None:
+            _require_allowed(model, test, guard, attributes or {})
         got = _rows(model, test, connector, attributes or {})
     except KtxError as error:
         if error.exit_code not in (1, 2) and error.code not in _OF_THE_TEST:
@@ -104,6 +119,12 @@ def _number(value: Any) -> Decimal | None:
     except InvalidOperation:
         return None
     return found if found.is_finite() else None
+
+
+def _require_allowed(model: Model, test: MetricTest, guard: Guard, attributes: Mapping[str, Any]) -> None:
+    from ktx_cli.semantic.answer import compile_query
+
+    guard(compile_query(model, parse_query(test.query), attributes=attributes).compiled.build.sources)
 
 
 def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any]) -> list[list[Any]]:

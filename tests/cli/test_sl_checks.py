@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ktx_cli.engine.gates import MetricGate
+from ktx_cli.project import Layout, load_config
+from ktx_cli.semantic import load_layer
 
 Run = Callable[..., Any]
 
@@ -71,6 +76,39 @@ def change(folder: Path, sql: str) -> None:
     with sqlite3.connect(folder / "shop.sqlite") as database:
         database.execute(sql)
     database.close()
+
+
+LEAK = """\
+name: leak
+sql: select id, country as place from customers
+grain: [id]
+columns: [{name: id, type: number}, {name: place, type: string}]
+measures: [{name: last, expr: max(place)}, {name: people, expr: count(*)}]
+tests:
+  - {name: value, query: {measures: [leak.last]}, expect_value: 1}
+  - {name: group, query: {measures: [leak.people], dimensions: [leak.place]}, expect: [[x, 1]]}
+  - {name: guess, query: {measures: [leak.people], filters: ["place = 'NO'"]}, expect_value: 1}
+  - {name: break, query: {measures: [leak.last]}, invariant: last < 'A'}
+"""
+
+
+def test_a_test_shows_nothing_that_is_hidden_elsewhere(ktx: Run, layer: Path) -> None:
+    write(layer, "leak", LEAK)
+    shown = ktx("sl", "test", "leak", "--json")
+    assert "NO" in shown.out and "SE" in shown.out, "it would show them"
+    write(layer, "customers", CUSTOMERS.replace("type: string}", "type: string, visibility: hidden}"))
+    answer = ktx("sl", "test", "leak", "--json")
+    assert [(each["passed"], each["got"], each["error"]["code"]) for each in answer.data["tests"]] == [
+        (False, None, "hidden")
+    ] * 4
+    layout = Layout(layer)
+    config = load_config(layout.config).config
+    after = load_layer(layout, config, "warehouse")
+    before = replace(after, sources={name: each for name, each in after.sources.items() if name != "leak"})
+    findings = MetricGate(layout, config, {}, warn=pytest.fail)(before, after)
+    refused = [each.message for each in findings if "`leak`" in each.message]
+    assert len(refused) == 4
+    assert all("reads data that is hidden elsewhere" in each and "got" not in each for each in refused)
 
 
 def test_a_valid_layer(ktx: Run, layer: Path) -> None:

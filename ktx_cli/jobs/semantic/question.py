@@ -177,24 +177,12 @@ def ask_layer(
 
 def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
     """Raise `KtxError` (`hidden`) where a source that the question reads has SQL over what is hidden elsewhere."""
-    sources = [model.sources[name] for name in prepared.asked.compiled.build.sources if model.sources[name].sql]
-    if not sources:
-        return
-    from ktx_cli.protection import Refused, check_source, has_protected, read_relations
-    from ktx_cli.scan import snapshot_path
+    names = [name for name in prepared.asked.compiled.build.sources if model.sources[name].sql]
+    if names:
+        from ktx_cli.protection import source_guard
 
-    if not has_protected(model):
-        return
-    tree = WorkingTree(layout.root)
-    is_scanned = tree.read(snapshot_path(model.connection)) is not None  # without a scan nobody knows what views read
-    relations = read_relations(tree, model.connection) if is_scanned else None
-    for source in sources:
-        try:
-            check_source(model, source, relations)
-        except Refused as error:
-            hint = "take the hidden data out of the SQL, hide the source, or give it `policies` of its own"
-            details = {"connection": model.connection, "source": source.name}
-            raise KtxError(error.message, hint=hint, code="hidden", details=details) from None
+        if (guard := source_guard(model, WorkingTree(layout.root))) is not None:
+            guard(names)
 
 
 @contextlib.contextmanager

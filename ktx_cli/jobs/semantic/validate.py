@@ -18,7 +18,7 @@ from ktx_cli.core import (
     severity_counts,
 )
 from ktx_cli.jobs.semantic.layers import selected_layers
-from ktx_cli.project import KtxConfig, Layout, open_for_writing, translated
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, open_for_writing, translated
 from ktx_cli.semantic import NO_CONNECTION, PROBLEM_KEYS, check_model, layer_ids, load_layer, load_layers, unknown
 from ktx_cli.warehouses import Opener, open_connection
 
@@ -204,6 +204,7 @@ def run_tests(
     Raises `UsageError`, `SemanticError` for a name no source has, and what opening a connection raises; a connection
     without tests is not opened.
     """
+    from ktx_cli.protection import source_guard
     from ktx_cli.semantic import guard_of, run_test
 
     models = load_layers(layout, config, selected_layers(layout, config, connection))
@@ -214,9 +215,10 @@ def run_tests(
         if not sources:
             continue
         guard = guard_of(layout, config, model.connection, model)
+        shown = source_guard(model, WorkingTree(layout.root))
         with guard.open(config, layout=layout, environ=environ) as connector:
             found = [
-                run_test(model, source.name, test, connector, attributes=attributes or {})
+                run_test(model, source.name, test, connector, guard=shown, attributes=attributes or {})
                 for source in sources
                 for test in source.tests
             ]
