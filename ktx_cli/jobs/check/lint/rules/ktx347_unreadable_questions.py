@@ -1,4 +1,4 @@
-"""KTX346: the file with the questions of a semantic layer cannot be read."""
+"""KTX347: the file with the questions of a semantic layer cannot be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
 
 
 RULE = Rule(
-    "KTX346",
+    "KTX347",
     "unreadable-questions",
     Severity.WARNING,
     "The file with the questions of a semantic layer cannot be read.",
