@@ -153,9 +153,13 @@ def test_calls_are_noted(server: Stdio, folder: Path) -> None:
         "filters": ["orders.status = 'sk-ant-api03-R2D2x9Kq7LmZp4Vt8Wn1Yb6Hd3Jf5Gs0'"],
     }
     server.ask({**ASKED, "id": 3, "params": {"name": "sl_query", "arguments": secret}})
+    search = {"query": "zzz", "kinds": ["page"]}
+    server.ask({**ASKED, "id": 4, "params": {"name": "discover_data", "arguments": search}})
     assert server.end()[0] == 0
     path = folder / ".ktx" / "logs" / "mcp-audit.jsonl"
-    begun, asked, hidden = (json.loads(line) for line in path.read_text().splitlines())
+    begun, asked, hidden, searched = (json.loads(line) for line in path.read_text().splitlines())
+    assert searched["hits"] == 0 and "hits" not in asked, "what was looked for in vain can be mended"
+    assert len({each["session"] for each in (begun, asked, hidden, searched)}) == 1 and asked["session"]
     assert begun["method"] == "initialize" and begun["client"] == {"name": "x", "version": "1"}
     assert (asked["tool"], asked["outcome"], asked["transport"]) == ("sl_query", "ok", "stdio")
     assert asked["arguments"] == {"measures": ["orders.revenue"]} and len(asked["arguments_sha256"]) == 64

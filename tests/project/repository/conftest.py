@@ -7,11 +7,15 @@ import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ktx_cli.project.repository.model import CommitResult, MergeFunction
+from ktx_cli.project.repository.model import CommitResult
 from ktx_cli.project.repository.store import Repository
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import MergeFunction
 
 
 class Work:

@@ -36,6 +36,19 @@ def test_the_branch_has_the_changes_and_the_users_work_is_as_it_was(work: Any) -
     assert work.leftovers() == []
 
 
+def test_a_branch_can_have_a_commit_for_each_step(work: Any) -> None:
+    before = work.status(), work.index(), work.head
+    later: dict[str, bytes | None] = {"wiki/global/a.md": b"B\n", "semantic-layer/shop/orders.yaml": None}
+    steps = [(CHANGES, "one\n\nKtx-Run: one\n"), (later, "two\n\nKtx-Run: one\n")]
+    first, second = work.repo.propose_series(steps, ref=REF, base=work.head)
+    assert (work.status(), work.index(), work.head) == before
+    assert work.git("log", "--format=%H %s", f"HEAD..{REF}").splitlines() == [f"{second} two", f"{first} one"]
+    assert (work.show("wiki/global/a.md", first), work.show("wiki/global/a.md", REF)) == (b"A\n", b"B\n")
+    assert "semantic-layer/shop/orders.yaml" not in work.git("ls-tree", "-r", "--name-only", REF).split()
+    with pytest.raises(GitError, match="has a branch"):
+        work.repo.propose_series(steps, ref=REF, base=work.head)
+
+
 def test_a_project_in_a_folder_of_its_host_and_one_without_a_commit(work: Any, empty: Any) -> None:
     inside = type(work)(work.top, "data/ktx")
     inside.write("wiki/global/a.md", "old\n")
