@@ -331,3 +331,18 @@ def test_uncommitted_edits_are_reported_and_kept(ktx: Run, decayed: Path) -> Non
     (warning,) = [each for each in answer.envelope["warnings"] if each["code"] == "uncommitted_context"]
     assert "semantic-layer/shop/orders.yaml" in warning["message"]
     assert path.read_text().endswith("# mine\n") and answer.data["proposed"] is not None
+
+
+def test_a_renamed_table_is_followed(ktx: Run, work: Path) -> None:
+    make_shop(work, lambda: ktx("scan", "shop"))
+    change(work, "ALTER TABLE orders RENAME TO sales")
+    assert ktx("scan", "shop").code == 7
+    answer = ktx("evolve", "--json")
+    (group,) = answer.data["groups"]
+    assert [each["summary"] for each in group["repairs"]] == ["rename orders to sales"], group
+    text = git(work, "show", f"{answer.data['proposed']}:semantic-layer/shop/orders.yaml")
+    assert text == ORDERS.replace("name: orders", "name: sales")
+    page = git(work, "show", f"{answer.data['proposed']}:wiki/global/revenue.md")
+    assert "sl_refs: [sales.revenue, sales.amount]" in page
+    git(work, "merge", "-q", answer.data["proposed"])
+    assert ktx("sl", "query", "-m", "sales.revenue", "--json").data["rows"] == [[15.0]]

@@ -298,6 +298,9 @@ class _Session:
 
     def _repair(self, report: GroupReport) -> None:
         group = report.group
+        if group.questions and self._is_settled(report):
+            report.reason, report.way_out = "other repairs made its questions right", None
+            return
         if group.kind is GroupKind.DECISION and self._is_undecided(report):
             return
         texts = [self._question(each).text for each in report.drafting]
@@ -624,7 +627,7 @@ def _judged(found: Comparison, *, proven: bool, held: Sequence[str]) -> tuple[Ve
     if found.is_proven:
         return Verdict.ACCEPTED, ""
     if proven:
-        return Verdict.ACCEPTED, "it mends what was broken"
+        return Verdict.ACCEPTED, "definitions that were broken work again"
     if not held:
         return Verdict.UNPROVEN, "no question is held out to judge it"
     if found.improved:

@@ -188,9 +188,12 @@ def commit_message(report: GroupReport, run_id: str) -> str:
         subject if len(subject) <= _LONGEST_SUBJECT else f"ktx evolve: {report.group.kind.value} {report.group.subject}"
     )
     lines = [subject[:_LONGEST_SUBJECT], ""]
+    reasons: set[str] = set()
     for each in report.group.findings[:_MOST_FINDINGS]:
         text = f" “{each.text}”" if each.text else ""
-        lines.append(f"- {each.kind.value}{text}: {each.reason}" if each.reason else f"- {each.kind.value}{text}")
+        reason = f": {each.reason}" if each.reason and each.reason not in reasons else ""
+        reasons.add(each.reason)
+        lines.append(f"- {each.kind.value}{text}{reason}")
     for repair in done:
         lines += [*(f"- {each}" for each in repair.evidence[:_MOST_FINDINGS]), *_comparison_lines(repair)]
     return "\n".join([*lines, "", f"Ktx-Run: {run_id}", ""])
@@ -204,7 +207,7 @@ def _comparison_lines(repair: TriedRepair) -> Iterator[str]:
     found = repair.comparison
     if found is None:
         return
-    if found.held:
+    if found.improved:
         yield f"- held-out questions: {shown_change(found)}, none worse"
     elif found.compiled:
         yield f"- answered now: {listing(found.compiled, 5)}"
