@@ -117,12 +117,15 @@ def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord]
     return [_record(layout, known, run_id) for run_id in _ids(layout, known)[:limit]], warnings
 
 
-def find_run(layout: Layout, text: str) -> tuple[RunRecord, list[ResultWarning]]:
-    """Return the run that a text names: an id, its unique beginning, or `latest`; raises `UsageError` for any other."""
+def find_run(layout: Layout, text: str, first: Command | None = None) -> tuple[RunRecord, list[ResultWarning]]:
+    """Return the run that a text names: an id, its unique beginning, or `latest`; raises `UsageError` for any other.
+
+    `first`: the command that makes such a run, for the hint in a project without any; None: `ktx ingest`.
+    """
     known, warnings = _known(layout)
     ids = _ids(layout, known)
     if not ids:
-        raise UsageError("this project has no run yet", hint=Command("ingest"))
+        raise UsageError("this project has no run yet", hint=first or Command("ingest"))
     found = ids[:1] if text == LATEST else [each for each in ids if each.startswith(text)] if text else []
     exact = [each for each in found if each == text]
     if len(exact or found) != 1:

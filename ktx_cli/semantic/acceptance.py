@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fnmatch import fnmatchcase
@@ -395,10 +395,25 @@ def tests_of(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
 
 
 def record_tests(
-    database: sqlite3.Connection, connection: str, results: Iterable[tuple[str, str, Sequence[str], bool]], day: str
+    database: sqlite3.Connection,
+    connection: str,
+    results: Iterable[tuple[str, str, Sequence[str], bool]],
+    day: str,
+    defined: Collection[tuple[str, str]] | None = None,
 ) -> None:
-    """Keep how tests ended: (source, test, the measures it asks for, whether it passed)."""
+    """Keep how tests ended: (source, test, the measures it asks for, whether it passed).
+
+    `defined`: all tests of the connection (source, test); results of others, which the files no longer have, are
+    dropped. None: all results are kept.
+    """
     with transaction(database):
+        if defined is not None:
+            query = "SELECT source, name FROM metric_tests WHERE connection = ?"
+            gone = set(database.execute(query, (connection,))) - set(defined)
+            database.executemany(
+                "DELETE FROM metric_tests WHERE connection = ? AND source = ? AND name = ?",
+                [(connection, source, name) for source, name in sorted(gone)],
+            )
         database.executemany(
             "INSERT OR REPLACE INTO metric_tests VALUES (?, ?, ?, ?, ?, ?)",
             [

@@ -182,6 +182,16 @@ def test_wrong_usage(ktx: Run, project: Path, words: tuple[str, ...], message: s
     assert git(project, "status", "--porcelain") == ""
 
 
+def test_a_wrong_reading_is_reported_before_a_missing_author(ktx: Run, project: Path) -> None:
+    git(project, "config", "--unset", "user.name")
+    wrong = ktx("decide", POINT, "--as", "nonsense", "--json")
+    assert wrong.envelope["error"]["message"] == f"`{POINT}` has no reading `nonsense`; it has count, exclude"
+    unsigned = ktx("decide", POINT, "--as", "count", "--json")
+    assert unsigned.envelope["error"]["message"] == "git has no author name for the decision"
+    undone = ktx("decide", POINT, "--undo", "--json")
+    assert undone.envelope["error"]["message"] == f"`{POINT}` is not decided"
+
+
 def test_a_session_on_a_terminal_makes_one_commit(ktx: Run, scanned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 

@@ -183,7 +183,9 @@ def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, 
 
 
 def test_only_a_recorded_proof_can_be_scored_again(ktx: Run, proven: Path) -> None:
-    assert ktx("proof", "--replay", "latest").code == 2, "there is no run"
+    missing = ktx("proof", "--replay", "latest", "--json")
+    assert (missing.code, missing.envelope["error"]["message"]) == (2, "this project has no run yet")
+    assert missing.envelope["error"]["hint"] == "ktx proof"
     run = ktx("proof", "--runs", "1", "--no-baseline", "customers", "--json").data["run_id"]
     plan = proven / ".ktx" / "runs" / run / "proof.json"
     text = plan.read_text()
@@ -337,6 +339,17 @@ def test_a_dry_run_estimates_by_the_newest_proof(ktx: Run, proven: Path, model_s
     assert plan["tokens"] == 10 * sum(arm["tokens"]["total_tokens"] for arm in made["arms"])
     assert (plan["cost_usd"], plan["by_run"]) == (pytest.approx(20 * made["arms"][0]["cost_usd"]), made["run_id"])
     assert "dry run" in ktx("proof", "--dry-run", "--plain").out
+
+
+def test_a_dry_run_needs_no_model(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    config = (proven / "ktx.yaml").read_text()
+    (proven / "ktx.yaml").write_text(config[: config.index("llm:")])
+    plan = ktx("proof", "--dry-run", "--json").data
+    assert (plan["model"], plan["effort"], plan["attempts"], plan["tokens"]) == ("", None, 12, None)
+    assert "2 questions, 3 runs each, no model is configured yet" in ktx("proof", "--dry-run", "--plain").out
+    assert ktx("proof", "--dry-run", "--model", "claude-x", "--json").envelope["error"]["code"] == "no_backend"
+    assert ktx("proof", "--json").envelope["error"]["code"] == "no_backend"
+    assert model_server.model_calls == []
 
 
 def test_an_artifact_is_left_out_and_judged(ktx: Run, proven: Path) -> None:

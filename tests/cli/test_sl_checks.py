@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.engine.gates import MetricGate
 from ktx_cli.project import Layout, load_config
-from ktx_cli.semantic import load_layer
+from ktx_cli.semantic import load_layer, tests_of
 
 Run = Callable[..., Any]
 
@@ -224,6 +224,28 @@ def test_a_test_that_cannot_be_asked_says_why(ktx: Run, layer: Path) -> None:
     answer = ktx("sl", "test")
     assert answer.code == 1
     assert "there is no measure `orders.orders`" in answer.out
+
+
+def _kept(layer: Path) -> list[str]:
+    found = tests_of(Layout(layer), "warehouse").get("orders.order_count", [])
+    return [each.name for each in found if not each.passed]
+
+
+def test_results_of_removed_tests_are_dropped_and_those_of_broken_files_kept(ktx: Run, layer: Path) -> None:
+    assert ktx("index").code == 0
+    change(layer, "DELETE FROM orders WHERE id = 2")
+    assert ktx("sl", "test").code == 1
+    assert _kept(layer) == ["orders.by_country", "orders.total"]
+    write(layer, "orders", f"{ORDERS}unknown_key: [\n")
+    write(layer, "other", CUSTOMERS.replace("name: customers", "name: other"))
+    assert ktx("sl", "test", "customers").code == 0
+    assert _kept(layer) == ["orders.by_country", "orders.total"]
+    write(layer, "orders", ORDERS.replace("name: total", "name: all").replace("expect_value: 3", "expect_value: 2"))
+    assert ktx("sl", "test", "customers").code == 0
+    assert _kept(layer) == ["orders.by_country"]
+    write(layer, "orders", ORDERS[: ORDERS.index("tests:")])
+    assert ktx("sl", "test").out == "tests: none\n"
+    assert _kept(layer) == []
 
 
 def test_the_callers_attributes(ktx: Run, layer: Path) -> None:

@@ -137,8 +137,9 @@ def proof(
 def _plan_fields(found: ProofEstimate) -> Block:
     plan = found.plan
     more = f", and at most {found.most_ablated:,} without one artifact" if found.most_ablated else ""
+    model = plan.model or "no model is configured yet"
     facts = [
-        ("would ask", f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each, {plan.model}"),
+        ("would ask", f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each, {model}"),
         ("attempts", f"{found.attempts:,}{more}"),
     ]
     facts += [("would leave out", listing((each.id for each in plan.ablated), 20))] if plan.ablated else []

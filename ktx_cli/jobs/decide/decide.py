@@ -113,9 +113,9 @@ def decide(request: DecideRequest) -> DecideReport:
         raise NotReadyError("the project has no git repository yet", hint=COMMAND.with_words("--no-commit"))
     if repository is not None:
         repository.check_writable()
-    signed = {each.point: sign_decision(layout, each.reason, request.by) for each in request.choices}
     found, _ = read_all(layout, request.config)
-    given = [_given(found, each, signed[each.point].by, signed[each.point].on) for each in request.choices]
+    chosen = [_chosen(found, each) for each in request.choices]  # what is wrong in a choice comes before who signs it
+    given = [_given(request, choice, *names) for choice, names in zip(request.choices, chosen, strict=True)]
     report = DecideReport()
     with hold_run_lock(
         layout,
@@ -133,8 +133,8 @@ def decide(request: DecideRequest) -> DecideReport:
     return report
 
 
-def _given(found: Sequence[LoadedDecisions], choice: Choice, by: str, day: str) -> tuple[str, str, GivenAnswer | None]:
-    """Return connection and point of a choice, with its answer; None: it is taken back."""
+def _chosen(found: Sequence[LoadedDecisions], choice: Choice) -> tuple[str, str, str | None]:
+    """Return the connection, point and reading of a choice; None: it is taken back. Raises `UsageError`."""
     loaded, point = find_point(found, choice.point)
     connection = loaded.decisions.connection
     if choice.reading is None:
@@ -144,7 +144,18 @@ def _given(found: Sequence[LoadedDecisions], choice: Choice, by: str, day: str) 
     chosen = point.alternative(choice.reading)
     if chosen is None:
         raise no_such_reading(point, choice.reading)
-    return connection, point.id, GivenAnswer(connection, point.id, chosen.id, by, day, choice.reason)
+    return connection, point.id, chosen.id
+
+
+def _given(
+    request: DecideRequest, choice: Choice, connection: str, point: str, reading: str | None
+) -> tuple[str, str, GivenAnswer | None]:
+    """Return connection and point of a choice, with its signed answer; None: it is taken back."""
+    signed = sign_decision(request.layout, choice.reason, request.by)
+    answer = None
+    if reading is not None:
+        answer = GivenAnswer(connection, point, reading, signed.by, signed.on, choice.reason)
+    return connection, point, answer
 
 
 def no_such_reading(point: DecisionPoint, word: str) -> UsageError:

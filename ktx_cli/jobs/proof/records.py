@@ -123,7 +123,7 @@ class ProofRecord:
 
 def read_proof(layout: Layout, text: str) -> tuple[ProofPlan, list[Attempt]]:
     """Return the plan and the answers of the run that a text names; raises `UsageError`, and `KtxError` for another."""
-    record, _ = find_run(layout, text)
+    record, _ = find_run(layout, text, first=Command("proof"))
     content = read_bytes(layout.run_proof(record.run_id))
     if content is None:
         raise KtxError(f"run {record.run_id} is not a proof, or is not kept", hint=Command("runs", "list"))

@@ -51,7 +51,7 @@ from ktx_cli.jobs.proof.attempts import KIND, ROLE, QuestionAgent, attempts_vers
 from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
 from ktx_cli.jobs.proof.records import Attempt, ProofPlan, ProofRecord, read_proof
 from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
-from ktx_cli.llm import LlmRuntime, ModelRef, effort_of, model_for
+from ktx_cli.llm import LlmError, LlmRuntime, ModelRef, effort_of, model_for
 from ktx_cli.project import (
     EffortLevel,
     KtxConfig,
@@ -158,7 +158,7 @@ def _arms(request: ProofRequest, subject: Subject) -> Arms:
     return Arms(subject.layout, subject.config, request.environ, ablates=bool(request.ablate))
 
 
-def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, ref: ModelRef) -> ProofPlan:
+def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, ref: ModelRef | None) -> ProofPlan:
     chosen = choose_artifacts(arms.artifacts, request.ablate)
     ablated = usable(arms, chosen, request.ablate, plan.warn)
     return ProofPlan(
@@ -166,8 +166,8 @@ def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, re
         subject.questions,
         request.runs,
         tuple(ablated),
-        model=f"{ref.backend}:{ref.model}",
-        effort=effort_of(request.config, ROLE, ref),
+        model="" if ref is None else f"{ref.backend}:{ref.model}",
+        effort=None if ref is None else effort_of(request.config, ROLE, ref),
         baseline=request.baseline,
         company=request.company,
         context=arms.digest,
@@ -348,11 +348,15 @@ class ProofEstimate(Record):
 
 
 def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]:
-    """Return what a proof would ask and take; no model is asked, and nothing is written. Raises as `prove`."""
+    """Return what a proof would ask and take; no model is asked, and nothing is written. Raises as `prove`.
+
+    A project without a model has an estimate too: what a proof takes is counted in questions, and priced by an earlier
+    one.
+    """
     request = replace(request, config=with_model(request.config, request.model, request.effort))
     recorder = Recorder(request.layout, new_run_id(), request.emit)
     plan = RunPlan(COMMAND, request.layout, request.config, request.environ, recorder)
-    ref = model_for(request.config, ROLE)
+    ref = _model_to_ask(request.config)
     with _subject(request, plan) as subject, _arms(request, subject) as arms:
         proof = _plan(request, plan, arms, subject, ref)
     asked = len(proof.questions) * proof.runs
@@ -369,6 +373,16 @@ def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]
             usd = None if any(price is None for _, price in prices) else sum(count * price for count, price in prices)
             found = replace(found, tokens=tokens, usd=None if usd is None else round(usd, 6), by_run=earlier["run_id"])
     return found, recorder.warnings
+
+
+def _model_to_ask(config: KtxConfig) -> ModelRef | None:
+    """Return the model that would be asked, None where the project has none."""
+    try:
+        return model_for(config, ROLE)
+    except LlmError as error:
+        if error.code != "no_backend":
+            raise
+        return None
 
 
 def _newest_proof(layout: Layout) -> dict[str, Any] | None:

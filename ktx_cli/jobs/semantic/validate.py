@@ -11,6 +11,7 @@ from ktx_cli.core import (
     Diagnostic,
     KtxError,
     ResultWarning,
+    Severity,
     isoformat,
     monotonic,
     now,
@@ -213,6 +214,7 @@ def run_tests(
     for model in models:
         sources = [source for source in model.sources.values() if source.tests and (not names or source.name in names)]
         if not sources:
+            _keep(layout, model, [])
             continue
         guard = guard_of(layout, config, model.connection, model)
         shown = source_guard(model, WorkingTree(layout.root))
@@ -223,22 +225,25 @@ def run_tests(
                 for test in source.tests
             ]
         report.results += [(model.connection, each) for each in found]
-        _keep(layout, model.connection, found)
+        _keep(layout, model, found)
     return report
 
 
-def _keep(layout: Layout, connection: str, results: Sequence[TestResult]) -> None:
-    """Keep how tests ended: a definition whose test failed counts as proposed until the test passes.
+def _keep(layout: Layout, model: Model, results: Sequence[TestResult]) -> None:
+    """Keep how tests ended: a definition whose test failed counts as proposed until the test passes, or is gone.
 
-    Only in a state database that is there: where no run has looked up who accepted what, all of it is proposed.
+    Only in a state database that is there: where no run has looked up who accepted what, all of it is proposed. While
+    a file of the layer has an error, the results of its tests are kept: nobody has removed them.
     """
     from ktx_cli.semantic import record_tests
 
     if not layout.state.exists():
         return
     rows = [(each.source, each.test.name, _measures_of(each), each.passed) for each in results]
+    readable = all(each.severity is not Severity.ERROR for each in model.problems)
+    tests = [(source.name, test.name) for source in model.sources.values() for test in source.tests]
     with open_for_writing(layout) as database, translated(layout.state):
-        record_tests(database, connection, rows, isoformat(now())[:10])
+        record_tests(database, model.connection, rows, isoformat(now())[:10], tests if readable else None)
 
 
 def _measures_of(result: TestResult) -> list[str]:
