@@ -10,10 +10,13 @@ if TYPE_CHECKING:
     from ktx_cli.documents.conventions import (
         FISCAL_YEAR_START,
         TIMEZONE,
+        WEEK_START,
         Convention,
+        is_convention,
         is_zone,
         month_number,
         stated_conventions,
+        week_day,
     )
     from ktx_cli.documents.dates import Meaning, Statement, conflicts, day_of, stated_dates, statements
     from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
@@ -27,7 +30,16 @@ if TYPE_CHECKING:
         with_front_matter,
         without_comments,
     )
-    from ktx_cli.documents.outline import Mark, Outline, Standing, dates_of, marks_of, outline_of, stated_standing
+    from ktx_cli.documents.outline import (
+        Mark,
+        Outline,
+        Standing,
+        dates_of,
+        is_current,
+        marks_of,
+        outline_of,
+        stated_standing,
+    )
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document
 

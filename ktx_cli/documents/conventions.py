@@ -1,4 +1,4 @@
-"""Conventions of a whole project that a document states in a sentence: its time zone, the start of its fiscal year."""
+"""Conventions of a whole project that a document states in a sentence: its time zone, how its years and weeks begin."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ktx_cli.documents.markdown import outside_fences
 
 TIMEZONE: Final = "semantic.timezone"
 FISCAL_YEAR_START: Final = "semantic.fiscal_year_start"
+WEEK_START: Final = "semantic.week_start"
 """The settings of `ktx.yaml` that a document or a variable of dbt can state."""
 
 _MOST_LINES: Final = 2_000
@@ -27,6 +28,12 @@ _FISCAL: Final = re.compile(
     r"|gesch[äa]ftsjahr (?:beginnt|startet))"
     rf" (?:(?:on|in|at|am|im) )?(?:the )?(?:(?:1st|1\.?|first)(?: day)? (?:of )?)?(?P<month>{'|'.join(_MONTHS)})"
     r"(?: 1(?:st)?)?(?![\w-]| \d)",
+    re.IGNORECASE,
+)
+_WEEK_DAYS: Final = {"monday": "monday", "montag": "monday", "sunday": "sunday", "sonntag": "sunday"}
+_WEEK: Final = re.compile(
+    r"(?<!\w)(?:weeks? (?:begins?|starts?|runs? from)|wochen? (?:beginnt|beginnen|startet|starten))"
+    rf" (?:(?:on|am) )?(?:a )?(?P<day>{'|'.join(_WEEK_DAYS)})s?(?!\w)",
     re.IGNORECASE,
 )
 _ZONE: Final = re.compile(r"(?<![\w/])[A-Z][A-Za-z]+(?:/[A-Z][A-Za-z_-]+){1,2}(?![\w/])")
@@ -71,6 +78,9 @@ def _of_line(line: str) -> Iterator[Convention]:
         year = _FISCAL.search(sentence)
         if year is not None:
             yield Convention(FISCAL_YEAR_START, str(month_number(year["month"])), words)
+        week = _WEEK.search(sentence)
+        if week is not None and not _OF_SOMETHING_ELSE.search(sentence):
+            yield Convention(WEEK_START, _WEEK_DAYS[week["day"].lower()], words)
         if _OF_TIMES.search(sentence) and not _OF_SOMETHING_ELSE.search(sentence):
             zones = {each for each in _ZONE.findall(sentence) if is_zone(each)}
             yield from (Convention(TIMEZONE, each, words) for each in sorted(zones) if len(zones) == 1)
@@ -82,6 +92,18 @@ def month_number(text: str) -> int | None:
         return int(text) if 1 <= int(text) <= 12 else None
     found = (number for number, names in enumerate(_MONTHS, start=1) if re.fullmatch(names, text, re.IGNORECASE))
     return next(found, None)
+
+
+def week_day(text: str) -> str | None:
+    """Return the first day of a week that a text names, as the setting takes it; None where it names none."""
+    return _WEEK_DAYS.get(text.strip().lower())
+
+
+def is_convention(setting: str, value: str) -> bool:
+    """Whether a setting is one that can be stated, and takes a value."""
+    if setting == FISCAL_YEAR_START:
+        return value.isascii() and value.isdigit() and month_number(value) is not None
+    return is_zone(value) if setting == TIMEZONE else setting == WEEK_START and value in _WEEK_DAYS.values()
 
 
 def is_zone(name: str) -> bool:

@@ -203,6 +203,11 @@ def stated_standing(raw: RawFile, document: Document) -> Standing | None:
     return next((each for each in (Standing.SUPERSEDED, Standing.DRAFT) if each in found), None)
 
 
+def is_current(outline: Outline) -> bool:
+    """Whether a document does not say of itself that it is superseded or a draft."""
+    return not any(_STANDINGS.get(each.meaning) in (Standing.SUPERSEDED, Standing.DRAFT) for each in outline.stated)
+
+
 def _names(outlines: Mapping[str, Outline]) -> dict[str, set[str]]:
     """Return a path, a file's name with and without its ending, and a title, in small letters -> the documents."""
     names: dict[str, set[str]] = {}

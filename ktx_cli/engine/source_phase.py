@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 4
 """Sources that are fetched at the same time: each waits for its own server."""
 
-FORMAT: Final = "4"
+FORMAT: Final = "5"
 """Raised when projections of the same input become others."""
 
 _GRACE_SECONDS: Final = 1.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.sources.conventions import open_conventions, recorded_conventions
     from ktx_cli.sources.dbt.project import PROJECT_FILES
     from ktx_cli.sources.deliveries import (
         Delivery,

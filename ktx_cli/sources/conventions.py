@@ -1,29 +1,58 @@
-"""Proposals for `ktx.yaml` from what documents and variables of dbt state: the time zone, the start of the fiscal year.
+"""What documents and variables of dbt state of settings of `ktx.yaml`: the time zone, how fiscal years and weeks begin.
 
-Nothing is set: a warning shows the statement with its place, and the command that would set it.
+Nothing is set. A run proposes what it reads, and keeps it in a committed record beside the source, so that `ktx status`
+and `ktx doctor` show what is undecided, or differs from the settings, until somebody decides.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, ResultWarning, listing
-from ktx_cli.documents import FISCAL_YEAR_START, TIMEZONE, Convention, is_zone, month_number
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, listing
+from ktx_cli.documents import (
+    FISCAL_YEAR_START,
+    TIMEZONE,
+    WEEK_START,
+    Convention,
+    is_convention,
+    is_zone,
+    month_number,
+    week_day,
+)
+from ktx_cli.project import Layout
 from ktx_cli.semantic import Model
 from ktx_cli.sources.catalog import safe_text
 
+if TYPE_CHECKING:
+    from ktx_cli.documents import Snapshot
+    from ktx_cli.project import KtxConfig, Tree, Workspace
+
+CONVENTIONS: Final = "conventions.json"
+"""The name of the record of what a source states."""
+
+_FORMAT: Final = 1
 _MOST: Final = 3
 """Places that are named for a value."""
+_MOST_KEPT: Final = 50
+"""Statements of a source that are kept."""
+_LONGEST_WORDS: Final = 160
 
-_WHAT: Final = {TIMEZONE: "a time zone", FISCAL_YEAR_START: "a fiscal year start"}
+_WHAT: Final = {
+    TIMEZONE: "a time zone",
+    FISCAL_YEAR_START: "a fiscal year start",
+    WEEK_START: "a first day of the week",
+}
 _ZONE_NAMES: Final = re.compile(r"(?:\w+:)?(?:(?:reporting|business|company|default|local|report)_)?time_?zone")
 _FISCAL_NAMES: Final = re.compile(
     r"(?:\w+:)?(?:fiscal_year_start(?:_month)?|fiscal_(?:start_)?month|fiscal_year_first_month"
     r"|first_month_of_(?:the_)?fiscal_year|fiscal_start)"
 )
+_WEEK_NAMES: Final = re.compile(r"(?:\w+:)?(?:week_start(?:_day)?|(?:first_day|start)_of_(?:the_)?week)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +75,138 @@ def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[Stated
             yield StatedConvention(path, Convention(TIMEZONE, text, words))
         elif _FISCAL_NAMES.fullmatch(plain) and (month := month_number(text)) is not None:
             yield StatedConvention(path, Convention(FISCAL_YEAR_START, str(month), words))
+        elif _WEEK_NAMES.fullmatch(plain) and (day := week_day(text)) is not None:
+            yield StatedConvention(path, Convention(WEEK_START, day, words))
+
+
+def record_conventions(
+    workspace: Workspace, connection: str, kind: str, snapshot: Snapshot, stated: Iterable[StatedConvention]
+) -> None:
+    """Write what a source states to its record in an overlay; a source that states nothing has none.
+
+    Texts that may not be shown are kept as the reason why. Of files that an incomplete snapshot lacks, the record keeps
+    what they stated.
+    """
+    path = Layout.raw_path(connection, kind, CONVENTIONS)
+    found = {_screened(each) for each in stated}
+    content = workspace.read(path)
+    if content is not None and not snapshot.complete:
+        with contextlib.suppress(ConfigError):  # a damaged record is ktx's own, and is written anew
+            found |= {each for each in _parsed(content, path) if each.path not in snapshot.files}
+    kept = sorted(found, key=_order)[:_MOST_KEPT]
+    if kept:
+        written = _rendered(kept)
+        if written != content:
+            workspace.write(path, written)
+    elif content is not None:
+        workspace.delete(path)
+
+
+def recorded_conventions(tree: Tree, connections: Iterable[str]) -> dict[str, list[StatedConvention]]:
+    """Return connection -> what its sources state by their records, where they state something.
+
+    Raises `ConfigError` for a record that cannot be understood.
+    """
+    found: dict[str, list[StatedConvention]] = {}
+    for connection in connections:
+        folder = Layout.raw_path(connection, "")
+        for path in sorted(tree.paths(f"{folder}/")):
+            if path.count("/") == folder.count("/") + 2 and path.endswith(f"/{CONVENTIONS}"):
+                found.setdefault(connection, []).extend(_parsed(tree.read(path) or b"", path))
+    return found
+
+
+def _screened(stated: StatedConvention) -> StatedConvention:
+    return replace(
+        stated, convention=replace(stated.convention, words=safe_text(stated.convention.words, _LONGEST_WORDS))
+    )
+
+
+def _order(stated: StatedConvention) -> tuple[str, str, str, str]:
+    found = stated.convention
+    return found.setting, found.value, stated.path, found.words
+
+
+def _rendered(stated: Iterable[StatedConvention]) -> bytes:
+    entries = [
+        {"setting": each.convention.setting, "value": each.convention.value, "path": each.path,
+         "words": each.convention.words}
+        for each in stated
+    ]  # fmt: skip
+    document = {"format": _FORMAT, "conventions": entries}
+    return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "surrogatepass")
+
+
+def _parsed(content: bytes, where: str) -> list[StatedConvention]:
+    try:
+        document = json.loads(content)
+        if document["format"] != _FORMAT:
+            raise ValueError(document["format"])
+        entries = [
+            (str(each["path"]), Convention(each["setting"], each["value"], str(each["words"])))
+            for each in document["conventions"]
+        ]
+        if not all(is_convention(found.setting, found.value) for _, found in entries):
+            raise ValueError(where)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        hint = f"take it from an earlier commit, or delete {where}: the next run that reads the source writes it"
+        raise ConfigError(f"{where} is no record this version of ktx can read", hint=hint) from None
+    return [StatedConvention(path, found) for path, found in entries]
+
+
+_ByValue = Mapping[str, list[tuple[str, StatedConvention]]]
+"""Value -> the connections and statements that have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConvention:
+    """A setting about which sources state something else than `ktx.yaml`. `is_set`: whether `ktx.yaml` sets it."""
+
+    setting: str
+    is_set: bool
+    message: str
+    hint: Hint | Command
+
+
+def open_conventions(config: KtxConfig, recorded: Mapping[str, Iterable[StatedConvention]]) -> list[OpenConvention]:
+    """Return the settings that sources state otherwise than a project has them, by their records, in order."""
+    by_setting: dict[str, dict[str, list[tuple[str, StatedConvention]]]] = {}
+    for connection, stated in sorted(recorded.items()):
+        for each in stated:
+            values = by_setting.setdefault(each.convention.setting, {})
+            values.setdefault(each.convention.value, []).append((connection, each))
+    found = (_open(config, setting, values) for setting, values in sorted(by_setting.items()))
+    return [each for each in found if each is not None]
+
+
+def _open(config: KtxConfig, setting: str, values: _ByValue) -> OpenConvention | None:
+    name = setting.removeprefix("semantic.")
+    current = getattr(config.semantic, name)
+    others = values.keys() - {str(current)}
+    if not others:
+        return None
+    if name in config.semantic.model_fields_set and current is not None:
+        differing = {value: places for value, places in values.items() if value in others}
+        message = f"ktx.yaml sets `{setting}` to {current}, and {_statements(differing)}"
+        return OpenConvention(setting, True, message, Hint("correct the source; or, {}", _way_out(setting, differing)))
+    differs = ", and the statements contradict each other" if len(values) > 1 else ""
+    message = f"sources state {_WHAT[setting]} that ktx.yaml does not set (`{setting}`){differs}: {_statements(values)}"
+    hint = _way_out(setting, values) if len(values) > 1 else Command("config", "set", setting, *values)
+    return OpenConvention(setting, False, message, hint)
+
+
+def _statements(values: _ByValue) -> str:
+    return " and ".join(
+        f"{value} is stated in {listing((f'{connection}: {_place(each)}' for connection, each in found), _MOST)}"
+        for value, found in values.items()
+    )
+
+
+def _way_out(setting: str, values: Iterable[str]) -> Hint:
+    commands = [Command("config", "set", setting, value) for value in values]
+    if len(commands) == 1:
+        return Hint("to use it: {}", commands[0])
+    return Hint(f"choose one: {' or '.join('{}' for _ in commands)}", *commands)
 
 
 def convention_warnings(
@@ -58,31 +219,28 @@ def convention_warnings(
     calendar = next((model.calendar for model in models.values()), None)
     if calendar is None:
         return ()
-    is_open = {TIMEZONE: calendar.timezone is None, FISCAL_YEAR_START: calendar.fiscal_year_start == 1}
+    defaults = {FISCAL_YEAR_START: "1", WEEK_START: "monday"}
+    current = {FISCAL_YEAR_START: str(calendar.fiscal_year_start), WEEK_START: calendar.week_start}
+    is_open = {TIMEZONE: calendar.timezone is None} | {name: current[name] == value for name, value in defaults.items()}
     by_value: dict[str, dict[str, list[StatedConvention]]] = {}
     for each in stated:
         found = each.convention
         by_value.setdefault(found.setting, {}).setdefault(found.value, []).append(each)
-    defaults = {FISCAL_YEAR_START: {str(calendar.fiscal_year_start)}}
     return tuple(
         _proposal(connection, setting, values)
         for setting, values in sorted(by_value.items())
-        if is_open[setting] and values.keys() - defaults.get(setting, set())
+        if is_open[setting] and values.keys() - {current.get(setting)}
     )
 
 
 def _proposal(connection: str, setting: str, values: Mapping[str, list[StatedConvention]]) -> ResultWarning:
     places = {value: listing(map(_place, found), _MOST) for value, found in values.items()}
     statements = " and ".join(f"{value} in {place}" for value, place in places.items())
-    commands = [Command("config", "set", setting, value) for value in values]
     differs = ", and the statements contradict each other" if len(values) > 1 else ""
-    hint = Hint("to use it: {}", commands[0])
-    if len(commands) > 1:
-        hint = Hint(f"choose one: {' or '.join('{}' for _ in commands)}", *commands)
     return ResultWarning(
         "convention_stated",
         f"{connection} states {_WHAT[setting]} that ktx.yaml does not set (`{setting}`){differs}: {statements}",
-        hint=hint,
+        hint=_way_out(setting, values),
         connection=connection,
         setting=setting,
         values=list(values),
@@ -90,4 +248,4 @@ def _proposal(connection: str, setting: str, values: Mapping[str, list[StatedCon
 
 
 def _place(stated: StatedConvention) -> str:
-    return f'{safe_text(stated.path, 120)} ("{safe_text(stated.convention.words, 160)}")'
+    return f'{safe_text(stated.path, 120)} ("{safe_text(stated.convention.words, _LONGEST_WORDS)}")'

@@ -168,14 +168,17 @@ class Source(ABC):
         """
         if not self.documents:
             return Projection()
+        from ktx_cli.documents import is_current
         from ktx_cli.sources.catalog import write_catalog
-        from ktx_cli.sources.conventions import StatedConvention, convention_warnings
+        from ktx_cli.sources.conventions import StatedConvention, convention_warnings, record_conventions
         from ktx_cli.sources.statements import record_statements, statements_of_documents
 
         find = statements_of_documents(snapshot)
         record_statements(context.workspace, context.connection, context.models, lambda _, points: find(points))
         catalog = write_catalog(context.workspace, context.connection, snapshot, context.owned)
-        stated = [StatedConvention(each.path, found) for each in catalog.outlines for found in each.conventions]
+        current = [each for each in catalog.outlines if is_current(each)]
+        stated = [StatedConvention(each.path, found) for each in current for found in each.conventions]
+        record_conventions(context.workspace, context.connection, self.kind, snapshot, stated)
         proposals = convention_warnings(context.connection, stated, context.models)
         left = documents_left(len(snapshot.files))
         return Projection(catalog.pages, catalog.owned, left=left, warnings=(*proposals, *catalog.warnings))

@@ -293,6 +293,42 @@ def test_a_convention_that_a_document_states_is_proposed_once(handbook: Path, kt
     assert "fiscal" not in (handbook / "ktx.yaml").read_text()
 
 
+def test_a_stated_convention_is_open_until_the_settings_or_the_documents_follow_it(handbook: Path, ktx: Run) -> None:
+    def found(command: str = "doctor") -> tuple[str, str]:
+        words = ("doctor", "--only", "conventions") if command == "doctor" else ("status",)
+        data = ktx(*words, "--json").data
+        (check,) = [each for each in data.get("checks", data.get("findings")) if each["check"] == "conventions"]
+        return check["level"], f"{check['message']}; {check['hint']}"
+
+    assert found() == found("status") == ("ok", "the sources state none; None")
+    (handbook / "handbook/other.md").write_text("# Other\n\nOur fiscal year begins on 1 February.\n")
+    (handbook / "handbook/draft.md").write_text("---\nstatus: draft\n---\n# New\n\nOur weeks begin on Sunday.\n")
+    assert ktx("ingest", "docs", "--json").code == 0
+    assert ktx("ingest", "docs", "--json").code == 0
+    assert found() == found("status")
+    level, text = found()
+    assert (level, text.partition(": ")[2]) == (
+        "warn",
+        '2 is stated in docs: other.md ("Our fiscal year begins on 1 February."); '
+        "ktx config set semantic.fiscal_year_start 2",
+    )
+    assert text.startswith(
+        "sources state a fiscal year start that ktx.yaml does not set (`semantic.fiscal_year_start`)"
+    )
+    assert ktx("config", "set", "semantic.fiscal_year_start", "1").code == 0
+    assert found()[1].startswith("ktx.yaml sets `semantic.fiscal_year_start` to 1, and 2 is stated in docs: other.md")
+    assert ktx("config", "set", "semantic.fiscal_year_start", "2").code == 0
+    assert found() == ("ok", "the sources agree with ktx.yaml; None")
+    record = handbook / "raw-sources/docs/files/conventions.json"
+    written = record.read_text()
+    record.write_text(written.replace('"2"', '"13"'))
+    assert found()[1].startswith("raw-sources/docs/files/conventions.json is no record this version of ktx can read")
+    record.write_text(written)
+    (handbook / "handbook/other.md").write_text("# Other\n\nNothing of that.\n")
+    assert ktx("ingest", "docs", "--json").code == 0
+    assert (record.exists(), found()) == (False, ("ok", "the sources state none; None"))
+
+
 def test_only_the_documents_that_changed_are_indexed_again(handbook: Path, ktx: Run) -> None:
     index = handbook / ".ktx" / "search.sqlite"
     before = index.read_bytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.documents import FISCAL_YEAR_START, TIMEZONE, stated_conventions
+from ktx_cli.documents import FISCAL_YEAR_START, TIMEZONE, WEEK_START, stated_conventions
 
 
 @pytest.mark.table(
@@ -23,6 +23,10 @@ from ktx_cli.documents import FISCAL_YEAR_START, TIMEZONE, stated_conventions
         ("Times are in the customer's time zone, such as Europe/Berlin.", []),
         ("Days are not cut in Europe/Berlin.", []),
         ("Times are Europe/Berlin or Europe/Paris.", []),
+        ("Our weeks start on Sundays.", [(WEEK_START, "sunday")]),
+        ("Die Woche beginnt am Montag.", [(WEEK_START, "monday")]),
+        ("Weeks do not begin on Sunday.", []),
+        ("The week of Sunday begins late.", []),
         ("All times are UTC.", []),
         ("The dates of Ops/Sales are below. Visit Europe/Berlin.", []),
         ("```\nAll times are Europe/Berlin\n```", []),

@@ -347,6 +347,7 @@ CHECKS: tuple[Check, ...] = (
     Check(project.WIKI, "references of wiki pages lead somewhere", project.check_wiki),
     Check(project.SEMANTIC, "the files of the semantic layer have no errors", project.check_semantic),
     Check(project.DECISIONS, "no convention waits for a decision of a person", project.check_decisions),
+    Check(project.CONVENTIONS, "sources state no other time zone, fiscal year or week", project.check_conventions),
     Check(project.INDEX, "the search index is up to date", project.check_index),
     Check(machine.STATE, "the state database, for this user alone", machine.check_state),
     Check(machine.HIDDEN, "nothing in .ktx can be committed", machine.check_hidden),

@@ -41,6 +41,9 @@ CONTRADICTIONS: Final = "contradictions"
 DECISIONS: Final = "decisions"
 """The name of the check for decision points that nobody has decided."""
 
+CONVENTIONS: Final = "conventions"
+"""The name of the check for settings about which sources state something else than `ktx.yaml`."""
+
 OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
 
@@ -357,6 +360,23 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
         message += "; answers that depend on them are refused"
     level = Level.FAIL if refuses else Level.WARN
     return [*findings, CheckResult(DECISIONS, level, message, Command("decide"))]
+
+
+def check_conventions(context: CheckContext) -> list[CheckResult]:
+    """What sources state of the time zone, fiscal years and weeks is what `ktx.yaml` sets."""
+    from ktx_cli.sources import open_conventions, recorded_conventions
+
+    config = context.loaded.config
+    try:
+        recorded = recorded_conventions(WorkingTree(context.layout.root), sorted(config.connections))
+    except KtxError as error:
+        return [CheckResult(CONVENTIONS, Level.WARN, error.message, error.hint)]
+    found = open_conventions(config, recorded) if config.databases() else []
+    if not found:
+        said = "agree with ktx.yaml" if recorded else "state none"
+        return [CheckResult(CONVENTIONS, Level.OK, f"the sources {said}")]
+    location = Location(CONFIG_NAME)
+    return [CheckResult(CONVENTIONS, Level.WARN, each.message, each.hint, location=location) for each in found]
 
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:

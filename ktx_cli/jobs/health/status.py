@@ -17,12 +17,14 @@ from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
     CONTRADICTIONS,
+    CONVENTIONS,
     DECISIONS,
     SEMANTIC,
     check_compiled,
     check_config,
     check_context,
     check_contradictions,
+    check_conventions,
     check_databases,
     check_decisions,
     check_repository,
@@ -153,7 +155,12 @@ READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
 """Checks that are shown and decide nothing."""
-COMPILED: Final = {SEMANTIC: check_compiled, CONTRADICTIONS: check_contradictions, DECISIONS: check_decisions}
+COMPILED: Final = {
+    SEMANTIC: check_compiled,
+    CONTRADICTIONS: check_contradictions,
+    DECISIONS: check_decisions,
+    CONVENTIONS: check_conventions,
+}
 """Shown and decide nothing: what the last run found, where `ktx doctor` looks again, and what people have to decide."""
 
 

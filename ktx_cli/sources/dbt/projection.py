@@ -11,7 +11,7 @@ from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.privacy import secrets
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
-from ktx_cli.sources.conventions import StatedConvention, convention_warnings, stated_variables
+from ktx_cli.sources.conventions import StatedConvention, convention_warnings, record_conventions, stated_variables
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
 from ktx_cli.sources.dbt.models import PASSED_ON, SqlModel, read_models
@@ -49,6 +49,8 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
         context.workspace, context.connection, context.models,
         lambda connection, _: statements_of_models(models, found, connection),
     )  # fmt: skip
+    conventions = tuple(_conventions(project, snapshot))
+    record_conventions(context.workspace, context.connection, TOOL, snapshot, conventions)
     want_lineage(models, wanted, report, TOOL)
     unreadable = want_sources(project, models, found, context, wanted, report)
     written = write(wanted, context, TOOL)
@@ -60,7 +62,7 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
         tuple(_left(project, snapshot, items, models.values())),
         (
             *_warnings(missed, semantics), *(broken or unreadable), *written.warnings,
-            *convention_warnings(context.connection, _conventions(project, snapshot), context.models),
+            *convention_warnings(context.connection, conventions, context.models),
         ), notes,
     )  # fmt: skip
 
