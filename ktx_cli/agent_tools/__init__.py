@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.agent_tools.sql import count_columns, refused_text, rows_of_values
     from ktx_cli.agent_tools.toolset import READING_TOOLS, tools_for, unresolved_failures
-    from ktx_cli.agent_tools.wiki import figures_nobody_states
+    from ktx_cli.agent_tools.wiki import figures_nobody_states, invented_names
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

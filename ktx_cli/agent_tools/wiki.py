@@ -32,7 +32,7 @@ from ktx_cli.core import (
 )
 from ktx_cli.documents import RawFile
 from ktx_cli.llm import ToolOutput
-from ktx_cli.project import SEMANTIC_NAME
+from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
 from ktx_cli.search import Scope
 from ktx_cli.semantic import Model, Source, VisibleModel, table_parts
@@ -432,15 +432,50 @@ def unknown_names(
     found = {
         each.name: each
         for each in wiki.references(page)
-        if each.written not in before
-        and min(map(len, each.name.split("."))) >= _ORDINARY
-        and resolver.is_unknown(each)
-        and not _was_seen(session, each.name, models)
+        if each.written not in before and _is_invented(each, resolver) and not _was_seen(session, each.name, models)
     }
     mentioned = _mentioned(session, found) if found else frozenset()
     refused = [name for name in found if session.raw and name not in mentioned and _reads_like_one(name, models)]
     notes = [f"the semantic layer has nothing called `{name}`" for name in found if name not in refused]
     return [_unknown(name, models) for name in refused], notes
+
+
+def invented_names(
+    before: Tree, after: Tree, paths: Iterable[str], models: Mapping[str, Model], texts: Iterable[str] = ()
+) -> list[Diagnostic]:
+    """Return the dotted names of changed pages that nothing has, and that nobody can have taken from anywhere.
+
+    They read like a column or a measure, and stand in no page and no definition of the tree `before`, nor in `texts`.
+    """
+    resolver = wiki.Resolver(models)
+    found: dict[str, tuple[wiki.Page, wiki.Reference]] = {}
+    for path in sorted(paths):
+        place, content = wiki.place_of(path), after.read(path)
+        page = None if place is None or content is None else wiki.parse(*place, content)
+        if not isinstance(page, wiki.Page):
+            continue
+        for each in wiki.references(page):
+            if _is_invented(each, resolver):
+                found.setdefault(each.name, (page, each))
+    unseen = {name for name in found if _reads_like_one(name, models)}
+    for text in itertools.chain(texts, _own_texts(before)) if unseen else ():
+        folded = text.casefold()
+        unseen = {name for name in unseen if name.casefold() not in folded}
+    return [
+        Diagnostic(
+            "unknown_name",
+            Severity.ERROR,
+            f"`{name}`: the semantic layer has no source, table or column of that name, and nothing else mentions it",
+            Location(page.path, wiki.line_of(page, reference)),
+            "say it in words, or use a name that exists",
+        )
+        for name, (page, reference) in sorted(found.items())
+        if name in unseen
+    ]
+
+
+def _is_invented(reference: wiki.Reference, resolver: wiki.Resolver) -> bool:
+    return min(map(len, reference.name.split("."))) >= _ORDINARY and resolver.is_unknown(reference)
 
 
 def _unknown(name: str, models: Mapping[str, Model]) -> str:
@@ -480,10 +515,12 @@ def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
 
 def _texts(session: ToolSession) -> Iterator[str]:
     """Return the texts of the files of a task, of the wiki and of the semantic layer, one after another."""
-    return itertools.chain(
-        map(_text_of, session.raw.values()),
-        (session.workspace.read_text(path) or "" for folder in _OWN for path in session.workspace.paths(folder)),
-    )
+    return itertools.chain(map(_text_of, session.raw.values()), _own_texts(session.workspace))
+
+
+def _own_texts(tree: Tree) -> Iterator[str]:
+    contents = (tree.read(path) or b"" for folder in _OWN for path in tree.paths(folder))
+    return (content.decode("utf-8", "replace") for content in contents)
 
 
 def _text_of(file: RawFile) -> str:

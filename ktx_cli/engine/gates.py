@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ktx_cli.agent_tools import Layers, figures_nobody_states, page_artifact, raw_text
+from ktx_cli.agent_tools import Layers, figures_nobody_states, invented_names, page_artifact, raw_text
 from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
@@ -66,6 +66,19 @@ class Gates:
             *(each for each in pages if _identity(each) not in known),
             *(each for each in private if each.code in PRIVATE),
         ]
+
+    def invented(
+        self, before: Tree, after: Tree, paths: Collection[str], texts: Iterable[str] = ()
+    ) -> list[Diagnostic]:
+        """Return the unknown names that a repair brought into pages: see `invented_names`.
+
+        Units look names up before they write them; a repair has no tools to look anything up.
+        """
+        pages = [path for path in paths if place_of(path) is not None]
+        if not pages:
+            return []
+        models = {each: self.layers.model(after, each) for each in self.layers.dialects}
+        return invented_names(before, after, pages, models, texts)
 
     def _on_data(self, before: Model, after: Model) -> list[Diagnostic]:
         """Return the errors that the database finds in what a change brought; what it was not asked is a warning."""

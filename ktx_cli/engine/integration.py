@@ -251,14 +251,22 @@ class Integrator:
         def unresolved(tree: Workspace) -> Sequence[str]:
             if all(tree.read(path) == content for path, content in before.items()):
                 return [str(conflict) for conflict in conflicts]
-            return [str(finding) for finding in self.gates.definitions(tree, contested)]
+            sides = [
+                (each.contents.get(path) or b"").decode("utf-8", "replace")
+                for each in (outcome, *landed)
+                for path in contested
+            ]
+            invented = self.gates.invented(trial, tree, contested, sides)
+            return [str(finding) for finding in (*self.gates.definitions(tree, contested), *invented)]
 
         wanted = "\n\n".join(_wanted(outcome, landed, path) for path in sorted(contested))
         return await self.repairer.repair(trial, CONFLICT_REPAIR, wanted, contested, unresolved)
 
     async def _pass_gates(self, trial: Workspace, outcome: UnitOutcome) -> Sequence[str]:
         def wrong(tree: Workspace) -> Sequence[str]:
-            return [str(finding) for finding in self.gates.definitions(tree, set(outcome.changes))]
+            written = set(outcome.changes)
+            found = (*self.gates.definitions(tree, written), *self.gates.invented(trial, tree, written))
+            return [str(finding) for finding in found]
 
         task = "Definitions this unit wrote are wrong beside what is there now."
         return await self.repairer.repair(trial, GATE_REPAIR, task, outcome.changes, wrong)
@@ -270,7 +278,8 @@ class Integrator:
 
         def wrong(tree: Workspace) -> Sequence[str]:
             repaired = frozenset(tree.changes())
-            return [str(each) for each in self.gates.everything(tree, repaired | touched, repaired | by_agents)]
+            found = self.gates.everything(tree, repaired | touched, repaired | by_agents)
+            return [str(each) for each in (*found, *self.gates.invented(workspace, tree, repaired))]
 
         task = "The last checks of this run found errors in references or definitions."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)

@@ -53,3 +53,29 @@ def test_what_the_database_says_against_a_change(
     assert [each.message for each in warnings] == warned
     assert asked == ([] if "gone" in measure else [(0, 1)]), "only of the connection that changed"
     assert Gates(tree(BASE), layers).everything(changed, {ORDERS}) == [] or "gone" in measure
+
+
+@pytest.mark.table(
+    ("body", "found"),
+    [
+        ("`orders.id` is the key.", []),
+        ("`net_orders.total_amount` is net.", ["net_orders.total_amount"]),
+        ("`fct_orders.total_amount` is gross.", []),
+        ("`old_orders.total_amount` is old.", []),
+        ("`np.array` and `Account.Name` are code.", []),
+    ],
+)
+def test_a_repair_may_not_bring_names_that_nothing_has(body: str, found: list[str]) -> None:
+    page = "wiki/global/orders.md"
+
+    def with_page(text: str) -> Workspace:
+        made = tree(BASE)
+        made.write(page, f"---\nsummary: Orders.\n---\n{text}\n".encode())
+        return made
+
+    gates = Gates(tree(BASE), Layers({"shop": "sqlite"}, CalendarSettings()))
+    before = with_page("`old_orders.total_amount` was dropped.")
+    texts = ["the unit wrote `fct_orders.total_amount`"]
+    invented = gates.invented(before, with_page(body), {page, ORDERS}, texts)
+    assert [each.message.split("`")[1] for each in invented] == found
+    assert all((each.code, each.path, each.line) == ("unknown_name", page, 4) for each in invented)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,17 @@ class Gates:
     def everything(self, tree: Workspace, touched: Collection[str], by_agents: Collection[str] = ()) -> list[Wrong]:
         private = [path for path in by_agents if "jane" in (tree.read_text(path) or "")]
         return [*self._wrong(tree, tree.paths()), *map(Wrong, sorted(private))]
+
+    def invented(
+        self, before: Workspace, after: Workspace, paths: Collection[str], texts: Iterable[str] = ()
+    ) -> list[Wrong]:
+        """Hold a file to be wrong that has the word `ghost`, which neither the tree before nor a text has."""
+        known = [*(before.read_text(path) or "" for path in before.paths()), *texts]
+        return [
+            Wrong(path)
+            for path in sorted(paths)
+            if "ghost" in (after.read_text(path) or "") and not any("ghost" in each for each in known)
+        ]
 
     def _wrong(self, tree: Workspace, paths: Collection[str]) -> list[Wrong]:
         return [Wrong(path) for path in sorted(paths) if "bad" in (tree.read_text(path) or "")]
@@ -192,6 +203,29 @@ def test_what_the_last_gates_found_and_a_repair_corrected_is_named() -> None:
     assert files(result) == {"wiki/x.md": "good"}
     assert result.repaired == ("wiki/x.md is wrong",)
     assert states(result) == {"one": ("done", "")}
+
+
+@pytest.mark.table(
+    ("page", "repaired", "status"),
+    [("bad", "good", "done"), ("bad", "good, see ghost", "quarantined"), ("bad ghost", "good ghost", "done")],
+)
+def test_a_repair_brings_no_unknown_names_into_pages(page: str, repaired: str, status: str) -> None:
+    units = [outcome("one", {"wiki/x.md": (None, page)})]
+    assert states(integrate(units, RepairingRuntime({"wiki/x.md": repaired})))["one"][0] == status
+
+
+@pytest.mark.table(
+    ("sides", "merged", "status"),
+    [
+        (("one", "two"), "both", "done"),
+        (("one", "two"), "both ghost", "quarantined"),
+        (("one", "two ghost"), "both ghost", "done"),
+        (("one ghost", "two"), "both ghost", "done"),
+    ],
+)
+def test_a_repair_of_a_conflict_has_the_names_of_both_sides(sides: tuple[str, str], merged: str, status: str) -> None:
+    units = [outcome(name, {"wiki/x.md": (None, text)}) for name, text in zip(("one", "two"), sides, strict=True)]
+    assert states(integrate(units, RepairingRuntime({"wiki/x.md": merged})))["two"][0] == status
 
 
 def test_what_the_review_brought_lands_without_it() -> None:

@@ -373,8 +373,8 @@ def check_conventions(context: CheckContext) -> list[CheckResult]:
         return [CheckResult(CONVENTIONS, Level.WARN, error.message, error.hint)]
     found = open_conventions(config, recorded) if config.databases() else []
     if not found:
-        said = "agree with ktx.yaml" if recorded else "state none"
-        return [CheckResult(CONVENTIONS, Level.OK, f"the sources {said}")]
+        verdict = "agree with ktx.yaml" if recorded else "state none"
+        return [CheckResult(CONVENTIONS, Level.OK, f"the sources {verdict}")]
     location = Location(CONFIG_NAME)
     return [CheckResult(CONVENTIONS, Level.WARN, each.message, each.hint, location=location) for each in found]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import Snapshot
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
 from ktx_cli.sources.conventions import StatedConvention, convention_warnings, record_conventions, stated_variables
 from ktx_cli.sources.dbt import project as dbt
@@ -246,6 +246,6 @@ def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterat
 
 
 def _plain(texts: list[str], most: int) -> list[str]:
-    """Return texts on one line each, without those that hold what looks like a secret."""
+    """Return texts on one line each, without those that hold what looks like a secret or personal data."""
     lines = (one_line(text, _LONGEST) for text in texts)
-    return [line for line in dict.fromkeys(lines) if not any(secrets(line))][:most]
+    return [line for line in dict.fromkeys(lines) if not any((*secrets(line), *personal_data(line)))][:most]

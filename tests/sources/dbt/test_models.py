@@ -188,6 +188,22 @@ def test_what_looks_like_a_secret_is_not_recorded() -> None:
     assert made.entry("orders")["lineage"]["dbt"]["rules"] == ["keeps rows where `id > 0`"]
 
 
+def test_comments_with_contact_data_of_persons_are_not_recorded() -> None:
+    text = (
+        "-- ask jane.miller@shop.com about refunds\n"
+        "select id from {{ ref('x') }}\n"
+        "/* call Jane at +49 170 5551234 before a change */\n"
+        "{# refunds are booked on the day of the order #}\n"
+        "where id > 0"
+    )
+    made = Project({SHARD: SHOP})
+    made.run(DbtSource(), {"models/orders.sql": text, "models/s.yml": "models: []\n"})
+    assert made.entry("orders")["lineage"]["dbt"]["rules"] == [
+        "keeps rows where `id > 0`",
+        "comment: refunds are booked on the day of the order",
+    ]
+
+
 def test_a_model_that_cannot_be_read_is_reported() -> None:
     made = Project({SHARD: SHOP})
     projection = made.run(DbtSource(), {"models/orders.sql": "select ((", "models/s.yml": "models: []\n"})
