@@ -16,7 +16,7 @@ from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line, yaml
 from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
-from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
+from ktx_cli.protection import Refused, Table, reads_table, sources_of, tables_read
 from ktx_cli.semantic import (
     APPROVALS,
     PRIORITY,
@@ -276,7 +276,7 @@ def _around(before: Model, after: Model, old: Source | None, new: Source) -> Ite
             if name != new.name and reads_table(each, table):
                 yield f"`{'.'.join(table)}` is read by `{name}`, whose files have errors: people correct them first"
         for source in sources_of(before, table):
-            if source.name != new.name and is_protected(source):
+            if source.name != new.name and source.is_protected:
                 yield (
                     f"`{'.'.join(table)}` is read by `{source.name}`, which has policies or hidden columns: "
                     f"define it as an overlay of `{source.name}`"

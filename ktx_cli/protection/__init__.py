@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         check_protected,
         check_source,
         has_protected,
-        is_protected,
         reads_table,
         source_guard,
         tables_read,

@@ -14,7 +14,7 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolError
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 from ktx_cli.scan import MANIFEST, manifest_hashes, read_table, snapshot_path
-from ktx_cli.semantic import Model, Source
+from ktx_cli.semantic import Model, Source, lookup_of
 from ktx_cli.warehouses import FunctionList, StatementRefusedError, TableKind, TableRef, dialect_named
 from ktx_cli.warehouses import Table as StoredTable
 
@@ -114,7 +114,8 @@ def _table_entries(model: Model, parts: tuple[str, ...], names: set[str], member
 
 def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
     """Return the sources that read a table; a name without a schema stands for those of every schema."""
-    return [source for source in model.sources.values() if source.table is not None and same_table(source.table, parts)]
+    found = lookup_of(model).of_table(parts[-1]) if parts else model.sources.values()
+    return [source for source in found if source.table is not None and same_table(source.table, parts)]
 
 
 def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Command, Diagnostic, KtxError
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
-from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
+from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, lookup_of
 from ktx_cli.warehouses import comparable_name, dialect_named
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
 
 def has_protected(model: Model) -> bool:
     """Whether people hid anything of a connection, or may have: a file about it has an error."""
-    return bool(model.barred) or model.sealed is not None or any(map(is_protected, model.sources.values()))
+    return bool(model.barred) or model.sealed is not None or lookup_of(model).protects
 
 
 def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
@@ -170,7 +170,7 @@ def _require_no_storage(trees: Iterable[Any]) -> None:
 
 def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Source]]:
     for table in sorted(tables_of(trees)):
-        yield from ((table, source) for source in sources_of(model, table) if is_protected(source))
+        yield from ((table, source) for source in sources_of(model, table) if source.is_protected)
 
 
 def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
@@ -182,11 +182,6 @@ def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
 def reads_table(barred: Barred, table: Table) -> bool:
     """Whether a source that is barred reads a table."""
     return any(same_table(each, table) for each in barred.tables)
-
-
-def is_protected(source: Source) -> bool:
-    """Whether people said of a source that not everybody sees all of it."""
-    return bool(source.policies) or source.visibility is Visibility.HIDDEN or bool(_hidden(source))
 
 
 def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:

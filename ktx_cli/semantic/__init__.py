@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         text_of,
     )
     from ktx_cli.semantic.load.sources import KEY
+    from ktx_cli.semantic.lookup import lookup_of
     from ktx_cli.semantic.manifest import (
         DISABLED,
         DISABLED_MEASURES,

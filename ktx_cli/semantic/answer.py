@@ -15,6 +15,7 @@ from ktx_cli.semantic.compile.build import Build, FactUse
 from ktx_cli.semantic.compile.statement import Compiled, compile_plan
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.plan.planner import Planner
@@ -154,9 +155,10 @@ def _unreviewed(build: Build) -> Iterator[str]:
             yield f"{ref} was proposed by ktx and has not been reviewed: {measure.reason or measure.expr}"
     for ref in dict.fromkeys(build.plan.query.segments):
         source, _, name = ref.rpartition(".")
-        found = [each.segments.get(name) for each in sources.values() if source in ("", each.name)]
-        segment = next((each for each in found if each is not None and each.is_proposed), None)
-        if segment is not None and all(each is None or each.is_proposed for each in found):
+        owners = lookup_of(build.names.model).with_segment(name)
+        found = [each.segments[name] for each in owners if source in ("", each.name)]
+        segment = next((each for each in found if each.is_proposed), None)
+        if segment is not None and all(each.is_proposed for each in found):
             yield f"the segment {ref} was proposed by ktx and has not been reviewed: {segment.expr}"
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import heapq
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ktx_cli.core import listing
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
 
 MOST_HOPS: Final = 12
@@ -97,19 +97,26 @@ class Graph:
     """The joins of a model. Lookups are remembered: a graph is for one model and never changes."""
 
     def __init__(self, model: Model) -> None:
-        self._edges: dict[str, list[Edge]] = defaultdict(list)
+        self._edges: dict[str, list[Edge]] = {}
         self._found: dict[tuple[Any, ...], Path | SemanticError | None] = {}
-        self._sources = model.sources
-        for source in model.sources.values():
-            for join in source.joins:
-                if join.to in self._sources:
-                    self._add(source.name, join)
-        self.aliases: Mapping[str, frozenset[str]] = self._alias_targets()
-        self.labels = frozenset(label for edge in self for label in edge.labels)
+        self._sources, self._lookup = model.sources, lookup_of(model)
+
+    @property
+    def aliases(self) -> Mapping[str, frozenset[str]]:
+        """The aliases of joins, and the sources that each may lead to."""
+        return self._lookup.aliases
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The names that a `via` may give a join."""
+        return self._lookup.labels
 
     def edges(self, source: str) -> Sequence[Edge]:
         """Return the joins that start at a source."""
-        return self._edges.get(source, ())
+        edges = self._edges.get(source)
+        if edges is None:
+            edges = self._edges[source] = self._edges_from(source)
+        return edges
 
     def path(self, start: str, hops: Sequence[str], via: Sequence[str] = ()) -> Path | None:
         """Return the path from a fact to where `hops` lead, through what `via` names; None where there is none.
@@ -131,13 +138,28 @@ class Graph:
 
     def reaches(self, start: str, target: str) -> bool:
         """Say whether a source reaches another one over joins to one row, by whatever path."""
+        return target in self.reached(start)
+
+    def reached(self, start: str) -> set[str]:
+        """Return the sources that a source reaches over joins to one row, itself too."""
         seen, open_nodes = {start}, [start]
         while open_nodes:
-            for edge in self._edges.get(open_nodes.pop(), ()):
+            for edge in self.edges(open_nodes.pop()):
                 if edge.to_one and edge.target not in seen:
                     seen.add(edge.target)
                     open_nodes.append(edge.target)
-        return target in seen
+        return seen
+
+    def reaching(self, target: str) -> set[str]:
+        """Return the sources that reach a source over joins to one row, itself too."""
+        seen, open_nodes = {target}, [target]
+        while open_nodes:
+            here = open_nodes.pop()
+            for name in dict.fromkeys(edge.target for edge in self.edges(here)):
+                if name not in seen and any(back.to_one and back.target == here for back in self.edges(name)):
+                    seen.add(name)
+                    open_nodes.append(name)
+        return seen
 
     def ways(self, start: str, hops: Sequence[str]) -> list[Path]:
         """Return the cheapest paths from a fact to where `hops` lead: several where `path` takes none of them."""
@@ -178,7 +200,7 @@ class Graph:
         return [each for each in found if each.edges != path.edges]
 
     def _is_to_one_back(self, edge: Edge) -> bool:
-        return any(other.to_one and other.goes_back(edge) for other in self._edges[edge.target])
+        return any(other.to_one and other.goes_back(edge) for other in self.edges(edge.target))
 
     def _is_bridge(self, edge: Edge) -> bool:
         """Say whether a join to several rows leads to a bridge.
@@ -189,7 +211,7 @@ class Graph:
         rest = set(source.grain) - {theirs for _, theirs in edge.pairs}
         if not rest or not source.keyed or source.measures:
             return False
-        ends = (onward for onward in self._edges[edge.target] if onward.to_one and not onward.goes_back(edge))
+        ends = (onward for onward in self.edges(edge.target) if onward.to_one and not onward.goes_back(edge))
         return any(rest <= {own for own, _ in onward.pairs} for onward in ends)
 
     def _search(self, start: str, hops: tuple[str, ...], via: tuple[str, ...]) -> Path | None:
@@ -249,7 +271,7 @@ class Graph:
             if length >= min(MOST_HOPS, beyond + 3 if beyond else MOST_HOPS):
                 continue
             visited = {start, *(edge.target for edge in edges)}
-            for edge in self._edges.get(here, ()):
+            for edge in self.edges(here):
                 then = _met(edge, wanted, met, border, exact=exact)
                 if (not edge.to_one and not many) or (exact and edge.alias and then == met):
                     continue
@@ -261,50 +283,57 @@ class Graph:
                 heapq.heappush(queue, (length + 1, several + (not edge.to_one), serial, (*edges, edge), then))
         return result
 
-    def _add(self, source: str, join: Join) -> None:
-        forward = Edge(
-            source,
-            join.to,
-            join.alias or join.to,
-            join.pairs,
-            join.relationship is not Relationship.ONE_TO_MANY,
-            join.alias,
-            tuple((condition.own, condition.column, condition.value) for condition in join.conditions),
-            join.provenance,
-        )
-        back = replace(
-            forward,
-            source=join.to,
-            target=source,
-            name=source,
-            pairs=tuple((other, own) for own, other in join.pairs),
-            to_one=join.relationship is not Relationship.MANY_TO_ONE,
-            conditions=tuple((not own, column, value) for own, column, value in forward.conditions),
-            reverse=True,
-        )
-        self._put(forward)
-        self._put(back)
-
-    def _put(self, edge: Edge) -> None:
-        """Add an edge; one that both sides declare is one edge, to one row only where both say so."""
-        edges = self._edges[edge.source]
-        for index, other in enumerate(edges):
-            if _same(edge, other):
-                kept = other if not other.reverse else edge
-                edges[index] = replace(kept, to_one=edge.to_one and other.to_one)
-                return
-        edges.append(edge)
-
-    def _alias_targets(self) -> dict[str, frozenset[str]]:
-        targets: dict[str, set[str]] = defaultdict(set)
-        for edge in self:
-            if edge.alias is not None and not edge.reverse:
-                targets[edge.alias].add(edge.target)
-        return {alias: frozenset(found) for alias, found in targets.items()}
+    def _edges_from(self, source: str) -> list[Edge]:
+        """Return the joins that start at a source, whichever side declares them."""
+        edges: list[Edge] = []
+        for owner, join in self._lookup.joins_of(source):
+            forward = _forward(owner, join)
+            if owner == source:
+                _put(edges, forward)
+            if join.to == source:
+                _put(edges, _back(forward, join))
+        return edges
 
     def __iter__(self) -> Iterator[Edge]:
-        for edges in self._edges.values():
-            yield from edges
+        """Go through all joins, in both directions."""
+        for source in self._sources:
+            yield from self.edges(source)
+
+
+def _forward(owner: str, join: Join) -> Edge:
+    return Edge(
+        owner,
+        join.to,
+        join.alias or join.to,
+        join.pairs,
+        join.relationship is not Relationship.ONE_TO_MANY,
+        join.alias,
+        tuple((condition.own, condition.column, condition.value) for condition in join.conditions),
+        join.provenance,
+    )
+
+
+def _back(forward: Edge, join: Join) -> Edge:
+    return replace(
+        forward,
+        source=forward.target,
+        target=forward.source,
+        name=forward.source,
+        pairs=tuple((other, own) for own, other in join.pairs),
+        to_one=join.relationship is not Relationship.MANY_TO_ONE,
+        conditions=tuple((not own, column, value) for own, column, value in forward.conditions),
+        reverse=True,
+    )
+
+
+def _put(edges: list[Edge], edge: Edge) -> None:
+    """Add an edge; one that both sides declare is one edge, to one row only where both say so."""
+    for index, other in enumerate(edges):
+        if _same(edge, other):
+            kept = other if not other.reverse else edge
+            edges[index] = replace(kept, to_one=edge.to_one and other.to_one)
+            return
+    edges.append(edge)
 
 
 def _same(one: Edge, other: Edge) -> bool:

@@ -19,6 +19,7 @@ from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Recent, SourceE
 from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.calendar import calendar_of
 from ktx_cli.semantic.load.load import load_model, read_strays
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import load_manifest
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.warehouses import (
@@ -227,8 +228,7 @@ class GuardedConnector(ForwardingConnector):
 
 def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
     """Return the guard for statements that are compiled from a model."""
-    tables = [source.table for source in model.sources.values() if source.table is not None]
-    return ConnectionGuard.of(layout, config, connection, tables).for_compiled
+    return ConnectionGuard.of(layout, config, connection, lookup_of(model).tables).for_compiled
 
 
 def json_rows(

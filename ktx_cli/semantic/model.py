@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
 from ktx_cli.warehouses import SemanticType, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.lookup import Lookup
 
 _Named = TypeVar("_Named")
 
@@ -249,8 +252,9 @@ def spelled(known: Mapping[str, _Named], name: str) -> _Named | None:
     found = known.get(name)
     if found is not None:
         return found
-    alike = [each for other, each in known.items() if other.casefold() == name.casefold()]
-    return alike[0] if len(alike) == 1 else None
+    folded = name.casefold()
+    alike = [other for other in known if other.casefold() == folded]
+    return known[alike[0]] if len(alike) == 1 else None
 
 
 _STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
@@ -308,10 +312,25 @@ class Source:
         ends = [name for name in times if words[name] & _ENDS]
         return (starts[0], ends[0]) if len(starts) == len(ends) == 1 else None
 
+    @property
+    def has_only_public_columns(self) -> bool:
+        """Whether no column says that it is internal or hidden."""
+        return all(each.visibility in (None, Visibility.PUBLIC) for each in self.columns.values())
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether people said of it that not everybody sees all of it."""
+        is_hidden = self.visibility is Visibility.HIDDEN
+        return bool(self.policies) or is_hidden or any(map(_is_hidden, self.columns.values()))
+
     def is_of(self, ref: TableRef) -> bool:
         """Whether the source is of a table of its table's name: the schema is the same, or one of them has none."""
         schemas = (self.table or ())[-2:-1]
         return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()
+
+
+def _is_hidden(column: Column) -> bool:
+    return column.visibility is Visibility.HIDDEN
 
 
 PROBLEM_KEYS: Final[Mapping[str, str]] = {
@@ -354,7 +373,8 @@ class Model:
 
     `dialect` is sqlglot's name for the SQL of its expressions. `sources`: by name, those without errors. `problems`: of
     all files, in their order. `barred`: by name, sources that are not among them and whose tables nobody reads by raw
-    SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about.
+    SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about. `lookups`:
+    kept by `lookup_of`.
     """
 
     connection: str
@@ -364,6 +384,7 @@ class Model:
     calendar: CalendarSettings = CalendarSettings()
     barred: Mapping[str, Barred] = field(default_factory=dict)
     sealed: Diagnostic | None = None
+    lookups: list[Lookup] = field(default_factory=list, init=False, compare=False, repr=False)
 
 
 class SemanticError(KtxError):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, yaml
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
 if TYPE_CHECKING:
@@ -254,11 +255,10 @@ def _measures(build: Build) -> Iterator[Used]:
 
 
 def _segments(build: Build) -> Iterator[Used]:
-    sources = build.names.model.sources
     for ref in build.plan.query.segments:
         owner, _, name = ref.rpartition(".")
-        for each in sources.values():
-            if owner in ("", each.name) and name in each.segments:
+        for each in lookup_of(build.names.model).with_segment(name):
+            if owner in ("", each.name):
                 yield _segment(each, name)
 
 

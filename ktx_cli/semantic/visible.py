@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Column, Measure, Model, SemanticError, Source, Visibility
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ class VisibleModel:
     _hidden_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        columns = (column for source in self.model.sources.values() for column in source.columns.values())
-        visibilities = {Visibility.PUBLIC, None}
-        self._all_public = all(column.visibility in visibilities for column in columns)
+        self._all_public = lookup_of(self.model).has_only_public_columns
 
     @property
     def has_more(self) -> bool:
@@ -101,7 +100,7 @@ class VisibleModel:
             from ktx_cli.semantic.expressions.names import Names
             from ktx_cli.semantic.graph import Graph
 
-            sources = self.model.sources.values()
-            values = {f"param.{name}": each.default for s in sources for name, each in s.parameters.items()}
+            parameters = lookup_of(self.model).parameters
+            values = {f"param.{name}": each.default for name, each in parameters.items()}
             self._names = Names(self.model, Graph(self.model), values)
         return self._names

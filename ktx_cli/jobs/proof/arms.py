@@ -42,7 +42,6 @@ from ktx_cli.project import (
     WorkingTree,
     Workspace,
 )
-from ktx_cli.protection import is_protected
 from ktx_cli.search import refresh
 from ktx_cli.semantic import Measure, Model, check_model, layer_ids, load_answers, load_tree
 from ktx_cli.sources import source_for
@@ -234,7 +233,7 @@ class Arms:
 
     def _require_whole(self, tree: Workspace, artifact: Artifact, model: Model) -> None:
         source = model.sources.get(artifact.name) if artifact.kind is ArtifactKind.SOURCE else None
-        if source is not None and is_protected(source):
+        if source is not None and source.is_protected:
             message = f"`{artifact.id}` hides rows or columns, so it cannot be left out"
             raise UsageError(message, hint="leave out its measures or pages instead")
         is_measure = artifact.kind is ArtifactKind.MEASURE

@@ -26,7 +26,15 @@ from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.scan import DECISIONS
-from ktx_cli.semantic import DEFAULT_BYTES, DEFAULT_LIMIT, UNCACHED, broken_files_named, json_rows, require_defined
+from ktx_cli.semantic import (
+    DEFAULT_BYTES,
+    DEFAULT_LIMIT,
+    UNCACHED,
+    broken_files_named,
+    json_rows,
+    lookup_of,
+    require_defined,
+)
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
@@ -344,7 +352,7 @@ def complete_query(question: Question, model: Model) -> dict[str, Any]:
     if question.grain is not None:
         query["dimensions"] = _with_grain(list(query.get("dimensions") or ()), question.grain, model)
     if question.parameters:
-        declared = {name: each for source in model.sources.values() for name, each in source.parameters.items()}
+        declared = lookup_of(model).parameters
         typed = {name: _parameter_value(text, declared.get(name)) for name, text in question.parameters.items()}
         query["parameters"] = {**(query.get("parameters") or {}), **typed}
     return query
@@ -374,7 +382,7 @@ def _columns(reference: str, model: Model) -> list[Column]:
     """Return the columns a reference may mean: of the source it names, else of all that have one."""
     owner, _, leaf = reference.rpartition(".")
     source = model.sources.get(owner.rpartition(".")[2])
-    sources = [source] if source is not None else model.sources.values()
+    sources = [source] if source is not None else lookup_of(model).with_column(leaf)
     return [column for each in sources if (column := each.column(leaf)) is not None]
 
 

@@ -23,7 +23,7 @@ from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.wiki import find_page, scope_of
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
-from ktx_cli.protection import is_protected, read_relations
+from ktx_cli.protection import read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
 from ktx_cli.search import Passage, listed_columns
 from ktx_cli.semantic import ColumnValues, SemanticError, Source, VisibleModel, database_of, layer_ids, load_lists
@@ -97,7 +97,7 @@ def read_definition(
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses)
         return Definition(of, source.name, text, paths)
     whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
-    if privacy or is_protected(source) or not whole:
+    if privacy or source.is_protected or not whole:
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
         raise KtxError(f"the files of `{source.name}` are not shown: {why}", hint="form: composed", code="hidden")
     return Definition(of, source.name, "\n".join(f"# {path}\n{visible(text)}" for path, text in files), paths)

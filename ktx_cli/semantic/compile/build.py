@@ -20,6 +20,7 @@ from ktx_cli.semantic.expressions.dates import CUT
 from ktx_cli.semantic.expressions.fragments import marked
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, filled
 from ktx_cli.semantic.graph import Path
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import HOUR, MINUTE, SECOND, Column, SemanticError, Source
 from ktx_cli.semantic.plan.axis import time_of
 from ktx_cli.semantic.plan.plan import Plan
@@ -193,7 +194,7 @@ class Build:
         self.limits: list[tuple[str, exp.Expr]] = []
         self._queries: dict[str, exp.Expr] = {}
         self._relations: dict[str, exp.Expr] = {}
-        self._taken = {part.casefold() for source in names.model.sources.values() for part in source.table or ()}
+        self._taken = set(lookup_of(names.model).table_words)
 
     def again(self) -> Build:
         """Return the start of another statement about the same question, with the same record of facts."""

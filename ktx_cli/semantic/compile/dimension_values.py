@@ -47,7 +47,7 @@ def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
     """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
     graph, model = build.names.graph, build.names.model
     ends = list(dict.fromkeys(end for dimension in dimensions for end in _starts(build, dimension)))
-    able = [source for source in model.sources if all(graph.reaches(source, end) for end in ends)]
+    able = sorted(set.intersection(*map(graph.reaching, ends))) if ends else list(model.sources)
     own = [source for source in able if source in ends]
     chosen = own or able
     if len(chosen) == 1 or (own and all(graph.reaches(own[0], other) for other in own)):

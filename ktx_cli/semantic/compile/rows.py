@@ -170,9 +170,10 @@ class Rows:
     def _joined_times(self) -> list[str]:
         """Return the times of the nearest sources that the fact has one row of."""
         near: dict[int, list[str]] = defaultdict(list)
-        for source in self.names.model.sources.values():
+        for name in sorted(self.names.graph.reached(self.fact.name) - {self.fact.name}):
+            source = self.names.model.sources[name]
             times = self._public_times(source)
-            if not times or source is self.fact or not self.names.graph.reaches(self.fact.name, source.name):
+            if not times:
                 continue
             with contextlib.suppress(SemanticError):  # several paths lead there: none can be named in short
                 path = self.names.graph.path(self.fact.name, (source.name,))

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, spelled, unknown
 from ktx_cli.warehouses import SemanticType, dialect_named
 
@@ -260,8 +261,8 @@ class Names:
             raise ambiguous("the alias", last, (f"{last} ({target})" for target in targets))
         raise unknown("source or alias", last, (*self.model.sources, *self.graph.aliases))
 
-    def _owners(self, column: str) -> list[Source]:
-        return [source for source in self.model.sources.values() if source.column(column) is not None]
+    def _owners(self, column: str) -> Sequence[Source]:
+        return lookup_of(self.model).with_column(column)
 
     def _owner(self, column: str) -> Source:
         """Return the source a bare column of a question belongs to: the fact's own before any other."""

@@ -12,6 +12,7 @@ from ktx_cli.core import listing
 from ktx_cli.semantic.expressions.fragments import COUNT, SUM, is_aggregate, kind_of
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, column_parts, placeholder, with_names
 from ktx_cli.semantic.graph import Path
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Measure, SemanticError, Source, Span, Visibility, ambiguous, unknown
 from ktx_cli.semantic.plan.plan import Leaf, Nested, Treatment, added
 from ktx_cli.warehouses import SemanticType
@@ -74,7 +75,7 @@ class Measures:
             return None
         result = [
             (each, measure)
-            for each in self._names.model.sources.values()
+            for each in lookup_of(self._names.model).with_measure(parts[0])
             if (measure := each.measure(parts[0])) is not None
         ]
         result = [each for each in result if each[1].name == parts[0]] or result
@@ -233,7 +234,7 @@ class Measures:
     def is_column(self, parts: Sequence[str]) -> bool:
         """Say whether a name of a question is that of a column."""
         if len(parts) == 1:
-            return any(each.column(parts[0]) for each in self._names.model.sources.values())
+            return bool(lookup_of(self._names.model).with_column(parts[0]))
         source = self._names.find_source(parts[-2])
         return source is not None and source.column(parts[-1]) is not None
 
@@ -248,7 +249,7 @@ class Measures:
     def _segment(self, ref: str) -> tuple[Source, Expression]:
         name, _, segment = ref.rpartition(".")
         if not name:
-            owners = [each for each in self._names.model.sources.values() if segment in each.segments]
+            owners = lookup_of(self._names.model).with_segment(segment)
             owners = [each for each in owners if not each.segments[segment].is_proposed] or owners
             if len(owners) > 1:
                 raise ambiguous("the segment", segment, (f"{owner.name}.{segment}" for owner in owners))

@@ -25,6 +25,7 @@ from ktx_cli.semantic.expressions.names import (
     placeholder,
 )
 from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import (
     DAY,
     FISCAL_QUARTER,
@@ -161,7 +162,7 @@ class Planner:
         owner = self.names.find_source(source) if source else None
         if owner is not None and owner.measure(name) is not None:
             return exp.column(exp.to_identifier(name, quoted=True), exp.to_identifier(source, quoted=True))
-        if not source and any(each.measure(name) is not None for each in self._model.sources.values()):
+        if not source and lookup_of(self._model).with_measure(name):
             return exp.column(exp.to_identifier(name, quoted=True))
         return None
 
@@ -254,7 +255,7 @@ class Planner:
         owner = self.names.find_source(source) if source else None
         if owner is not None and owner.column(column) is not None:
             return owner.name, column
-        if not source and any(each.column(column) is not None for each in self._model.sources.values()):
+        if not source and lookup_of(self._model).with_column(column):
             return (column,)
         hops = tuple(source.split(".")) if source else ()
         if hops and (set(hops) & set(self.names.graph.aliases)):
@@ -372,7 +373,7 @@ class Planner:
         for column in tree.find_all(exp.Column):
             parts = column_parts(column)
             found = called.get(parts[0].casefold()) if len(parts) == 1 else None
-            if found is None or any(source.column(parts[0]) for source in self._model.sources.values()):
+            if found is None or lookup_of(self._model).with_column(parts[0]):
                 continue
             if parts[0].casefold() == METRIC_TIME:
                 continue
@@ -593,9 +594,7 @@ def parameter_values(
 
     Raises `SemanticError` for a parameter nothing declares, of the wrong type, or not among its `values`.
     """
-    declared: dict[str, Parameter] = {}
-    for source in model.sources.values():
-        declared.update(source.parameters)
+    declared = lookup_of(model).parameters
     for name in given:
         if name not in declared:
             raise unknown("parameter", name, declared)

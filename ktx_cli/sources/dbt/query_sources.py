@@ -10,7 +10,7 @@ from typing import Any, Final
 from ktx_cli.core import KtxError, ResultWarning, file_stem, one_line, yaml
 from ktx_cli.faces import exp
 from ktx_cli.project import Layout, Workspace
-from ktx_cli.protection import check_protected, is_protected, read_relations, sources_of
+from ktx_cli.protection import check_protected, read_relations, sources_of
 from ktx_cli.semantic import Model, Place, Relation, Report, UnresolvedError, check_model, load_tree
 from ktx_cli.sources.dbt.facts import TOOL, unique_columns
 from ktx_cli.sources.dbt.models import EPHEMERAL_CTE, PASSED_ON, SqlModel
@@ -256,7 +256,7 @@ class _Compiler:
         for table in used.values():
             parts = table.source.table or ()
             for source in sources_of(self.layer, parts):
-                if is_protected(source):
+                if source.is_protected:
                     raise _Unfit(f"it reads `{source.name}`, which has policies or hidden columns")
         try:
             check_protected(self.layer, sql, read_relations(self.context.workspace, self.connection))
