@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.project.edit import EditRefusedError, append_value, apply, delete_value, same_data, set_value
     from ktx_cli.project.files import (
+        Stamp,
         can_write_in,
         found_program,
         hash_of,
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
         remove_dead_leftovers_of,
         remove_file,
         signatures_below,
+        stamp_of,
+        stamps_below,
         storage_error,
         write_atomic,
     )

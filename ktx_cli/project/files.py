@@ -241,6 +241,55 @@ def signatures_below(
     return {path: signature for path, signature in found.items() if signature}
 
 
+Stamp = tuple[int, ...]
+"""Inode, size, times of change and mode: another one where a file was changed, or who may read it."""
+
+
+def stamps_below(root: Path, folders: Iterable[str]) -> dict[str, Stamp]:
+    """Return path -> stamp of everything in some folders and below, files and folders alike.
+
+    A link has the stamp of what it leads to, one that leads nowhere its own. Raises `StorageError` for a folder that
+    cannot be listed; one that is not there has nothing in it.
+    """
+    found: dict[str, Stamp] = {}
+    waiting = list(folders)
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(root / here) as entries:
+                for entry in entries:
+                    path = f"{here}/{entry.name}"
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    stamp = _stamp(entry)
+                    if stamp is not None:
+                        found[path] = stamp
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise storage_error(root / here, error, "read") from error
+    return found
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of a file or folder, None where there is none."""
+    try:
+        return _facts(path.stat())
+    except OSError:
+        return None
+
+
+def _stamp(entry: os.DirEntry[str]) -> Stamp | None:
+    for follow in (True, False):
+        with contextlib.suppress(OSError):
+            return _facts(entry.stat(follow_symlinks=follow))
+    return None
+
+
+def _facts(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+
+
 def _signature(entry: os.DirEntry[str]) -> str:
     try:
         state = entry.stat()

@@ -20,8 +20,8 @@ class Lookup(ABC):
     """Looks up sources of one layer by what they have. What is returned is in the order of the sources' names."""
 
     @abstractmethod
-    def with_column(self, name: str) -> Sequence[Source]:
-        """Return the sources that have a column of a name, as `Source.column` finds it."""
+    def with_column(self, name: str) -> Sequence[str]:
+        """Return the names of the sources that have a column of a name, as `Source.column` finds it."""
 
     @abstractmethod
     def with_measure(self, name: str) -> Sequence[Source]:
@@ -136,10 +136,10 @@ class ScanningLookup(Lookup):
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources
 
-    def with_column(self, name: str) -> Sequence[Source]:
+    def with_column(self, name: str) -> Sequence[str]:
         """See `Lookup`."""
         found = self._by_column.get(name.casefold(), ())
-        return [each for each in found if each.column(name) is not None]
+        return [each.name for each in found if each.column(name) is not None]
 
     def with_measure(self, name: str) -> Sequence[Source]:
         """See `Lookup`."""
@@ -263,9 +263,9 @@ class _ChangedLookup(Lookup):
         self._base = base.lookup if isinstance(base, SourceMap) else ScanningLookup(base)
         self._own = ScanningLookup({name: each for name, each in sorted(sources.changes.items()) if each is not None})
 
-    def with_column(self, name: str) -> Sequence[Source]:
+    def with_column(self, name: str) -> Sequence[str]:
         """See `Lookup`."""
-        return self._merged(self._base.with_column(name), self._own.with_column(name))
+        return sorted([*filter(self._keeps, self._base.with_column(name)), *self._own.with_column(name)])
 
     def with_measure(self, name: str) -> Sequence[Source]:
         """See `Lookup`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -380,7 +380,7 @@ class Model:
     connection: str
     dialect: str
     sources: Mapping[str, Source]
-    problems: tuple[Diagnostic, ...] = ()
+    problems: Sequence[Diagnostic] = ()
     calendar: CalendarSettings = CalendarSettings()
     barred: Mapping[str, Barred] = field(default_factory=dict)
     sealed: Diagnostic | None = None

@@ -382,7 +382,7 @@ def _columns(reference: str, model: Model) -> list[Column]:
     """Return the columns a reference may mean: of the source it names, else of all that have one."""
     owner, _, leaf = reference.rpartition(".")
     source = model.sources.get(owner.rpartition(".")[2])
-    sources = [source] if source is not None else lookup_of(model).with_column(leaf)
+    sources = [source] if source is not None else [model.sources[each] for each in lookup_of(model).with_column(leaf)]
     return [column for each in sources if (column := each.column(leaf)) is not None]
 
 

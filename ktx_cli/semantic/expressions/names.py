@@ -261,21 +261,21 @@ class Names:
             raise ambiguous("the alias", last, (f"{last} ({target})" for target in targets))
         raise unknown("source or alias", last, (*self.model.sources, *self.graph.aliases))
 
-    def _owners(self, column: str) -> Sequence[Source]:
+    def _owners(self, column: str) -> Sequence[str]:
         return lookup_of(self.model).with_column(column)
 
     def _owner(self, column: str) -> Source:
         """Return the source a bare column of a question belongs to: the fact's own before any other."""
         owners = self._owners(column)
-        own = [source for source in owners if source.name in self.facts]
+        own = [source for source in owners if source in self.facts]
         if len(self.facts) == 1 and own:
-            return own[0]
+            return self.model.sources[own[0]]
         if len(owners) == 1:
-            return owners[0]
+            return self.model.sources[owners[0]]
         if not owners:
             known = (name for source in self.model.sources.values() for name in self._listed(source))
             raise unknown("column", column, known)
-        raise ambiguous("the column", column, (f"{source.name}.{column}" for source in owners))
+        raise ambiguous("the column", column, (f"{source}.{column}" for source in owners))
 
     def _column(self, source: Source, name: str) -> Column:
         column = source.column(name)
@@ -316,10 +316,11 @@ class Names:
         own = source.column(name)
         if own is not None:
             return Name((), own.name)
-        owners = [owner for owner in self._owners(name) if self.graph.reaches(source.name, owner.name)]
+        reached = self.graph.reached(source.name)
+        owners = [owner for owner in self._owners(name) if owner in reached]
         if len(owners) == 1:
-            far = owners[0].column(name)
-            return Name((owners[0].name,), name if far is None else far.name)
+            far = self.model.sources[owners[0]].column(name)
+            return Name((owners[0],), name if far is None else far.name)
         if owners:
-            raise ambiguous(f"in {what}, the column", name, (f"{owner.name}.{name}" for owner in owners))
+            raise ambiguous(f"in {what}, the column", name, (f"{owner}.{name}" for owner in owners))
         raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")

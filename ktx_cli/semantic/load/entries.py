@@ -254,7 +254,7 @@ class SourceFile:
 
     def place(self, *steps: Step) -> Place:
         """Return where the part of the document at `steps` stands."""
-        return _DeferredPlace(self, steps)
+        return DeferredPlace(self, steps)
 
     def line(self, steps: tuple[Step, ...]) -> int:
         """Return the line, from 1, of the deepest part of `steps` the document has."""
@@ -265,7 +265,7 @@ class SourceFile:
 
     def part(self, *steps: Step) -> tuple[yaml.Node, yaml.Node] | None:
         """Return the nodes of key and value (of a list's item: twice its own), or None where there is no such part."""
-        key = node = self._composed()
+        key = node = self.compose()
         for step in steps:
             found = next((pair for pair in _children(node) if pair[0] == step), None)
             if found is None:
@@ -273,7 +273,8 @@ class SourceFile:
             _, key, node = found
         return None if key is None or node is None else (key, node)
 
-    def _composed(self) -> yaml.Node | None:
+    def compose(self) -> yaml.Node | None:
+        """Return the node of the whole document, None where it does not parse."""
         if self._root is None:
             try:
                 self._root = yaml.compose(self.content, where=self.path)
@@ -284,7 +285,7 @@ class SourceFile:
     def _indexed(self) -> dict[tuple[Step, ...], int]:
         if self._lines is None:
             self._lines = {(): 1}
-            stack: list[tuple[tuple[Step, ...], yaml.Node | None]] = [((), self._composed())]
+            stack: list[tuple[tuple[Step, ...], yaml.Node | None]] = [((), self.compose())]
             while stack:
                 steps, node = stack.pop()
                 for step, key, value in _children(node):
@@ -304,7 +305,7 @@ def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]
 _assign = object.__setattr__
 
 
-class _DeferredPlace(Place):
+class DeferredPlace(Place):
     """A place whose line is looked up in the file when it is first needed."""
 
     __slots__ = ("_file", "_steps")
@@ -321,13 +322,18 @@ class _DeferredPlace(Place):
         _assign(self, "_steps", steps)
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The way into the document of the file."""
+        return self._steps
+
+    @property
     def line(self) -> int:
         """The line, from 1."""
         return self._file.line(self._steps)
 
-    def within(self, *, object: str | None = None, connection: str | None = None) -> _DeferredPlace:
+    def within(self, *, object: str | None = None, connection: str | None = None) -> DeferredPlace:
         """Return this location with the object, or the connection, that it is in."""
-        return _DeferredPlace(self._file, self._steps, object or self.object, connection or self.connection)
+        return DeferredPlace(self._file, self._steps, object or self.object, connection or self.connection)
 
     @property
     def _fields(self) -> tuple[str, int, str | None, str | None]:

@@ -79,12 +79,18 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
             Severity.ERROR, "broken_source", what, Place(folder), f"correct or remove {folder}"
         )
         files.problems.append(files.unlisted)
-    for path in shards:
-        if is_yaml(path) and "/" not in path.removeprefix(schema):
-            _read_shard(tree, path, parse, files)
-    for path in own:
-        _read_own(tree, path, files)
+    for path in [*shards, *own]:
+        read_file(tree, path, connection, files, parse)
     return files
+
+
+def read_file(tree: Tree, path: str, connection: str, files: Files, parse: ParseShard = parse_shard) -> None:
+    """Read one file of a connection, a shard or one of people's; files that are neither are passed over."""
+    schema = f"{Layout.schema_path(connection)}/"
+    if not path.startswith(schema):
+        _read_own(tree, path, files)
+    elif is_yaml(path) and "/" not in path.removeprefix(schema):
+        _read_shard(tree, path, parse, files)
 
 
 def own_files(tree: Tree, connection: str) -> list[str]:
@@ -306,7 +312,14 @@ def load_tree(
     manifest are where nobody can tell which one such a file is about. It never raises for what a file holds.
     """
     strays = [] if configured is None else read_strays(tree, {*configured, connection})
-    loader = _Loader(read_files(tree, connection, parse), dialect, strays)
+    return model_of(read_files(tree, connection, parse), connection, dialect, calendar, strays)
+
+
+def model_of(
+    files: Files, connection: str, dialect: str, calendar: CalendarSettings | None = None, strays: Sequence[Stray] = ()
+) -> Model:
+    """Return the semantic layer that files say; see `load_tree`."""
+    loader = _Loader(files, dialect, strays)
     sources = loader.sources()
     problems = sorted(loader.problems, key=lambda each: (each.path, each.line, each.code, each.message))
     found = (sources, tuple(problems), calendar or CalendarSettings(), loader.barred, loader.sealed)

@@ -1,0 +1,250 @@
+"""Brings a stored layer up to date with files that changed: only the sources they are about are read again.
+
+A source depends on more than its own files: its joins are spelled as their targets are, it may inherit columns, and a
+join that another source disables is taken out of it too. What the store does not know how to follow (a file that cannot
+be read, something barred, a file outside of the connection's folder) is left to reading all files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Final
+
+from ktx_cli.core import Diagnostic, Severity
+from ktx_cli.project import Layout
+from ktx_cli.semantic.load.entries import SourceFile
+from ktx_cli.semantic.load.load import Files, model_of, read_file
+from ktx_cli.semantic.manifest import DISABLED
+from ktx_cli.semantic.model import Model, Source
+from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, needs_of, parts_of
+from ktx_cli.semantic.store.reader import LayerStore, StoredSources
+
+_MOST: Final = 2_000
+"""Sources that are read again one by one; of more, reading all files takes no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChanges:
+    """What changed files make of a stored layer.
+
+    `files`: path -> the file as it was read, None for one that is gone. `sources`: those that were read again, None for
+    one that is no longer there. `subjects`: their names in small letters. `problems`: of these.
+    """
+
+    files: Mapping[str, SourceFile | None]
+    sources: Mapping[str, Source | None]
+    subjects: frozenset[str]
+    problems: Sequence[Diagnostic]
+
+
+def changes_of(
+    store: LayerStore, changed: Mapping[str, bytes | None], connection: str, dialect: str
+) -> LayerChanges | None:
+    """Return what changed files make of a stored layer; None where all files have to be read to tell."""
+    if store.sealed is not None or store.barred or store.ask("SELECT 1 FROM files WHERE NOT plain LIMIT 1"):
+        return None
+    files = _parsed(changed, connection)
+    if files is None:
+        return None
+    reading = _Reading(store, files, connection, dialect)
+    subjects = reading.changed_subjects()
+    while subjects is not None and len(subjects) <= _MOST:
+        model = reading.model(subjects)
+        if model.sealed is not None or model.barred:
+            return None
+        more = subjects | reading.following(subjects, model)
+        if more == subjects:
+            return reading.result(subjects, model)
+        subjects = more
+    return None
+
+
+class _Contents:
+    """The contents of changed files, to be read like a tree."""
+
+    def __init__(self, contents: Mapping[str, bytes | None]) -> None:
+        self._contents = contents
+
+    def read(self, path: str) -> bytes | None:
+        """Return the content of a file."""
+        return self._contents.get(path)
+
+    def paths(self, prefix: str) -> list[str]:
+        """Return the paths that begin with a prefix."""
+        return [path for path in sorted(self._contents) if path.startswith(prefix)]
+
+
+def _parsed(changed: Mapping[str, bytes | None], connection: str) -> dict[str, SourceFile | None] | None:
+    """Return path -> the file as parsed, None for one that is gone; None where one has a problem of its own."""
+    folder = f"{Layout.context_paths(connection)[0]}/"
+    found: dict[str, SourceFile | None] = {}
+    for path, content in changed.items():
+        files = Files()
+        if not path.startswith(folder):
+            return None
+        if content is not None:
+            read_file(_Contents(changed), path, connection, files)
+        if files.problems:
+            return None
+        (found[path],) = (*files.shards, *files.own) or (None,)
+    return found
+
+
+@dataclass
+class _Reading:
+    """The part of a layer that is read again."""
+
+    store: LayerStore
+    files: Mapping[str, SourceFile | None]
+    connection: str
+    dialect: str
+    _new: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    """Name in small letters -> (path, document) of the entries of changed files."""
+    _old: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    """The same of what these files had before."""
+
+    def changed_subjects(self) -> set[str] | None:
+        """Return the names, in small letters, whose entries changed; None where what is around the entries did."""
+        subjects: set[str] = set()
+        for path, file in self.files.items():
+            rows = self.store.ask("SELECT number, rest FROM files WHERE path = ?", (path,))
+            before = self._entries("file = ?", (rows[0][0],)) if rows else []
+            after: list[tuple[str, str, Any]] = []
+            if file is not None:
+                rest, after = parts_of(file)
+                if rest is None or rest != (rows[0][1] if rows else "{}"):
+                    return None
+            elif rows and rows[0][1] != "{}":
+                return None
+            texts = {name: text for name, text, _ in after}
+            known = {name: text for _, name, text in before}
+            subjects |= {name.casefold() for name in texts.keys() | known.keys() if texts.get(name) != known.get(name)}
+            for name, _, document in after:
+                self._new.setdefault(name.casefold(), []).append((path, document))
+            for _, name, text in before:
+                self._old.setdefault(name.casefold(), []).append((path, json.loads(text)))
+        return subjects
+
+    def following(self, subjects: set[str], model: Model) -> set[str]:
+        """Return the names of sources that have to be read again because these ones changed."""
+        found: set[str] = set()
+        for subject in subjects:
+            before, after = self._stored(subject), self._read(subject, model)
+            if [(each.name, *each.columns) for each in before] != [(each.name, *each.columns) for each in after]:
+                found |= self._needing(subject, JOINS)
+            names = {subject, *(each.table[-1].casefold() for each in (*before, *after) if each.table)}
+            for name in names:
+                found |= self._needing(name, INHERITS)
+            if self._disabled(self._old.get(subject, ())) != self._disabled(self._new.get(subject, ())):
+                found |= self._needed_by(subject)
+        return found
+
+    def _disabled(self, entries: Iterable[tuple[str, Any]]) -> list[Any]:
+        return [document.get(DISABLED) for _, document in entries if document.get(DISABLED)]
+
+    def model(self, subjects: set[str]) -> Model:
+        """Read the sources of these names, among all that they depend on."""
+        around = set(subjects)
+        for subject in subjects:
+            around |= self._needed_by(subject)
+            around |= self._disabling(subject)
+        tables: dict[str, dict[str, Any]] = {}
+        own: dict[str, SourceFile] = {}
+        for path, name, document in self._documents(around):
+            if path.startswith(f"{Layout.schema_path(self.connection)}/"):
+                tables.setdefault(path, {})[name] = document
+            else:
+                own[path] = self._file(path, document)
+        shards = [self._file(path, {"tables": tables[path]}) for path in sorted(tables)]
+        files = Files(shards, [own[path] for path in sorted(own)])
+        return model_of(files, self.connection, self.dialect)
+
+    def result(self, subjects: set[str], model: Model) -> LayerChanges | None:
+        """Return what became of the sources of these names; None where one of them has an error."""
+        problems = [each for each in model.problems if (each.location.object or "").casefold() in subjects]
+        if any(each.severity is Severity.ERROR for each in problems):
+            return None
+        sources: dict[str, Source | None] = {}
+        for subject in sorted(subjects):
+            sources |= dict.fromkeys((each.name for each in self._stored(subject)), None)
+            sources |= {each.name: each for each in self._read(subject, model)}
+        return LayerChanges(self.files, sources, frozenset(subjects), problems)
+
+    def _file(self, path: str, document: Any) -> SourceFile:
+        changed = self.files.get(path)
+        if changed is not None:
+            return SourceFile(path, changed.content, document)
+        return self.store.paths.unread(path, document)
+
+    def _documents(self, names: set[str]) -> Iterator[tuple[str, str, Any]]:
+        """Yield (path, name, document) of the entries of some names, in the order of the files."""
+        found: list[tuple[str, int, str, Any]] = []
+        numbers: dict[int, str] = dict(self.store.ask("SELECT number, path FROM files"))
+        for subject in names:
+            query = "SELECT file, number, name, document FROM entries WHERE folded = ?"
+            for file, number, name, text in self.store.ask(query, (subject,)):
+                if numbers[file] not in self.files:
+                    found.append((numbers[file], number, name, json.loads(text)))
+        for path, parsed in self.files.items():
+            for number, (name, _, document) in enumerate([] if parsed is None else parts_of(parsed)[1]):
+                if name.casefold() in names:
+                    found.append((path, number, name, document))
+        found.sort(key=lambda each: each[:2])
+        return ((path, name, document) for path, _, name, document in found)
+
+    def _entries(self, condition: str, values: Sequence[Any]) -> list[tuple[int, str, str]]:
+        query = f"SELECT number, name, document FROM entries WHERE {condition} ORDER BY file, number"
+        return [(number, name, text) for number, name, text in self.store.ask(query, values)]
+
+    def _stored(self, subject: str) -> list[Source]:
+        names = self.store.sources_of("SELECT name FROM sources WHERE folded = ? ORDER BY name", (subject,))
+        sources = StoredSources(self.store)
+        return [sources[name] for name in names]
+
+    def _read(self, subject: str, model: Model) -> list[Source]:
+        return [each for name, each in model.sources.items() if name.casefold() == subject]
+
+    def _needing(self, subject: str, kind: str) -> set[str]:
+        """Return who needs a source, for what its unchanged and its changed files say."""
+        found = set(self.store.sources_of("SELECT owner FROM needs WHERE folded = ? AND kind = ?", (subject, kind)))
+        found |= {name for name, need in self._new_needs() if need == (subject, kind)}
+        return found
+
+    def _needed_by(self, subject: str) -> set[str]:
+        """Return the sources that a source needs."""
+        query = "SELECT folded FROM needs WHERE owner = ? AND kind IN (?, ?)"
+        found = set(self.store.sources_of(query, (subject, JOINS, INHERITS)))
+        found |= {need[0] for name, need in self._new_needs() if name == subject and need[1] in (JOINS, INHERITS)}
+        relations = [self.store.sources_of("SELECT folded FROM sources WHERE relation = ?", (each,)) for each in found]
+        return found.union(*relations)
+
+    def _disabling(self, subject: str) -> set[str]:
+        """Return the sources that join a source and disable some of their joins."""
+        disabling = set(self.store.sources_of("SELECT owner FROM needs WHERE kind = ?", (DISABLES,)))
+        disabling |= {name for name, need in self._new_needs() if need[1] == DISABLES}
+        return {name for name in self._needing(subject, JOINS) if name in disabling}
+
+    def _new_needs(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        for name, entries in self._new.items():
+            for _, document in entries:
+                yield from ((name, need) for need in needs_of(document))
+
+
+def merged_problems(
+    before: Iterable[Diagnostic], subjects: frozenset[str], new: Sequence[Diagnostic]
+) -> Iterator[Diagnostic]:
+    """Return the problems of a layer in their order, those of some subjects replaced by new ones.
+
+    Lines are looked up in the files of new problems alone: the others are in their order already.
+    """
+    kept = [each for each in before if (each.location.object or "").casefold() not in subjects]
+    by_path = {path: list(group) for path, group in groupby(kept, key=lambda each: each.path)}
+    for each in new:
+        by_path.setdefault(each.path, []).append(each)
+    changed = {each.path for each in new}
+    for path in sorted(by_path):
+        found = by_path[path]
+        yield from sorted(found, key=lambda each: (each.line, each.code, each.message)) if path in changed else found

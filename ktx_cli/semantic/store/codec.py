@@ -1,0 +1,240 @@
+"""Writes parts of a semantic layer as plain JSON, and reads them again as the same objects.
+
+Which fields there are and of which kind is read from the types of the dataclasses themselves, so that a new field is
+stored as soon as it exists. A place is stored as its file and the steps to the part in it; its line is looked up in the
+file when somebody asks for it, as it is after the files were read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from datetime import date
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from ktx_cli.core import Diagnostic, Hint, Severity, yaml
+from ktx_cli.project import Tree
+from ktx_cli.semantic.load.entries import DeferredPlace, SourceFile
+from ktx_cli.semantic.model import Place
+
+_T = TypeVar("_T")
+Convert = Callable[[Any], Any]
+
+
+class NotStorable(Exception):
+    """A value that JSON would not give back as it is."""
+
+
+class Paths:
+    """The files that places are in: by number when they are stored, as readers of a tree when they are read.
+
+    `tree`: what the files are read from; None where nothing is read.
+    """
+
+    def __init__(self, names: list[str], tree: Tree | None = None) -> None:
+        self.names = names
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._tree, self._files = tree, dict[str, SourceFile]()
+
+    def number(self, path: str) -> int:
+        """Return the number of a file; a new one gets the next."""
+        if path not in self._numbers:
+            self._numbers[path] = len(self.names)
+            self.names.append(path)
+        return self._numbers[path]
+
+    def file(self, number: int) -> SourceFile:
+        """Return the file of a number; its content is read when a line of it is looked up."""
+        path = self.names[number]
+        if path not in self._files:
+            self._files[path] = _UnreadFile(path, self._tree)
+        return self._files[path]
+
+    def unread(self, path: str, document: Any) -> SourceFile:
+        """Return a file with a document that is known; its content is read when a line of it is looked up."""
+        return _UnreadFile(path, self._tree, document)
+
+
+class _UnreadFile(SourceFile):
+    """A file of a tree that is read when a line in it is looked up; one that went since then has only a first line."""
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, path: str, tree: Tree | None, document: Any = None) -> None:
+        super().__init__(path, b"", document)
+        self._tree = tree
+
+    def compose(self) -> yaml.Node | None:
+        """Return the node of the whole document, None where it cannot be read."""
+        if not self.content:
+            self.content = (None if self._tree is None else self._tree.read(self.path)) or b""
+        return super().compose()
+
+
+class Codec:
+    """Writes and reads objects whose places are in some files."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+        self._pairs: dict[Any, tuple[Convert, Convert]] = {}
+
+    def dump(self, value: Any, kind: Any) -> str:
+        """Return a value of a kind (a type, as in an annotation) as JSON; `NotStorable` where that loses something."""
+        return json.dumps(self._pair(kind)[0](value), ensure_ascii=False, separators=(",", ":"))
+
+    def load(self, text: str, kind: type[_T]) -> _T:
+        """Return the value that `dump` wrote."""
+        found: _T = self._pair(kind)[1](json.loads(text))
+        return found
+
+    def _pair(self, kind: Any) -> tuple[Convert, Convert]:
+        """Return what makes JSON of a value of a kind, and what makes the value of the JSON."""
+        found = self._pairs.get(kind)
+        if found is None:
+            found = self._pairs[kind] = self._made(kind)
+        return found
+
+    def _made(self, kind: Any) -> tuple[Convert, Convert]:
+        if kind in (str, int, bool, float, type(None)):
+            return _same, _same
+        if kind is Any:
+            return plain, _same
+        if kind is Hint:
+            return str, Hint.of
+        if kind is Place:
+            return self._dump_place, self._load_place
+        if kind is date:
+            return date.isoformat, date.fromisoformat
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        if origin in (typing.Union, types.UnionType):
+            return _optional(*self._pair(_only([each for each in inner if each is not type(None)], kind)))
+        if origin is tuple:
+            return self._tuple(inner)
+        if origin is Mapping:
+            dump, load = self._pair(inner[1])
+            return _mapping(plain, _same) if inner[1] is Any else _mapping(dump, load)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return _value_of, kind
+        if dataclasses.is_dataclass(kind):
+            return self._dataclass(kind)
+        raise TypeError(f"a semantic layer cannot store {kind}")
+
+    def _tuple(self, inner: tuple[Any, ...]) -> tuple[Convert, Convert]:
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            dump, load = self._pair(inner[0])
+            if dump is _same:
+                return list, tuple
+            return (lambda value: [dump(each) for each in value]), (lambda value: tuple(map(load, value)))
+        pairs = [self._pair(each) for each in inner]
+        if all(dump is _same for dump, _ in pairs):
+            return list, tuple
+        dumps, loads = [dump for dump, _ in pairs], [load for _, load in pairs]
+        return (
+            lambda value: [dump(each) for dump, each in zip(dumps, value, strict=True)],
+            lambda value: tuple(load(each) for load, each in zip(loads, value, strict=True)),
+        )
+
+    def _dataclass(self, kind: Any) -> tuple[Convert, Convert]:
+        """Store a dataclass as the list of its fields, without those at the end that have their defaults."""
+        hints = typing.get_type_hints(kind)
+        fields = [each for each in dataclasses.fields(kind) if each.init]
+        pairs = [self._pair(hints[each.name]) for each in fields]
+        names = [each.name for each in fields]
+        dumps = [dump for dump, _ in pairs]
+        loads = [(index, load) for index, (_, load) in enumerate(pairs) if load is not _same]
+        defaults = [None if each.default is dataclasses.MISSING else dump(each.default)
+                    if each.default is not None else None
+                    for each, dump in zip(fields, dumps, strict=True)]  # fmt: skip
+        required = sum(
+            each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING for each in fields
+        )
+        has_default = [each.default is not dataclasses.MISSING for each in fields]
+
+        def dump_all(value: Any) -> list[Any]:
+            stored = [dump(getattr(value, name)) for dump, name in zip(dumps, names, strict=True)]
+            while len(stored) > required and has_default[len(stored) - 1] and stored[-1] == defaults[len(stored) - 1]:
+                stored.pop()
+            return stored
+
+        def load_all(stored: list[Any]) -> Any:
+            count = len(stored)
+            for index, load in loads:
+                if index < count:
+                    stored[index] = load(stored[index])
+            return kind(*stored)
+
+        return dump_all, load_all
+
+    def _dump_place(self, place: Place) -> list[Any]:
+        if not isinstance(place, DeferredPlace):
+            return [self.paths.number(place.path), place.line, place.object, place.connection]
+        stored = [self.paths.number(place.path), list(place.steps)]
+        return stored if place.object is place.connection is None else [*stored, place.object, place.connection]
+
+    def _load_place(self, stored: list[Any]) -> Place:
+        number, where, *rest = stored
+        if isinstance(where, int):
+            return Place(self.paths.names[number], where, *rest)
+        return DeferredPlace(self.paths.file(number), tuple(where), *rest)
+
+    def dump_diagnostic(self, each: Diagnostic) -> str:
+        """Return a diagnostic of a file of the layer as JSON."""
+        place = each.location
+        if not isinstance(place, Place):
+            raise NotStorable
+        hint = None if each.hint is None else str(each.hint)
+        if each.hint is not None and Hint(str(each.hint)).parts != each.hint.parts:
+            raise NotStorable
+        stored = [each.code, each.severity.value, each.message, self._dump_place(place), hint]
+        return json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+
+    def load_diagnostic(self, text: str) -> Diagnostic:
+        """Return the diagnostic that `dump_diagnostic` wrote."""
+        code, severity, message, place, hint = json.loads(text)
+        return Diagnostic(code, Severity(severity), message, self._load_place(place), hint)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _value_of(value: Any) -> Any:
+    return value.value
+
+
+def _only(kinds: list[Any], whole: Any) -> Any:
+    if len(kinds) != 1:
+        raise TypeError(f"a semantic layer cannot store {whole}")
+    return kinds[0]
+
+
+_SCALARS: Final = (str, int, float, bool, type(None))
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a file as it is; `NotStorable` where JSON would not give back the same."""
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {key: plain(each) for key, each in value.items()}
+    elif isinstance(value, list):
+        return [plain(each) for each in value]
+    elif type(value) in _SCALARS and value == value:
+        return value
+    raise NotStorable
+
+
+def _optional(dump: Convert, load: Convert) -> tuple[Convert, Convert]:
+    if dump is _same and load is _same:
+        return _same, _same
+    return (lambda value: None if value is None else dump(value), lambda value: None if value is None else load(value))
+
+
+def _mapping(dump: Convert, load: Convert) -> tuple[Convert, Convert]:
+    return (
+        lambda value: {name: dump(each) for name, each in value.items()},
+        lambda value: {name: load(each) for name, each in value.items()},
+    )

@@ -1,0 +1,62 @@
+"""The parts of a layer's files as a store keeps them: what each says of which source, and which others that needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ktx_cli.semantic.load.entries import SourceFile
+from ktx_cli.semantic.manifest import DISABLED
+from ktx_cli.semantic.store.codec import NotStorable, plain
+
+JOINS: Final = "joins"
+"""A source joins another: its joins are spelled as the columns are there."""
+INHERITS: Final = "inherits"
+"""A source takes types and texts of its columns from another, which is named by its name or by its table."""
+DISABLES: Final = "disables"
+"""A source takes joins of the manifest out, its own and from the other side."""
+
+
+def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
+    """Return a file's parts as JSON: what is in it besides its tables, and (source, text, document) of each of these.
+
+    The first is None for a document that JSON would not give back as it is; it then has no parts.
+    """
+    document = file.document
+    try:
+        if "name" in document and "tables" not in document:
+            text = json.dumps(plain(document), ensure_ascii=False, separators=(",", ":"))
+            return "{}", [(str(document["name"]), text, document)]
+        tables = document.get("tables") or {}
+        rest = json.dumps(plain({key: value for key, value in document.items() if key != "tables"}))
+        if not isinstance(tables, dict):
+            return None, []
+        return rest, [
+            (name, json.dumps(plain(entry), ensure_ascii=False, separators=(",", ":")), entry)
+            for name, entry in _plain_items(tables)
+        ]
+    except NotStorable:
+        return None, []
+
+
+def _plain_items(tables: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
+    """Return the entries of a shard; `NotStorable` where one has a name that is no text, or is no mapping."""
+    for name, entry in tables.items():
+        if not isinstance(name, str) or not isinstance(entry, dict):
+            raise NotStorable
+        yield name, entry
+
+
+def needs_of(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Return (name in small letters, why) of the sources that the entry of a source needs; of `DISABLES` no name."""
+    joins = document.get("joins")
+    for join in joins if isinstance(joins, list) else ():
+        target = join.get("to") if isinstance(join, dict) else None
+        if isinstance(target, str):
+            yield target.casefold(), JOINS
+    if document.get(DISABLED):
+        yield "", DISABLES
+    base = document.get("inherits_columns_from")
+    if isinstance(base, str):
+        yield base.casefold().replace('"', "").rpartition(".")[2], INHERITS

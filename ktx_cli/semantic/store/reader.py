@@ -1,0 +1,268 @@
+"""Sources of a layer that are read from its store one by one, when somebody asks for them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli import __version__
+from ktx_cli.core import Diagnostic
+from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
+from ktx_cli.semantic.load.load import is_yaml, stray_names
+from ktx_cli.semantic.lookup import Lookup, SourceMap, labels_of
+from ktx_cli.semantic.model import Barred, Join, Source
+from ktx_cli.semantic.store.codec import Codec, Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ktx_cli.project import Stamp, Tree
+
+log = logging.getLogger(__name__)
+
+FORMAT: Final = 1
+"""Raised when files of earlier versions of ktx must not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that a layer was read from. `stamp` None: it had changed just before, so its content has to be compared.
+
+    `is_plain`: it could be read, says what it is about, and is kept as it was parsed.
+    """
+
+    number: int
+    path: str
+    stamp: Stamp | None
+    sha256: str
+    is_plain: bool
+
+
+def store_path(layout: Layout, connection: str) -> Path:
+    """Return where the store of a layer is."""
+    return layout.cache / f"layer-{connection}.sqlite"
+
+
+def layer_stamps(root: Path, connection: str, configured: Collection[str] | None) -> dict[str, Stamp]:
+    """Return path -> stamp of the files that a layer is read from; see `load_tree` for `configured`.
+
+    Raises `StorageError` for a folder that cannot be listed.
+    """
+    tops = [Layout.context_paths(connection)[0]]
+    if configured is not None:
+        strays = stray_names(WorkingTree(root), {*configured, connection})
+        tops += [f"{SEMANTIC_NAME}/{name}" for name in strays]
+    found = stamps_below(root, tops)
+    for top in tops[1:]:
+        stamp = stamp_of(root / top)
+        if stamp is not None:
+            found[top] = stamp
+    return {path: stamp for path, stamp in found.items() if is_yaml(path)}
+
+
+def identity_of(dialect: str, configured: Collection[str] | None) -> list[Any]:
+    """Return what a store must be for besides its files: another dialect reads them otherwise."""
+    return [FORMAT, __version__, dialect, None if configured is None else sorted(configured)]
+
+
+def open_store(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> LayerStore | None:
+    """Open the store of a layer; None where there is none, or none that this ktx can use."""
+    place = store_path(layout, connection)
+    if not place.is_file():
+        return None
+    try:
+        store = LayerStore(place, WorkingTree(layout.root))
+    except (sqlite3.Error, ValueError):
+        log.debug("the store of the layer %s cannot be used", connection, exc_info=True)
+        return None
+    if store.facts.get("identity") != identity_of(dialect, configured):
+        store.close()
+        return None
+    return store
+
+
+def changed_files(store: LayerStore, stamps: Mapping[str, Stamp], tree: Tree) -> dict[str, bytes | None]:
+    """Return path -> content (None: gone) of the files that are not as they were when a layer was stored.
+
+    Raises `KtxError` for one that cannot be read.
+    """
+    known = store.files()
+    found: dict[str, bytes | None] = {path: None for path in known if path not in stamps}
+    for path, stamp in stamps.items():
+        stored = known.get(path)
+        if stored is not None and stored.stamp == stamp:
+            continue
+        content = tree.read(path)
+        if stored is None or content is None or hashlib.sha256(content).hexdigest() != stored.sha256:
+            found[path] = content
+    return found
+
+
+class LayerStore:
+    """The store of one layer, open to be read by any thread; it is replaced as a whole and never changed."""
+
+    def __init__(self, place: Path, tree: Tree) -> None:
+        """Open a store; raises `sqlite3.Error` where it cannot be read."""
+        uri = f"{place.absolute().as_uri()}?mode=ro&immutable=1"
+        self._database = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        self._lock = threading.Lock()
+        try:
+            self.facts: Mapping[str, Any] = {key: json.loads(value) for key, value in self.ask("SELECT * FROM facts")}
+            paths = [path for (path,) in self.ask("SELECT path FROM places ORDER BY number")]
+        except (sqlite3.Error, ValueError):
+            self._database.close()
+            raise
+        self.paths = Paths(paths, tree)
+        self.codec = Codec(self.paths)
+
+    def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        """Close the store; what was read of it stays valid."""
+        self._database.close()
+
+    def files(self) -> dict[str, StoredFile]:
+        """Return the files the layer was read from, by path."""
+        rows = self.ask("SELECT number, path, stamp, sha256, plain FROM files")
+        return {
+            path: StoredFile(number, path, None if stamp is None else tuple(json.loads(stamp)), sha256, bool(plain))
+            for number, path, stamp, sha256, plain in rows
+        }
+
+    def sources_of(self, query: str, values: Sequence[Any] = ()) -> list[str]:
+        """Return the names that a query gives."""
+        return [name for (name,) in self.ask(query, values)]
+
+    @functools.cached_property
+    def barred(self) -> dict[str, Barred]:
+        """What is barred, as in the model."""
+        stored = self.facts["barred"]
+        return {
+            name: Barred(self.codec.load_diagnostic(problem), tuple(map(tuple, tables)))
+            for name, (problem, tables) in stored.items()
+        }
+
+    @functools.cached_property
+    def sealed(self) -> Diagnostic | None:
+        """The error for which no table is read, as in the model."""
+        stored = self.facts["sealed"]
+        return None if stored is None else self.codec.load_diagnostic(stored)
+
+
+class StoredSources(SourceMap):
+    """The sources of a store by name; each is read once."""
+
+    def __init__(self, store: LayerStore) -> None:
+        self.store = store
+        self._read: dict[str, Source] = {}
+
+    def __getitem__(self, name: str) -> Source:
+        """Return the source of a name; `KeyError` where there is none."""
+        found = self._read.get(name)
+        if found is None:
+            rows = self.store.ask("SELECT source FROM sources WHERE name = ?", (name,)) if name in self else ()
+            if not rows:
+                raise KeyError(name)
+            found = self._read[name] = self.store.codec.load(rows[0][0], Source)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a source has the name."""
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names, sorted."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return how many sources there are."""
+        return len(self._names)
+
+    @functools.cached_property
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(self.store.sources_of("SELECT name FROM sources ORDER BY name"))
+
+    @functools.cached_property
+    def lookup(self) -> Lookup:
+        """The lookup over these sources, which asks the store."""
+        return _StoredLookup(self)
+
+
+class _StoredLookup(Lookup):
+    """Looks sources up in a store."""
+
+    def __init__(self, sources: StoredSources) -> None:
+        self._sources, self._store = sources, sources.store
+        self._joins: dict[str, list[tuple[str, Join]]] = {}
+
+    def with_column(self, name: str) -> Sequence[str]:
+        """See `Lookup`."""
+        spellings: dict[str, list[str]] = defaultdict(list)
+        query = "SELECT source, name FROM columns WHERE folded = ? ORDER BY source"
+        for source, spelling in self._store.ask(query, (name.casefold(),)):
+            spellings[source].append(spelling)
+        return [source for source, known in spellings.items() if name in known or len(known) == 1]
+
+    def with_measure(self, name: str) -> Sequence[Source]:
+        """See `Lookup`."""
+        found = self._found("SELECT source FROM measures WHERE folded = ? ORDER BY source", name.casefold())
+        return [each for each in found if each.measure(name) is not None]
+
+    def with_segment(self, name: str) -> Sequence[Source]:
+        """See `Lookup`."""
+        return self._found("SELECT source FROM segments WHERE name = ? ORDER BY source", name)
+
+    def of_table(self, name: str) -> Sequence[Source]:
+        """See `Lookup`."""
+        return self._found("SELECT name FROM sources WHERE relation = ? ORDER BY name", name.casefold())
+
+    def joins_of(self, source: str) -> Sequence[tuple[str, Join]]:
+        """See `Lookup`."""
+        if source not in self._joins:
+            query = 'SELECT owner, "join" FROM joins WHERE owner = ?1 OR target = ?1 ORDER BY owner, number'
+            found = ((owner, self._store.codec.load(join, Join)) for owner, join in self._store.ask(query, (source,)))
+            self._joins[source] = [pair for pair in found if pair[1].to in self._sources]
+        return self._joins[source]
+
+    def aliased(self) -> Iterable[tuple[str, str, str]]:
+        """See `Lookup`."""
+        query = "SELECT owner, alias, target FROM joins WHERE alias IS NOT NULL ORDER BY owner, number"
+        return [row for row in self._store.ask(query) if row[2] in self._sources]
+
+    def labelled(self) -> Iterable[tuple[str, str, str]]:
+        """See `Lookup`."""
+        for owner, target, stored in self._store.ask('SELECT owner, target, "join" FROM joins ORDER BY owner, number'):
+            if target in self._sources:
+                yield from ((owner, target, label) for label in labels_of(owner, self._store.codec.load(stored, Join)))
+
+    def with_parameters(self) -> Sequence[Source]:
+        """See `Lookup`."""
+        return self._found("SELECT name FROM sources WHERE has_parameters ORDER BY name")
+
+    def of_tables(self) -> Iterable[tuple[str, tuple[str, ...]]]:
+        """See `Lookup`."""
+        rows = self._store.ask('SELECT name, "table" FROM sources WHERE "table" IS NOT NULL ORDER BY name')
+        return [(name, tuple(json.loads(parts))) for name, parts in rows]
+
+    def restricted(self) -> Iterable[str]:
+        """See `Lookup`."""
+        return self._store.sources_of("SELECT name FROM sources WHERE is_restricted ORDER BY name")
+
+    def protected(self) -> Iterable[str]:
+        """See `Lookup`."""
+        return self._store.sources_of("SELECT name FROM sources WHERE is_protected ORDER BY name")
+
+    def _found(self, query: str, *values: str) -> list[Source]:
+        return [self._sources[name] for name in self._store.sources_of(query, values)]
