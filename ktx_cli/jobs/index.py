@@ -13,6 +13,7 @@ from ktx_cli.jobs.semantic.statuses import keep_statuses
 from ktx_cli.project import WorkingTree, file_name_warnings, hold_run_lock
 from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.search import Refreshed, refresh
+from ktx_cli.semantic import store_layers
 
 if TYPE_CHECKING:
     from ktx_cli.engine import RunPlan
@@ -39,6 +40,7 @@ def refresh_index(
         return create_embedder(config, layout.root, environ)
 
     keep_counts(layout, config)
+    store_layers(layout, config)
     keep_statuses(layout, config)
     return refresh(
         layout.search_index, contents_of(layout, config), WorkingTree(layout.root), embedder=embedder, emit=emit

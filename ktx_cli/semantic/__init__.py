@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         load_layer,
         load_layers,
         require_defined,
+        store_layers,
         stray_problems,
     )
     from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
@@ -104,13 +105,11 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.load.joins import table_parts
     from ktx_cli.semantic.load.load import (
         NO_CONNECTION,
-        is_stray,
         load_model,
         load_tree,
         own_files,
         read_files,
         read_source,
-        stray_paths,
         text_of,
     )
     from ktx_cli.semantic.load.sources import KEY
@@ -128,6 +127,7 @@ if TYPE_CHECKING:
         ParsedCopies,
         Shard,
         has_parsed_copies,
+        is_stray,
         layer_ids,
         load_lists,
         load_manifest,
@@ -138,6 +138,7 @@ if TYPE_CHECKING:
         render_shard,
         shard_files,
         source_names,
+        stray_paths,
         write_parsed_copies,
     )
     from ktx_cli.semantic.metric_tests import TestResult, run_test

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, now, yaml
 from ktx_cli.project import OWNERS_NAME, Layout, WorkingTree, read_state, transaction
-from ktx_cli.semantic.load.load import is_yaml
+from ktx_cli.semantic.manifest import is_yaml
 from ktx_cli.semantic.model import Status
 from ktx_cli.semantic.status import Claim, Definition, DefinitionKind, DefinitionStatus, Used, claims_in, lowest
 

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Recent, SourceError, UsageError, json_value, listing
 from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.calendar import calendar_of
-from ktx_cli.semantic.load.load import load_model, read_strays
 from ktx_cli.semantic.lookup import lookup_of
-from ktx_cli.semantic.manifest import load_manifest
+from ktx_cli.semantic.manifest import layer_ids, load_manifest
 from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.store.layer import read_model
 from ktx_cli.warehouses import (
     EITHER,
     ForwardingConnector,
@@ -255,10 +255,26 @@ _NO_DATABASE: Final = ""
 
 def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
     """Return the semantic layer of a connection, as its files have it now."""
+    dialect, configured = _read_as(config, connection)
+    return read_model(layout, connection, dialect, calendar_of(config), configured)
+
+
+def store_layers(layout: Layout, config: KtxConfig) -> None:
+    """Keep the semantic layers as their files have them now, for `load_layer`; for runs only.
+
+    Raises `StorageError`.
+    """
+    from ktx_cli.semantic.store.writer import write_store
+
+    for connection in layer_ids(layout):
+        write_store(layout, connection, *_read_as(config, connection))
+
+
+def _read_as(config: KtxConfig, connection: str) -> tuple[str, Collection[str] | None]:
+    """Return the dialect of a connection's files, and the connections to which other files may belong."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
-    configured = None if entry is None else config.connections.keys()
-    return load_model(layout, connection, dialect or _NO_DATABASE, calendar_of(config), configured=configured)
+    return dialect or _NO_DATABASE, None if entry is None else config.connections.keys()
 
 
 def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -> list[Model]:
@@ -270,6 +286,8 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
     """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
     if not config.databases():
         return []
+    from ktx_cli.semantic.load.load import read_strays
+
     return [stray.problem for stray in read_strays(WorkingTree(layout.root), config.connections.keys())]
 
 

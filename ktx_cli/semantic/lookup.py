@@ -117,7 +117,8 @@ def lookup_of(model: Model) -> Lookup:
         return model.sources.lookup
     if not model.lookups:
         model.lookups.append(ScanningLookup(model.sources))
-    return model.lookups[0]
+    found: Lookup = model.lookups[0]
+    return found
 
 
 def labels_of(owner: str, join: Join) -> set[str]:

@@ -7,13 +7,13 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, is_utf8, yaml
-from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, read_bytes, write_atomic
+from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, names_in, read_bytes, write_atomic
 from ktx_cli.warehouses import TableRef, ref_order
 
 MANIFEST_HEADER = (
@@ -262,3 +262,35 @@ def load_lists(database: sqlite3.Connection, connection: str, table: str | None 
 def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int | None], ...]:
     rows = database.execute("SELECT value, count FROM dictionary_values WHERE column_id = ? ORDER BY rowid", (number,))
     return tuple((json.loads(value), count) for value, count in rows)
+
+
+def is_yaml(path: str) -> bool:
+    """Whether a file is read, by its name; on some systems `rules.YAML` and `rules.yaml` are one file."""
+    return path.lower().endswith(SUFFIXES)
+
+
+def stray_paths(tree: Tree, connections: Collection[str]) -> list[str]:
+    """Return the YAML files of a tree in `semantic-layer/`, outside the folders of `connections`.
+
+    Raises `StorageError` for a folder that cannot be listed.
+    """
+    return sorted(path for name in stray_names(tree, connections) for path in _files_in(tree, name))
+
+
+def stray_names(tree: Tree, connections: Collection[str]) -> list[str]:
+    """Return the names of everything directly in `semantic-layer/` that is not the folder of a connection."""
+    return [name for name in names_in(tree, SEMANTIC_NAME) if name not in connections]
+
+
+def is_stray(path: str, connections: Collection[str]) -> bool:
+    """Whether a path is that of a YAML file in `semantic-layer/`, outside the folders of `connections`."""
+    top, _, below = path.partition("/")
+    return top == SEMANTIC_NAME and is_yaml(path) and ("/" not in below or below.split("/", 1)[0] not in connections)
+
+
+def _files_in(tree: Tree, name: str) -> Iterator[str]:
+    path = f"{SEMANTIC_NAME}/{name}"
+    if is_yaml(path):
+        yield path  # a folder of such a name cannot be read as a file, which closes what it holds too
+    else:
+        yield from filter(is_yaml, tree.paths(f"{path}/"))

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
 from ktx_cli.warehouses import SemanticType, TableRef
-
-if TYPE_CHECKING:
-    from ktx_cli.semantic.lookup import Lookup
 
 _Named = TypeVar("_Named")
 
@@ -384,7 +381,7 @@ class Model:
     calendar: CalendarSettings = CalendarSettings()
     barred: Mapping[str, Barred] = field(default_factory=dict)
     sealed: Diagnostic | None = None
-    lookups: list[Lookup] = field(default_factory=list, init=False, compare=False, repr=False)
+    lookups: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
 
 class SemanticError(KtxError):

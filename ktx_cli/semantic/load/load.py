@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, Severity, StorageError, listing, yaml
-from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTree, names_in
+from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTree
 from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect, unknown_name
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
-from ktx_cli.semantic.manifest import SUFFIXES, ParsedCopies, Shard, parse_shard
+from ktx_cli.semantic.manifest import ParsedCopies, Shard, is_yaml, parse_shard, stray_paths
 from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
@@ -97,11 +97,6 @@ def own_files(tree: Tree, connection: str) -> list[str]:
     """Return people's files: all below the connection's folder but the manifest."""
     folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
     return [path for path in tree.paths(folder) if is_yaml(path) and not path.startswith(schema)]
-
-
-def is_yaml(path: str) -> bool:
-    """Whether a file is read, by its name; on some systems `rules.YAML` and `rules.yaml` are one file."""
-    return path.lower().endswith(SUFFIXES)
 
 
 def text_of(content: bytes) -> str:
@@ -199,33 +194,6 @@ def read_strays(tree: Tree, connections: Collection[str]) -> list[Stray]:
         place = Place(SEMANTIC_NAME)
         return [Stray(layer_diagnostic(Severity.ERROR, "broken_source", error.message, place, error.hint))]
     return [stray for path in paths if (stray := _read_stray(tree, path, connections)) is not None]
-
-
-def stray_paths(tree: Tree, connections: Collection[str]) -> list[str]:
-    """Return the YAML files of a tree in `semantic-layer/`, outside the folders of `connections`.
-
-    Raises `StorageError` for a folder that cannot be listed.
-    """
-    return sorted(path for name in stray_names(tree, connections) for path in _files_in(tree, name))
-
-
-def stray_names(tree: Tree, connections: Collection[str]) -> list[str]:
-    """Return the names of everything directly in `semantic-layer/` that is not the folder of a connection."""
-    return [name for name in names_in(tree, SEMANTIC_NAME) if name not in connections]
-
-
-def is_stray(path: str, connections: Collection[str]) -> bool:
-    """Whether a path is that of a YAML file in `semantic-layer/`, outside the folders of `connections`."""
-    top, _, below = path.partition("/")
-    return top == SEMANTIC_NAME and is_yaml(path) and ("/" not in below or below.split("/", 1)[0] not in connections)
-
-
-def _files_in(tree: Tree, name: str) -> Iterator[str]:
-    path = f"{SEMANTIC_NAME}/{name}"
-    if is_yaml(path):
-        yield path  # a folder of such a name cannot be read as a file, which closes what it holds too
-    else:
-        yield from filter(is_yaml, tree.paths(f"{path}/"))
 
 
 def _read_stray(tree: Tree, path: str, connections: Collection[str]) -> Stray | None:

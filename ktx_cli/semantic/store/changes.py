@@ -34,10 +34,10 @@ class LayerChanges:
     one that is no longer there. `subjects`: their names in small letters. `problems`: of these.
     """
 
-    files: Mapping[str, SourceFile | None]
-    sources: Mapping[str, Source | None]
-    subjects: frozenset[str]
-    problems: Sequence[Diagnostic]
+    files: Mapping[str, SourceFile | None] = field(default_factory=dict)
+    sources: Mapping[str, Source | None] = field(default_factory=dict)
+    subjects: frozenset[str] = frozenset()
+    problems: Sequence[Diagnostic] = ()
 
 
 def changes_of(

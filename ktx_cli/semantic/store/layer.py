@@ -8,7 +8,6 @@ from typing import overload
 
 from ktx_cli.core import Diagnostic, KtxError
 from ktx_cli.project import Layout, WorkingTree
-from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import ChangedSources
 from ktx_cli.semantic.model import CalendarSettings, Model
 from ktx_cli.semantic.store.reader import LayerStore, StoredSources, changed_files, layer_stamps, open_store
@@ -23,7 +22,11 @@ def read_model(
     result is that of `load_model`.
     """
     found = stored_model(layout, connection, dialect, calendar, configured)
-    return load_model(layout, connection, dialect, calendar, configured=configured) if found is None else found
+    if found is not None:
+        return found
+    from ktx_cli.semantic.load.load import load_model
+
+    return load_model(layout, connection, dialect, calendar, configured=configured)
 
 
 def stored_model(
@@ -54,7 +57,7 @@ def stored_model(
 
 
 def _stored_problems(store: LayerStore) -> Iterable[Diagnostic]:
-    rows = store.ask("SELECT problem FROM problems ORDER BY number")
+    rows = store.ask("SELECT problem FROM problems ORDER BY path, number")
     return (store.codec.load_diagnostic(problem) for (problem,) in rows)
 
 

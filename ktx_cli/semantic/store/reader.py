@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli import __version__
 from ktx_cli.core import Diagnostic
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
-from ktx_cli.semantic.load.load import is_yaml, stray_names
 from ktx_cli.semantic.lookup import Lookup, SourceMap, labels_of
+from ktx_cli.semantic.manifest import is_yaml, stray_names
 from ktx_cli.semantic.model import Barred, Join, Source
 from ktx_cli.semantic.store.codec import Codec, Paths
 
@@ -80,7 +80,7 @@ def open_store(layout: Layout, connection: str, dialect: str, configured: Collec
     if not place.is_file():
         return None
     try:
-        store = LayerStore(place, WorkingTree(layout.root))
+        store = LayerStore(place, layout.root)
     except (sqlite3.Error, ValueError):
         log.debug("the store of the layer %s cannot be used", connection, exc_info=True)
         return None
@@ -110,8 +110,9 @@ def changed_files(store: LayerStore, stamps: Mapping[str, Stamp], tree: Tree) ->
 class LayerStore:
     """The store of one layer, open to be read by any thread; it is replaced as a whole and never changed."""
 
-    def __init__(self, place: Path, tree: Tree) -> None:
-        """Open a store; raises `sqlite3.Error` where it cannot be read."""
+    def __init__(self, place: Path, root: Path) -> None:
+        """Open a store of a project in a folder; raises `sqlite3.Error` where it cannot be read."""
+        self.root = root
         uri = f"{place.absolute().as_uri()}?mode=ro&immutable=1"
         self._database = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()
@@ -121,7 +122,7 @@ class LayerStore:
         except (sqlite3.Error, ValueError):
             self._database.close()
             raise
-        self.paths = Paths(paths, tree)
+        self.paths = Paths(paths, WorkingTree(root))
         self.codec = Codec(self.paths)
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

@@ -6,26 +6,38 @@ knows whether it is still of the files there are.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Diagnostic
-from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, stamp_of, write_atomic
+from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
 from ktx_cli.semantic.model import Join, Model, Source
+from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
-from ktx_cli.semantic.store.parts import needs_of, parts_of
-from ktx_cli.semantic.store.reader import changed_files, identity_of, layer_stamps, open_store, store_path
+from ktx_cli.semantic.store.parts import needs_of, parts_of, path_entries, relation_of
+from ktx_cli.semantic.store.reader import (
+    LayerStore,
+    StoredSources,
+    changed_files,
+    identity_of,
+    layer_stamps,
+    open_store,
+    store_path,
+)
 
 _TABLES: Final = """
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE places (number INTEGER PRIMARY KEY, path TEXT);
 CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT UNIQUE, stamp TEXT, sha256 TEXT, plain INTEGER, rest TEXT);
-CREATE TABLE entries (file INTEGER, number INTEGER, name TEXT, folded TEXT, document TEXT,
+CREATE TABLE entries (file INTEGER, number INTEGER, name TEXT, folded TEXT, relation TEXT, document TEXT,
   PRIMARY KEY (file, number)) WITHOUT ROWID;
 CREATE TABLE needs (owner TEXT, folded TEXT, kind TEXT, PRIMARY KEY (owner, folded, kind)) WITHOUT ROWID;
 CREATE TABLE sources (name TEXT PRIMARY KEY, folded TEXT, relation TEXT, "table" TEXT, is_restricted INTEGER,
@@ -35,7 +47,7 @@ CREATE TABLE measures (folded TEXT, source TEXT, name TEXT, PRIMARY KEY (folded,
 CREATE TABLE segments (name TEXT, source TEXT, PRIMARY KEY (name, source)) WITHOUT ROWID;
 CREATE TABLE joins (owner TEXT, number INTEGER, target TEXT, alias TEXT, "join" TEXT,
   PRIMARY KEY (owner, number)) WITHOUT ROWID;
-CREATE TABLE problems (number INTEGER PRIMARY KEY, subject TEXT, severity TEXT, problem TEXT);
+CREATE TABLE problems (path TEXT, number INTEGER, subject TEXT, problem TEXT, PRIMARY KEY (path, number)) WITHOUT ROWID;
 """
 _INDEXES: Final = """
 CREATE INDEX entries_by_name ON entries (folded);
@@ -43,6 +55,7 @@ CREATE INDEX needs_by_target ON needs (folded);
 CREATE INDEX sources_by_name ON sources (folded);
 CREATE INDEX sources_by_relation ON sources (relation);
 CREATE INDEX joins_by_target ON joins (target);
+CREATE INDEX problems_by_subject ON problems (subject);
 """
 
 _JUST_NS: Final = 50_000_000
@@ -58,35 +71,65 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
     """
     prepare_private_folder(layout)
     tree, place = WorkingTree(layout.root), store_path(layout, connection)
-    clock = layout.cache / f".{place.name}.clock"
-    write_atomic(clock, b"")
-    now = stamp_of(clock)
-    clock.unlink(missing_ok=True)
+    now = _clock(place)
     stamps = layer_stamps(layout.root, connection, configured)
-    before = open_store(layout, connection, dialect, configured)
-    if before is not None:
-        try:
-            known = before.files()
-            if not changed_files(before, stamps, tree) and all(known[path].stamp == stamps[path] for path in stamps):
-                return True
-        finally:
-            before.close()
-    files = read_files(tree, connection)
-    strays = [] if configured is None else read_strays(tree, {*configured, connection})
-    model = model_of(files, connection, dialect, strays=strays)
     settled = {path: stamp for path, stamp in stamps.items() if now is not None and _is_settled(stamp, now)}
-    database = sqlite3.connect(":memory:", isolation_level=None)
+    before = open_store(layout, connection, dialect, configured)
     try:
-        writing = _Writing(database, Codec(Paths([])))
-        writing.all(files, model, stamps, settled, tree, identity_of(dialect, configured))
-        content = database.serialize()
+        if before is not None:
+            updated = _updated(before, place, changed_files(before, stamps, tree), settled, connection, dialect)
+            if updated is not None:
+                if updated:
+                    write_atomic(place, updated, mode=0o600)
+                return True
+        files = read_files(tree, connection)
+        strays = [] if configured is None else read_strays(tree, {*configured, connection})
+        model = model_of(files, connection, dialect, strays=strays)
+        with _in_memory(Codec(Paths([]))) as writing:
+            writing.all(files, model, stamps, settled, identity_of(dialect, configured))
+            content = writing.content()
     except (NotStorable, UnicodeEncodeError):
-        place.unlink(missing_ok=True)
+        remove_file(place)
         return False
     finally:
-        database.close()
+        if before is not None:
+            before.close()
     write_atomic(place, content, mode=0o600)
     return True
+
+
+def _updated(
+    before: LayerStore,
+    place: Path,
+    changed: Mapping[str, bytes | None],
+    settled: Mapping[str, Stamp],
+    connection: str,
+    dialect: str,
+) -> bytes | None:
+    """Return a store with the files that changed in it; empty where nothing did, None where all have to be read."""
+    known = before.files()
+    renewed = {
+        path: stamp
+        for path, stamp in settled.items()
+        if path not in changed and path in known and known[path].stamp != stamp
+    }
+    if not changed and not renewed:
+        return b""
+    changes = changes_of(before, changed, connection, dialect) if changed else LayerChanges()
+    if changes is None:
+        return None
+    with _in_memory(Codec(Paths([*before.paths.names], WorkingTree(before.root))), place.read_bytes()) as writing:
+        writing.update(before, changes, renewed, settled)
+        return writing.content()
+
+
+def _clock(place: Path) -> Stamp | None:
+    """Return the stamp of a file that is written now, by the clock of the file system."""
+    clock = place.with_name(f".{place.name}.clock")
+    write_atomic(clock, b"")
+    now = stamp_of(clock)
+    remove_file(clock)
+    return now
 
 
 def _is_settled(stamp: Stamp, now: Stamp) -> bool:
@@ -96,49 +139,109 @@ def _is_settled(stamp: Stamp, now: Stamp) -> bool:
     return changed + margin < current
 
 
+@contextlib.contextmanager
+def _in_memory(codec: Codec, content: bytes | None = None) -> Iterator[_Writing]:
+    """Lend a store in memory, an empty one or one with some content."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        if content is not None:
+            database.deserialize(content)
+        yield _Writing(database, codec)
+
+
 class _Writing:
     """A store while it is written."""
 
     def __init__(self, database: sqlite3.Connection, codec: Codec) -> None:
         self.database, self.codec = database, codec
 
+    def content(self) -> bytes:
+        """Return the store as a file."""
+        return self.database.serialize()
+
     def all(
-        self,
-        files: Files,
-        model: Model,
-        stamps: Mapping[str, Stamp],
-        settled: Mapping[str, Stamp],
-        tree: WorkingTree,
-        identity: list[Any],
+        self, files: Files, model: Model, stamps: Mapping[str, Stamp], settled: Mapping[str, Stamp], identity: list[Any]
     ) -> None:
         """Write a layer that was just read, as a whole."""
-        ask = self.database.execute
         self.database.executescript(_TABLES)
-        ask("BEGIN")
+        self.database.execute("BEGIN")
         parsed = {file.path: file for file in (*files.shards, *files.own)}
         for number, path in enumerate(sorted(stamps)):
-            self._file(number, path, parsed.get(path), settled.get(path), tree)
-        for name in model.sources:
-            self._source(model.sources[name])
-        for number, problem in enumerate(model.problems):
-            row = (number, problem.location.object, problem.severity.value, self.codec.dump_diagnostic(problem))
-            ask("INSERT INTO problems VALUES (?, ?, ?, ?)", row)
+            self._file(number, path, parsed.get(path), settled.get(path))
+            self._needs(path_entries(parsed.get(path)))
+        for source in model.sources.values():
+            self._source(source)
+        for path, problems in groupby(model.problems, key=lambda each: each.path):
+            self._problems(path, problems)
         facts = {
             "identity": identity,
-            "barred": {name: [self._problem(each.problem), each.tables] for name, each in model.barred.items()},
-            "sealed": None if model.sealed is None else self._problem(model.sealed),
+            "barred": {
+                name: [self.codec.dump_diagnostic(each.problem), each.tables] for name, each in model.barred.items()
+            },
+            "sealed": None if model.sealed is None else self.codec.dump_diagnostic(model.sealed),
         }
         rows = [(key, json.dumps(value, separators=(",", ":"))) for key, value in facts.items()]
         self.database.executemany("INSERT INTO facts VALUES (?, ?)", rows)
-        self.database.executemany("INSERT INTO places VALUES (?, ?)", enumerate(self.codec.paths.names))
-        ask("COMMIT")
+        self._places()
+        self.database.execute("COMMIT")
         self.database.executescript(_INDEXES)
 
-    def _problem(self, problem: Diagnostic) -> str:
-        return self.codec.dump_diagnostic(problem)
+    def update(
+        self, before: LayerStore, changes: LayerChanges, renewed: Mapping[str, Stamp], settled: Mapping[str, Stamp]
+    ) -> None:
+        """Write what changed since the layer was stored. `renewed`: new stamps of files with the same content."""
+        ask, known = self.database.execute, before.files()
+        ask("BEGIN")
+        for path, stamp in renewed.items():
+            ask("UPDATE files SET stamp = ? WHERE path = ?", (json.dumps(stamp), path))
+        following = max((each.number for each in known.values()), default=-1) + 1
+        for path, file in sorted(changes.files.items()):
+            number = known[path].number if path in known else following
+            following = max(following, number + 1)
+            ask("DELETE FROM files WHERE number = ?", (number,))
+            ask("DELETE FROM entries WHERE file = ?", (number,))
+            if file is not None:
+                self._file(number, path, file, settled.get(path))
+        for subject in sorted(changes.subjects):
+            ask("DELETE FROM needs WHERE owner = ?", (subject,))
+            rows = ask("SELECT name, document FROM entries WHERE folded = ?", (subject,)).fetchall()
+            self._needs((name, json.loads(text)) for name, text in rows)
+        sources = StoredSources(before)
+        for name, source in changes.sources.items():
+            if name in sources:
+                self._forget(sources[name])
+            if source is not None:
+                self._source(source)
+        self._renew_problems(before, changes)
+        self._places()
+        ask("COMMIT")
 
-    def _file(self, number: int, path: str, file: SourceFile | None, stamp: Stamp | None, tree: WorkingTree) -> None:
-        """Write a file with its entries; one that could not be read is never the same again."""
+    def _renew_problems(self, before: LayerStore, changes: LayerChanges) -> None:
+        """Write the problems of the files again in which some came or went."""
+        paths = {each.path for each in changes.problems}
+        for subject in changes.subjects:
+            rows = self.database.execute("SELECT DISTINCT path FROM problems WHERE subject = ?", (subject,))
+            paths.update(path for (path,) in rows)
+        for path in sorted(paths):
+            stored = before.ask("SELECT problem FROM problems WHERE path = ? ORDER BY number", (path,))
+            known = [before.codec.load_diagnostic(problem) for (problem,) in stored]
+            new = [each for each in changes.problems if each.path == path]
+            self.database.execute("DELETE FROM problems WHERE path = ?", (path,))
+            self._problems(path, merged_problems(known, changes.subjects, new))
+
+    def _problems(self, path: str, problems: Iterable[Diagnostic]) -> None:
+        rows = [
+            (path, number, (each.location.object or "").casefold(), self.codec.dump_diagnostic(each))
+            for number, each in enumerate(problems)
+        ]
+        self.database.executemany("INSERT INTO problems VALUES (?, ?, ?, ?)", rows)
+
+    def _places(self) -> None:
+        """Write the files that places are in."""
+        self.database.execute("DELETE FROM places")
+        self.database.executemany("INSERT INTO places VALUES (?, ?)", enumerate(self.codec.paths.names))
+
+    def _file(self, number: int, path: str, file: SourceFile | None, stamp: Stamp | None) -> None:
+        """Write a file with its entries; one that could not be read counts as changed until its stamp is known."""
         sha256, rest = "", None
         entries: list[tuple[str, str, Any]] = []
         if file is not None:
@@ -146,10 +249,25 @@ class _Writing:
             rest, entries = parts_of(file)
         row = (number, path, None if stamp is None else json.dumps(stamp), sha256, rest is not None, rest)
         self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
-        rows = [(number, index, name, name.casefold(), text) for index, (name, text, _) in enumerate(entries)]
-        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
-        needs = {(name.casefold(), *need) for name, _, document in entries for need in needs_of(document)}
+        rows = [
+            (number, index, name, name.casefold(), relation_of(document), text)
+            for index, (name, text, document) in enumerate(entries)
+        ]
+        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def _needs(self, entries: Iterable[tuple[str, Any]]) -> None:
+        needs = {(name.casefold(), *need) for name, document in entries for need in needs_of(document)}
         self.database.executemany("INSERT OR IGNORE INTO needs VALUES (?, ?, ?)", sorted(needs))
+
+    def _forget(self, source: Source) -> None:
+        ask = self.database.execute
+        ask("DELETE FROM sources WHERE name = ?", (source.name,))
+        ask("DELETE FROM joins WHERE owner = ?", (source.name,))
+        for name in source.segments:
+            ask("DELETE FROM segments WHERE name = ? AND source = ?", (name, source.name))
+        for table, names in (("columns", source.columns), ("measures", source.measures)):
+            for name in names:
+                ask(f"DELETE FROM {table} WHERE folded = ? AND source = ?", (name.casefold(), source.name))
 
     def _source(self, source: Source) -> None:
         table = None if source.table is None else json.dumps(source.table, ensure_ascii=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.project.layout import EmptyTree, WorkingTree
-from ktx_cli.semantic.load.load import NO_CONNECTION, is_stray, read_strays, stray_names, stray_paths
+from ktx_cli.semantic.load.load import NO_CONNECTION, read_strays
+from ktx_cli.semantic.manifest import is_stray, stray_names, stray_paths
 
 HIDING = "name: orders\ncolumns:\n  - {name: amount, visibility: hidden}\n"
 CONNECTIONS = ("shop", "disabled")

@@ -231,8 +231,22 @@ def test_edits_of_people_are_read_without_reading_the_rest(
     assert project.write()
     project.apply(change)
     expected = project.loaded()
-    monkeypatch.setattr("ktx_cli.semantic.store.layer.load_model", lambda *args, **more: pytest.fail("all were read"))
+    monkeypatch.setattr("ktx_cli.semantic.load.load.load_model", lambda *args, **more: pytest.fail("all were read"))
     assert_same(project.read(), expected)
+
+
+@pytest.mark.parametrize("change", EDITS.values(), ids=EDITS)
+def test_edits_of_people_are_stored_without_reading_the_rest(
+    change: list[tuple[str, Any]], project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.write()
+    project.apply(change)
+    expected = project.loaded()
+    monkeypatch.setattr("ktx_cli.semantic.store.writer.read_files", lambda *args: pytest.fail("all were read"))
+    assert project.write()
+    stored = project.stored()
+    assert stored is not None
+    assert_same(stored, expected)
 
 
 def test_a_broken_file_is_left_to_reading_all(project: Project) -> None:
