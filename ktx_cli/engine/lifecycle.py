@@ -38,7 +38,7 @@ from ktx_cli.project import (
 )
 from ktx_cli.runs import finish_run, start_run
 from ktx_cli.scan import Failures, ScanOutcome, Stage, StageFailure, folders, record_scan
-from ktx_cli.semantic import has_parsed_copies, write_parsed_copies
+from ktx_cli.semantic import has_store, store_layer
 
 if TYPE_CHECKING:
     from ktx_cli.engine.documents.curation import Curation
@@ -181,8 +181,8 @@ class LockedRun:
             files = {path: blob for folder in folders(scan.connection) for path, blob in now.blobs(folder).items()}
         with translated(layout.state):
             record_scan(self.database, self.plan.run_id, scan, files)
-        if scan.plan.shards and (scan.files or not has_parsed_copies(layout, scan.connection)):
-            write_parsed_copies(layout, scan.connection, scan.plan.shards)
+        if scan.plan.shards and (scan.files or not has_store(layout, scan.connection)):
+            store_layer(layout, self.plan.config, scan.connection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ from ktx_cli.scan import (
     relationships_named,
     status_counts,
 )
-from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard_files, write_parsed_copies
+from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard_files, store_layer
 
 if TYPE_CHECKING:
     from ktx_cli.engine import ProjectBase
@@ -461,7 +461,7 @@ class _DecisionRun:
             self.warnings += self._removed[draft.connection].warnings(
                 draft.connection, draft.changes(), result.replaced
             )
-            write_parsed_copies(self.layout, draft.connection, draft.shards())
+            store_layer(self.layout, self.config, draft.connection)
         if result.ignored:
             message = f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them"
             hint = "take the folder out of .gitignore to keep its history"

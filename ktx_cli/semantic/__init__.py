@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         load_layer,
         load_layers,
         require_defined,
+        store_layer,
         store_layers,
         stray_problems,
     )
@@ -123,14 +124,10 @@ if TYPE_CHECKING:
         SUFFIXES,
         ColumnValues,
         Entry,
-        Manifest,
-        ParsedCopies,
         Shard,
-        has_parsed_copies,
         is_stray,
         layer_ids,
         load_lists,
-        load_manifest,
         parse_shard,
         physical_name,
         plain_on,
@@ -139,7 +136,6 @@ if TYPE_CHECKING:
         shard_files,
         source_names,
         stray_paths,
-        write_parsed_copies,
     )
     from ktx_cli.semantic.metric_tests import TestResult, run_test
     from ktx_cli.semantic.model import (
@@ -196,6 +192,7 @@ if TYPE_CHECKING:
         status_of,
         used_definitions,
     )
+    from ktx_cli.semantic.store.copies import Manifest, ParsedCopies, has_store, load_manifest
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

@@ -19,8 +19,9 @@ from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Recent, SourceE
 from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.calendar import calendar_of
 from ktx_cli.semantic.lookup import lookup_of
-from ktx_cli.semantic.manifest import layer_ids, load_manifest
+from ktx_cli.semantic.manifest import layer_ids
 from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.store.copies import load_manifest
 from ktx_cli.semantic.store.layer import read_model
 from ktx_cli.warehouses import (
     EITHER,
@@ -264,10 +265,15 @@ def store_layers(layout: Layout, config: KtxConfig) -> None:
 
     Raises `StorageError`.
     """
+    for connection in layer_ids(layout):
+        store_layer(layout, config, connection)
+
+
+def store_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
+    """Keep the semantic layer of a connection; see `store_layers`."""
     from ktx_cli.semantic.store.writer import write_store
 
-    for connection in layer_ids(layout):
-        write_store(layout, connection, *_read_as(config, connection))
+    write_store(layout, connection, *_read_as(config, connection))
 
 
 def _read_as(config: KtxConfig, connection: str) -> tuple[str, Collection[str] | None]:

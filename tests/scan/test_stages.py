@@ -152,7 +152,7 @@ INJECTIONS = [
     Injection(Stage.MEASURES, "ktx_cli.scan.pipeline.propose_measures"),
     Injection(Stage.DECISIONS, "ktx_cli.scan.pipeline.propose_decisions"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.lifecycle.record_scan"),
-    Injection(Stage.REMEMBER, "ktx_cli.engine.lifecycle.write_parsed_copies"),
+    Injection(Stage.REMEMBER, "ktx_cli.engine.lifecycle.store_layer"),
 ]
 
 

@@ -16,7 +16,7 @@ from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTre
 from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect, unknown_name
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
-from ktx_cli.semantic.manifest import ParsedCopies, Shard, is_yaml, parse_shard, stray_paths
+from ktx_cli.semantic.manifest import Shard, is_yaml, parse_shard, stray_paths
 from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
@@ -256,8 +256,7 @@ def load_model(
     configured: Collection[str] | None = None,
 ) -> Model:
     """Return the semantic layer of a connection as its files on disk have it now; see `load_tree`."""
-    parse = ParsedCopies(layout, connection).parse
-    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
+    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, configured=configured)
 
 
 def load_tree(

@@ -22,6 +22,9 @@ from ktx_cli.semantic.model import Model, Source
 from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, needs_of, parts_of
 from ktx_cli.semantic.store.reader import LayerStore, StoredSources
 
+_USUAL: Final = frozenset((None, "{}", '{"tables": 0}'))
+"""What is in a file besides the entries of sources, as a rule: nothing. None: there is no file."""
+
 _MOST: Final = 2_000
 """Sources that are read again one by one; of more, reading all files takes no longer."""
 
@@ -112,12 +115,9 @@ class _Reading:
         for path, file in self.files.items():
             rows = self.store.ask("SELECT number, rest FROM files WHERE path = ?", (path,))
             before = self._entries("file = ?", (rows[0][0],)) if rows else []
-            after: list[tuple[str, str, Any]] = []
-            if file is not None:
-                rest, after = parts_of(file)
-                if rest is None or rest != (rows[0][1] if rows else "{}"):
-                    return None
-            elif rows and rows[0][1] != "{}":
+            rest, after = (None, []) if file is None else parts_of(file)
+            old = rows[0][1] if rows else None
+            if (file is not None and rest is None) or (rest != old and not {rest, old} <= _USUAL):
                 return None
             texts = {name: text for name, text, _ in after}
             known = {name: text for _, name, text in before}

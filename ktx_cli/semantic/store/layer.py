@@ -24,9 +24,11 @@ def read_model(
     found = stored_model(layout, connection, dialect, calendar, configured)
     if found is not None:
         return found
-    from ktx_cli.semantic.load.load import load_model
+    from ktx_cli.semantic.load.load import load_tree
+    from ktx_cli.semantic.store.copies import ParsedCopies
 
-    return load_model(layout, connection, dialect, calendar, configured=configured)
+    parse = ParsedCopies(layout, connection).parse
+    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
 
 
 def stored_model(

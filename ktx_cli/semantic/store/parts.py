@@ -21,17 +21,18 @@ DISABLES: Final = "disables"
 def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """Return a file's parts as JSON: what is in it besides its tables, and (source, text, document) of each of these.
 
-    The first is None for a document that JSON would not give back as it is; it then has no parts.
+    In the first `tables` is 0, to keep its place. It is None, and there are no parts, for a document that JSON would not
+    give back as it is.
     """
     document = file.document
     try:
         if "name" in document and "tables" not in document:
             text = json.dumps(plain(document), ensure_ascii=False, separators=(",", ":"))
             return "{}", [(str(document["name"]), text, document)]
-        tables = document.get("tables") or {}
-        rest = json.dumps(plain({key: value for key, value in document.items() if key != "tables"}))
+        tables = document.get("tables", {})
         if not isinstance(tables, dict):
             return None, []
+        rest = json.dumps(plain({key: 0 if key == "tables" else value for key, value in document.items()}))
         return rest, [
             (name, json.dumps(plain(entry), ensure_ascii=False, separators=(",", ":")), entry)
             for name, entry in _plain_items(tables)

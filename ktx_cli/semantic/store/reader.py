@@ -76,6 +76,15 @@ def identity_of(dialect: str, configured: Collection[str] | None) -> list[Any]:
 
 def open_store(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> LayerStore | None:
     """Open the store of a layer; None where there is none, or none that this ktx can use."""
+    store = stored_by_this_version(layout, connection)
+    if store is not None and store.facts.get("identity") != identity_of(dialect, configured):
+        store.close()
+        return None
+    return store
+
+
+def stored_by_this_version(layout: Layout, connection: str) -> LayerStore | None:
+    """Open the store of a layer, whatever dialect its sources were read in; None as for `open_store`."""
     place = store_path(layout, connection)
     if not place.is_file():
         return None
@@ -84,7 +93,7 @@ def open_store(layout: Layout, connection: str, dialect: str, configured: Collec
     except (sqlite3.Error, ValueError):
         log.debug("the store of the layer %s cannot be used", connection, exc_info=True)
         return None
-    if store.facts.get("identity") != identity_of(dialect, configured):
+    if list(store.facts.get("identity") or ())[:2] != identity_of("", None)[:2]:
         store.close()
         return None
     return store

@@ -16,12 +16,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Diagnostic
-from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
+from ktx_cli.project import (
+    SCHEMA_NAME,
+    Layout,
+    Stamp,
+    WorkingTree,
+    prepare_private_folder,
+    remove_file,
+    stamp_of,
+    write_atomic,
+)
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
 from ktx_cli.semantic.model import Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
+from ktx_cli.semantic.store.copies import ParsedCopies
 from ktx_cli.semantic.store.parts import needs_of, parts_of, path_entries, relation_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
@@ -36,7 +46,8 @@ from ktx_cli.semantic.store.reader import (
 _TABLES: Final = """
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE places (number INTEGER PRIMARY KEY, path TEXT);
-CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT UNIQUE, stamp TEXT, sha256 TEXT, plain INTEGER, rest TEXT);
+CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT UNIQUE, stamp TEXT, sha256 TEXT, kind TEXT, plain INTEGER,
+  rest TEXT);
 CREATE TABLE entries (file INTEGER, number INTEGER, name TEXT, folded TEXT, relation TEXT, document TEXT,
   PRIMARY KEY (file, number)) WITHOUT ROWID;
 CREATE TABLE needs (owner TEXT, folded TEXT, kind TEXT, PRIMARY KEY (owner, folded, kind)) WITHOUT ROWID;
@@ -82,7 +93,7 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
                 if updated:
                     write_atomic(place, updated, mode=0o600)
                 return True
-        files = read_files(tree, connection)
+        files = read_files(tree, connection, ParsedCopies(layout, connection).parse)
         strays = [] if configured is None else read_strays(tree, {*configured, connection})
         model = model_of(files, connection, dialect, strays=strays)
         with _in_memory(Codec(Paths([]))) as writing:
@@ -247,8 +258,9 @@ class _Writing:
         if file is not None:
             sha256 = hashlib.sha256(file.content).hexdigest()
             rest, entries = parts_of(file)
-        row = (number, path, None if stamp is None else json.dumps(stamp), sha256, rest is not None, rest)
-        self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
+        kind = "shard" if f"/{SCHEMA_NAME}/" in path else "own"
+        row = (number, path, None if stamp is None else json.dumps(stamp), sha256, kind, rest is not None, rest)
+        self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         rows = [
             (number, index, name, name.casefold(), relation_of(document), text)
             for index, (name, text, document) in enumerate(entries)

@@ -9,13 +9,11 @@ import pytest
 
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.semantic.load.load import load_model, read_source
-from ktx_cli.semantic.manifest import parse_shard, write_parsed_copies
 from ktx_cli.semantic.model import (
     CalendarSettings,
     Condition,
     Cumulative,
     Model,
-    Place,
     Relationship,
     SemiAdditive,
     Span,
@@ -331,15 +329,6 @@ def test_a_join_of_an_overlay_takes_the_place_of_the_same_one(load: Any) -> None
     joins = model.sources["orders"].joins
     assert (joins[0].to, joins[0].relationship) == ("customers", Relationship.ONE_TO_ONE)
     assert len(joins) == 2
-
-
-def test_the_parsed_copies_give_the_same_model_without_the_text_parsed(write: Any, model: Model) -> None:
-    layout: Layout = write({})
-    path = "semantic-layer/shop/_schema/public.yaml"
-    write_parsed_copies(layout, "shop", {path: parse_shard(SHARD.encode(), path)})
-    again = load_model(layout, "shop", "duckdb")
-    assert again == model
-    assert again.sources["customers"].columns["name"].place == Place(path, 26)
 
 
 def test_the_same_files_give_the_same_model(write: Any, model: Model) -> None:

@@ -231,7 +231,7 @@ def test_edits_of_people_are_read_without_reading_the_rest(
     assert project.write()
     project.apply(change)
     expected = project.loaded()
-    monkeypatch.setattr("ktx_cli.semantic.load.load.load_model", lambda *args, **more: pytest.fail("all were read"))
+    monkeypatch.setattr("ktx_cli.semantic.load.load.load_tree", lambda *args, **more: pytest.fail("all were read"))
     assert_same(project.read(), expected)
 
 
