@@ -21,8 +21,8 @@ DISABLES: Final = "disables"
 def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """Return a file's parts as JSON: what is in it besides its tables, and (source, text, document) of each of these.
 
-    In the first `tables` is 0, to keep its place. It is None, and there are no parts, for a document that JSON would not
-    give back as it is.
+    In the first `tables` is 0, to keep its place. It is None, and there are no parts, for a document that JSON would
+    not give back as it is.
     """
     document = file.document
     try:
