@@ -104,15 +104,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.load.columns import PRIORITY, SEARCH_TEXTS, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
     from ktx_cli.semantic.load.joins import table_parts
-    from ktx_cli.semantic.load.load import (
-        NO_CONNECTION,
-        load_model,
-        load_tree,
-        own_files,
-        read_files,
-        read_source,
-        text_of,
-    )
+    from ktx_cli.semantic.load.load import NO_CONNECTION, load_model, load_tree, read_files, read_source, text_of
     from ktx_cli.semantic.load.sources import KEY
     from ktx_cli.semantic.lookup import lookup_of
     from ktx_cli.semantic.manifest import (
@@ -128,6 +120,7 @@ if TYPE_CHECKING:
         is_stray,
         layer_ids,
         load_lists,
+        own_files,
         parse_shard,
         physical_name,
         plain_on,
@@ -192,7 +185,7 @@ if TYPE_CHECKING:
         status_of,
         used_definitions,
     )
-    from ktx_cli.semantic.store.copies import Manifest, ParsedCopies, has_store, load_manifest
+    from ktx_cli.semantic.store.layer import Manifest, ParsedCopies, has_store, load_manifest
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

@@ -21,8 +21,7 @@ from ktx_cli.semantic.calendar import calendar_of
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import layer_ids
 from ktx_cli.semantic.model import Model, SemanticError
-from ktx_cli.semantic.store.copies import load_manifest
-from ktx_cli.semantic.store.layer import read_model
+from ktx_cli.semantic.store.layer import is_stored, load_manifest, read_model
 from ktx_cli.warehouses import (
     EITHER,
     ForwardingConnector,
@@ -271,9 +270,11 @@ def store_layers(layout: Layout, config: KtxConfig) -> None:
 
 def store_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
     """Keep the semantic layer of a connection; see `store_layers`."""
-    from ktx_cli.semantic.store.writer import write_store
+    dialect, configured = _read_as(config, connection)
+    if not is_stored(layout, connection, dialect, configured):
+        from ktx_cli.semantic.store.writer import write_store
 
-    write_store(layout, connection, *_read_as(config, connection))
+        write_store(layout, connection, dialect, configured)
 
 
 def _read_as(config: KtxConfig, connection: str) -> tuple[str, Collection[str] | None]:

@@ -227,3 +227,9 @@ def _files_in(tree: Tree, name: str) -> Iterator[str]:
         yield path  # a folder of such a name cannot be read as a file, which closes what it holds too
     else:
         yield from filter(is_yaml, tree.paths(f"{path}/"))
+
+
+def own_files(tree: Tree, connection: str) -> list[str]:
+    """Return people's files: all below the connection's folder but the manifest."""
+    folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
+    return [path for path in tree.paths(folder) if is_yaml(path) and not path.startswith(schema)]

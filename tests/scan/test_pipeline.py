@@ -13,7 +13,7 @@ from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.scan.snapshot import read_table, table_file
 from ktx_cli.semantic.manifest import MANIFEST_HEADER
-from ktx_cli.semantic.store.copies import ParsedCopies, load_manifest
+from ktx_cli.semantic.store.layer import ParsedCopies, load_manifest
 from ktx_cli.semantic.store.writer import write_store
 from ktx_cli.warehouses.port import (
     Column,
@@ -294,7 +294,7 @@ def test_the_parsed_copy_reads_as_the_yaml_does(
         (tmp_path / path).write_bytes(content)
     parsed = load_manifest(layout, "wh")
     assert write_store(layout, "wh", "sqlite", None)
-    monkeypatch.setattr("ktx_cli.semantic.store.copies.parse_shard", lambda *_: pytest.fail("a shard was parsed"))
+    monkeypatch.setattr("ktx_cli.semantic.store.layer.parse_shard", lambda *_: pytest.fail("a shard was parsed"))
     copied = load_manifest(layout, "wh")
     assert parsed == copied
     assert list(parsed.tables) == list(copied.tables)

@@ -16,7 +16,7 @@ from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, Descrip
 from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.scan.relationships.hints import FixedHints
-from ktx_cli.semantic.store.copies import ParsedCopies
+from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionTest,

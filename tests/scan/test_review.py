@@ -36,7 +36,7 @@ from ktx_cli.scan.review import (
     relationships_named,
 )
 from ktx_cli.semantic.manifest import MANIFEST_HEADER, parse_shard, render_shard
-from ktx_cli.semantic.store.copies import ParsedCopies
+from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
 
 SHARD = "semantic-layer/shop/_schema/main.yaml"

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.pipeline import ScanJob, ScanOutcome, scan_connection
-from ktx_cli.semantic.store.copies import ParsedCopies
+from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.sources.dbt.source import DbtSource
 from ktx_cli.warehouses.port import Column, DatabaseSchema, Scope, SemanticType, Table, TableKind, TableRef
 from tests.sources.projecting import SHARD, MemoryTree, Project

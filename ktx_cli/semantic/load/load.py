@@ -16,7 +16,7 @@ from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTre
 from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect, unknown_name
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
-from ktx_cli.semantic.manifest import Shard, is_yaml, parse_shard, stray_paths
+from ktx_cli.semantic.manifest import Shard, is_yaml, own_files, parse_shard, stray_paths
 from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
@@ -91,12 +91,6 @@ def read_file(tree: Tree, path: str, connection: str, files: Files, parse: Parse
         _read_own(tree, path, files)
     elif is_yaml(path) and "/" not in path.removeprefix(schema):
         _read_shard(tree, path, parse, files)
-
-
-def own_files(tree: Tree, connection: str) -> list[str]:
-    """Return people's files: all below the connection's folder but the manifest."""
-    folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
-    return [path for path in tree.paths(folder) if is_yaml(path) and not path.startswith(schema)]
 
 
 def text_of(content: bytes) -> str:

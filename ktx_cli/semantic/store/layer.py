@@ -1,16 +1,28 @@
-"""A layer from its store, as its files have it now; where there is no store, from the files."""
+"""A layer, or its manifest, as the files have it now: from its store, and where there is none from the files."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import overload
+from dataclasses import dataclass
+from typing import Any, overload
 
-from ktx_cli.core import Diagnostic, KtxError
+from ktx_cli.core import Diagnostic, KtxError, ResultWarning
 from ktx_cli.project import Layout, WorkingTree
 from ktx_cli.semantic.lookup import ChangedSources
+from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, shard_files
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.store.reader import LayerStore, StoredSources, changed_files, layer_stamps, open_store
+from ktx_cli.semantic.store.reader import (
+    LayerStore,
+    StoredSources,
+    changed_files,
+    layer_stamps,
+    open_store,
+    store_path,
+    stored_by_this_version,
+)
 
 
 def read_model(
@@ -25,7 +37,6 @@ def read_model(
     if found is not None:
         return found
     from ktx_cli.semantic.load.load import load_tree
-    from ktx_cli.semantic.store.copies import ParsedCopies
 
     parse = ParsedCopies(layout, connection).parse
     return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
@@ -86,3 +97,76 @@ class LazyProblems(Sequence[Diagnostic]):
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._all)
+
+
+def is_stored(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> bool:
+    """Say whether the store of a layer is of the files there are now, by their stamps alone.
+
+    Raises `StorageError` for a folder that cannot be listed.
+    """
+    store = open_store(layout, connection, dialect, configured)
+    if store is None:
+        return False
+    try:
+        known = {path: each.stamp for path, each in store.files().items()}
+    finally:
+        store.close()
+    return known == layer_stamps(layout.root, connection, configured)
+
+
+class ParsedCopies:
+    """The parsed shards of one connection, found by the sha256 of the text they were parsed from."""
+
+    def __init__(self, layout: Layout, connection: str) -> None:
+        self._layout, self._connection = layout, connection
+
+    def parse(self, content: bytes, where: str) -> Shard:
+        """Return the shard, from the store when it has exactly these bytes. Raises as `parse_shard`."""
+        digest = hashlib.sha256(content).hexdigest()
+        document = self._document(digest)
+        return parse_shard(content, where) if document is None else Shard(document, digest)
+
+    def _document(self, digest: str) -> dict[str, Any] | None:
+        if self._store is None:
+            return None
+        query = "SELECT number, rest FROM files WHERE sha256 = ? AND rest IS NOT NULL AND kind = 'shard'"
+        rows = self._store.ask(query, (digest,))
+        if not rows:
+            return None
+        number, rest = rows[0]
+        query = "SELECT name, document FROM entries WHERE file = ? ORDER BY number"
+        tables = {name: json.loads(text) for name, text in self._store.ask(query, (number,))}
+        return {key: tables if key == "tables" else value for key, value in json.loads(rest).items()}
+
+    @functools.cached_property
+    def _store(self) -> LayerStore | None:
+        return stored_by_this_version(self._layout, self._connection)
+
+
+def has_store(layout: Layout, connection: str) -> bool:
+    """Say whether a run has stored the layer of a connection."""
+    return store_path(layout, connection).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All generated sources of a connection: source name -> entry, and the shards that could not be read."""
+
+    tables: dict[str, Entry]
+    problems: tuple[ResultWarning, ...] = ()
+
+
+def load_manifest(layout: Layout, connection: str) -> Manifest:
+    """Read the manifest from the working tree; a broken shard is a problem and does not block the others."""
+    tree, copies = WorkingTree(layout.root), ParsedCopies(layout, connection)
+    tables: dict[str, Entry] = {}
+    problems: list[ResultWarning] = []
+    for path in shard_files(layout, connection):
+        where = path.relative_to(layout.root).as_posix()
+        try:
+            content = tree.read(where)
+            if content is not None:
+                tables.update(copies.parse(content, where).tables)
+        except KtxError as error:
+            problems.append(ResultWarning("broken_shard", error.message, hint=error.hint, path=where))
+    return Manifest(tables, tuple(problems))

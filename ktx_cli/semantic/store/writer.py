@@ -31,7 +31,7 @@ from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
 from ktx_cli.semantic.model import Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
-from ktx_cli.semantic.store.copies import ParsedCopies
+from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.semantic.store.parts import needs_of, parts_of, path_entries, relation_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,

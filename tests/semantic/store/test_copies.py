@@ -9,7 +9,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.manifest import parse_shard
-from ktx_cli.semantic.store.copies import ParsedCopies, has_store, load_manifest
+from ktx_cli.semantic.store.layer import ParsedCopies, has_store, load_manifest
 from ktx_cli.semantic.store.writer import write_store
 
 SHARD = """
@@ -35,7 +35,7 @@ def project(folder: Path, text: str) -> Layout:
 
 
 def no_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktx_cli.semantic.store.copies.parse_shard", lambda *_: pytest.fail("a shard was parsed"))
+    monkeypatch.setattr("ktx_cli.semantic.store.layer.parse_shard", lambda *_: pytest.fail("a shard was parsed"))
 
 
 def test_a_stored_shard_is_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
-from ktx_cli.semantic.store.copies import ParsedCopies
+from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.warehouses.registry import open_connection
 
 TABLES = """
