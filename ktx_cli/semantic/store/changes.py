@@ -19,7 +19,7 @@ from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_file
 from ktx_cli.semantic.manifest import DISABLED
 from ktx_cli.semantic.model import Model, Source
-from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, needs_of, parts_of
+from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, is_shard, needs_of, parts_of
 from ktx_cli.semantic.store.reader import LayerStore, StoredSources
 
 _USUAL: Final = frozenset((None, "{}", '{"tables": 0}'))
@@ -154,7 +154,7 @@ class _Reading:
         tables: dict[str, dict[str, Any]] = {}
         own: dict[str, SourceFile] = {}
         for path, name, document in self._documents(around):
-            if path.startswith(f"{Layout.schema_path(self.connection)}/"):
+            if is_shard(path):
                 tables.setdefault(path, {})[name] = document
             else:
                 own[path] = self._file(path, document)

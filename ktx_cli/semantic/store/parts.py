@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ktx_cli.project import SCHEMA_NAME
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.manifest import DISABLED
 from ktx_cli.semantic.store.codec import NotStorable, plain
@@ -18,6 +19,11 @@ DISABLES: Final = "disables"
 """A source takes joins of the manifest out, its own and from the other side."""
 
 
+def is_shard(path: str) -> bool:
+    """Whether a file of a layer is one of the manifest, by its place: `semantic-layer/shop/_schema/main.yaml`."""
+    return path.split("/")[2:3] == [SCHEMA_NAME]
+
+
 def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """Return a file's parts as JSON: what is in it besides its tables, and (source, text, document) of each of these.
 
@@ -26,7 +32,7 @@ def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
     """
     document = file.document
     try:
-        if "name" in document and "tables" not in document:
+        if not is_shard(file.path):
             text = json.dumps(plain(document), ensure_ascii=False, separators=(",", ":"))
             return "{}", [(str(document["name"]), text, document)]
         tables = document.get("tables", {})

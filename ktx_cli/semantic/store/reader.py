@@ -66,7 +66,12 @@ def layer_stamps(root: Path, connection: str, configured: Collection[str] | None
         stamp = stamp_of(root / top)
         if stamp is not None:
             found[top] = stamp
-    return {path: stamp for path, stamp in found.items() if is_yaml(path)}
+    shards = f"{Layout.schema_path(connection)}/"  # where folders are not looked into
+    return {
+        path: stamp
+        for path, stamp in found.items()
+        if is_yaml(path) and not (path.startswith(shards) and "/" in path.removeprefix(shards))
+    }
 
 
 def identity_of(dialect: str, configured: Collection[str] | None) -> list[Any]:

@@ -16,23 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Diagnostic
-from ktx_cli.project import (
-    SCHEMA_NAME,
-    Layout,
-    Stamp,
-    WorkingTree,
-    prepare_private_folder,
-    remove_file,
-    stamp_of,
-    write_atomic,
-)
+from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
 from ktx_cli.semantic.model import Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
 from ktx_cli.semantic.store.layer import ParsedCopies
-from ktx_cli.semantic.store.parts import needs_of, parts_of, path_entries, relation_of
+from ktx_cli.semantic.store.parts import is_shard, needs_of, parts_of, path_entries, relation_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
@@ -258,7 +249,7 @@ class _Writing:
         if file is not None:
             sha256 = hashlib.sha256(file.content).hexdigest()
             rest, entries = parts_of(file)
-        kind = "shard" if f"/{SCHEMA_NAME}/" in path else "own"
+        kind = "shard" if is_shard(path) else "own"
         row = (number, path, None if stamp is None else json.dumps(stamp), sha256, kind, rest is not None, rest)
         self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         rows = [

@@ -112,11 +112,11 @@ standalone = st.fixed_dictionaries(
 )
 texts = st.sampled_from(["name: [", "", "- 1\n", "name: 3\n", "name: orders\nname: lines\n", "tables: {a: 1}\n"])
 own_files = st.tuples(
-    st.sampled_from(["orders.yaml", "view.yaml", "more.yml", "deep/one.yaml", "BIG.YAML"]),
+    st.sampled_from(["orders.yaml", "view.yaml", "more.yml", "deep/_schema/one.yaml", "BIG.YAML"]),
     st.none() | overlays | standalone | texts,
 )
 shards = st.tuples(
-    st.sampled_from(["_schema/sales.yaml", "_schema/people.yaml", "_schema/new.yaml"]),
+    st.sampled_from(["_schema/sales.yaml", "_schema/people.yaml", "_schema/new.yaml", "_schema/deep/new.yaml"]),
     st.none()
     | texts
     | st.dictionaries(st.sampled_from(NAMES), tables, max_size=3).map(lambda found: {"tables": found}),
