@@ -171,6 +171,10 @@ class _Reading:
         for subject in sorted(subjects):
             sources |= dict.fromkeys((each.name for each in self._stored(subject)), None)
             sources |= {each.name: each for each in self._read(subject, model)}
+        stored = StoredSources(self.store)
+        renamed = any((source is None) == (name in stored) for name, source in sources.items())
+        if renamed and self.store.ask("SELECT 1 FROM problems WHERE is_error LIMIT 1"):
+            return None  # the hint of an error may list the sources there are
         return LayerChanges(self.files, sources, frozenset(subjects), problems)
 
     def _file(self, path: str, document: Any) -> SourceFile:

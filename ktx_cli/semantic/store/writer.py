@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Diagnostic
+from ktx_cli.core import Diagnostic, Severity
 from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
@@ -49,7 +49,8 @@ CREATE TABLE measures (folded TEXT, source TEXT, name TEXT, PRIMARY KEY (folded,
 CREATE TABLE segments (name TEXT, source TEXT, PRIMARY KEY (name, source)) WITHOUT ROWID;
 CREATE TABLE joins (owner TEXT, number INTEGER, target TEXT, alias TEXT, "join" TEXT,
   PRIMARY KEY (owner, number)) WITHOUT ROWID;
-CREATE TABLE problems (path TEXT, number INTEGER, subject TEXT, problem TEXT, PRIMARY KEY (path, number)) WITHOUT ROWID;
+CREATE TABLE problems (path TEXT, number INTEGER, subject TEXT, is_error INTEGER, problem TEXT,
+  PRIMARY KEY (path, number)) WITHOUT ROWID;
 """
 _INDEXES: Final = """
 CREATE INDEX entries_by_name ON entries (folded);
@@ -232,10 +233,13 @@ class _Writing:
 
     def _problems(self, path: str, problems: Iterable[Diagnostic]) -> None:
         rows = [
-            (path, number, (each.location.object or "").casefold(), self.codec.dump_diagnostic(each))
+            (
+                *(path, number, (each.location.object or "").casefold(), each.severity is Severity.ERROR),
+                self.codec.dump_diagnostic(each),
+            )
             for number, each in enumerate(problems)
         ]
-        self.database.executemany("INSERT INTO problems VALUES (?, ?, ?, ?)", rows)
+        self.database.executemany("INSERT INTO problems VALUES (?, ?, ?, ?, ?)", rows)
 
     def _places(self) -> None:
         """Write the files that places are in."""
