@@ -145,7 +145,7 @@ class LockedRun:
         return result
 
     def remember(self, changes: ChangeSet, commit: str | None, held: Collection[str]) -> list[tuple[str, StageFailure]]:
-        """Store what the next run compares with, and the parsed copies; return the connections of which that failed.
+        """Store what the next run compares with, and the layers; return the connections of which that failed.
 
         `commit`: the one that was made, if any. A source of which something was held is read again as a whole.
         """

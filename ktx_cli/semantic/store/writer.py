@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Diagnostic, Severity
+from ktx_cli.core import Diagnostic, KtxError, Severity
 from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
@@ -80,7 +80,7 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
     before = open_store(layout, connection, dialect, configured)
     try:
         if before is not None:
-            updated = _updated(before, place, changed_files(before, stamps, tree), settled, connection, dialect)
+            updated = _updated(before, place, stamps, settled, connection, dialect)
             if updated is not None:
                 if updated:
                     write_atomic(place, updated, mode=0o600)
@@ -104,12 +104,16 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
 def _updated(
     before: LayerStore,
     place: Path,
-    changed: Mapping[str, bytes | None],
+    stamps: Mapping[str, Stamp],
     settled: Mapping[str, Stamp],
     connection: str,
     dialect: str,
 ) -> bytes | None:
     """Return a store with the files that changed in it; empty where nothing did, None where all have to be read."""
+    try:
+        changed = changed_files(before, stamps, WorkingTree(before.root))
+    except KtxError:  # what reads all files says what is wrong with them
+        return None
     known = before.files()
     renewed = {
         path: stamp
