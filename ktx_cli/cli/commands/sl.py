@@ -259,8 +259,8 @@ def _listing(
         step = first_step(layout.root, config) if not counts else Command("sl", "accept")
         return Result(data, [Fields((("sources", "none"),))], next_steps=[step])
     known = [each for each in counts.values() if each is not None]
-    is_told = bool(known) and (all or any(each[status] for each in known for status in ("accepted", "certified")))
-    return Result(data, [_sources_table(layers, listed, counts if is_told else None)])
+    shows_status = bool(known) and (all or any(each[status] for each in known for status in ("accepted", "certified")))
+    return Result(data, [_sources_table(layers, listed, counts if shows_status else None)])
 
 
 def _sources_table(
@@ -282,8 +282,8 @@ def _sources_table(
         facts = each.to_json()
         numbers = [str(facts[key]) for key in ("columns", "measures", "joins")]
         grain = ", ".join(facts["grain"]) or "-"
-        told = [f"{count} {status}" for status, count in (counts[id(each)] or {}).items() if count] if counts else []
-        status = [", ".join(told) or "-"] if counts else []
+        counted = [f"{count} {status}" for status, count in (counts[id(each)] or {}).items() if count] if counts else []
+        status = [", ".join(counted) or "-"] if counts else []
         cells = (each.source.name, facts["kind"], grain, *numbers, *status)
         rows.append((*cells, one_line(facts["description"] or "", _SUMMARY)))
     return _with_connections(layers, Table(columns, tuple(rows)), [each.connection for each in listed])
@@ -291,15 +291,15 @@ def _sources_table(
 
 def _hits_table(layers: Layers, hits: list[dict[str, Any]]) -> Table:
     """Return the table of hits, with their statuses where one of them is above proposed."""
-    is_told = any(hit["status"] not in (None, "proposed") for hit in hits)
+    shows_status = any(hit["status"] not in (None, "proposed") for hit in hits)
     rows = tuple(
         (
-            *(hit["kind"], hit["id"], *([hit["status"] or "-"] if is_told else [])),
+            *(hit["kind"], hit["id"], *([hit["status"] or "-"] if shows_status else [])),
             *(one_line(hit["summary"], _SUMMARY), ", ".join(hit["matched_on"])),
         )
         for hit in hits
     )
-    table = Table(("kind", "name", *(["status"] if is_told else []), "summary", "matched on"), rows)
+    table = Table(("kind", "name", *(["status"] if shows_status else []), "summary", "matched on"), rows)
     return _with_connections(layers, table, [hit["connection"] for hit in hits])
 
 

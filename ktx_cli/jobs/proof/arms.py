@@ -301,7 +301,7 @@ class Arms:
             if (root / name).is_dir():
                 shutil.copytree(root / name, base / name, symlinks=True)
         for path in root.iterdir():
-            if path.name == CONFIG_NAME or path.name not in {*OWN_NAMES, ".git"}:
+            if path.name not in {*OWN_NAMES, ".git"}:
                 (base / path.name).symlink_to(path)
             elif path.is_file():
                 shutil.copyfile(path, base / path.name)

@@ -234,8 +234,8 @@ def describe_source(
 
     def status(kind: DefinitionKind, name: str, claimed: Status | None = None) -> dict[str, Any]:
         found = statuses.get(Definition(kind, source.name, name))
-        said = claimed if found is None else found.status
-        return {"status": said and said.value, "status_why": found and found.why}
+        status = claimed if found is None else found.status
+        return {"status": status and status.value, "status_why": found and found.why}
 
     columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
     return {

@@ -152,9 +152,9 @@ def internal_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoi
         if is_none or (is_contract and set(words) <= _TRIALS):
             word = next((_INTERNAL[each] for each in words if each in _INTERNAL), words[0])
             yield from _flagged(database, table, column, flag, word)
-        said = [word for word in words if word not in _SURELY]
-        if said and all(word in _REAL for word in said):
-            word = _REAL[said[0]]
+        meant = [word for word in words if word not in _SURELY]
+        if meant and all(word in _REAL for word in meant):
+            word = _REAL[meant[0]]
             if word not in _OF_CONTRACTS or is_contract or of_kind(table, "customer", "organization", "account"):
                 yield from _unflagged(database, table, column, flag, DecisionKind.INTERNAL, word)
     yield from _internal_values(database, table)
