@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ktx_cli.agent_tools import Layers
 from ktx_cli.core import Command, ConfigError, Diagnostic, ResultWarning, Severity, yaml
+from ktx_cli.jobs.decide.handover import Handover, handover_of, without_changes
 from ktx_cli.jobs.decide.metric_tests import fiscal_test, is_test_of, tests_of
 from ktx_cli.jobs.decide.points import LoadedDecisions, load_decisions
 from ktx_cli.project import CONFIG_NAME, DECISIONS_NAME, SCHEMA_NAME, Workspace, append_value, delete_value, set_value
@@ -31,6 +32,7 @@ from ktx_cli.semantic import (
     is_additive,
     is_named_for,
     is_shown,
+    load_answers,
     names_hidden,
     parse_shard,
     touched_measures,
@@ -42,6 +44,10 @@ from ktx_cli.wiki import GLOBAL, Revision, page_path, problems_of, refused, rend
 _LONGEST_NAME: Final = 48
 _FISCAL_START: Final = ("semantic", "fiscal_year_start")
 """The setting of `ktx.yaml` that an answer about the fiscal year sets."""
+
+
+_Tests: TypeAlias = dict[tuple[str, str], dict[str, Any]]
+"""Tests by their source and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class DecisionDraft:
         loaded = self._load(given.connection)
         point, chosen = _chosen(loaded, given)
         before = self._errors(given.connection)
+        others = self._tests_of_answers(loaded)
         answer = DecisionAnswer(
             given.connection, point.id, chosen.id, chosen.label, given.decided_by, given.decided_on, given.reason
         )
@@ -92,6 +99,7 @@ class DecisionDraft:
         if point.kind is DecisionKind.FISCAL_START:
             self._set_fiscal_year(drafted, chosen)
         self._check(given.connection, before)
+        self._renew_tests(given.connection, others)
         self._add_tests(drafted, chosen)
         self._write_page(drafted, chosen)
         content = self.workspace.read(DECISIONS_NAME)
@@ -99,21 +107,29 @@ class DecisionDraft:
         return drafted
 
     def take_back(self, connection: str, point: str) -> DecisionAnswer | None:
-        """Take an answer and what it changed out of the workspace; None where there is none."""
+        """Take an answer and what it changed out of the workspace; None where there is none.
+
+        What other answers have changed since stays: measures, formulas and dates that they follow too are handed over.
+        """
         loaded = self._load(connection)
         answer = next((each for each in loaded.decisions.answers if each.point == point), None)
         if answer is None:
             return None
+        others = self._tests_of_answers(loaded, leave_out=point)
+        handover = handover_of(loaded.decisions, load_answers(self.workspace), answer)
         for file in self._authored(connection).files.values():
             for each in file:
-                self._put(each.path, _without(each.content, each.document, answer, each.path))
+                self._put(each.path, without_changes(each.content, each.document, answer, handover, each.path))
         for key in (page_key(point), hidden_name(point)):
             if self.workspace.exists(page := page_path(GLOBAL, key)):
                 self.workspace.delete(page)
-        self._restore_settings(answer)
+        self._restore_settings(answer, handover)
         content = self.workspace.read(DECISIONS_NAME)
         if content is not None:
+            for heir in handover.answers:
+                content = with_answer(content, heir)
             self._put(DECISIONS_NAME, without_answer(content, connection, point))
+        self._renew_tests(connection, others)
         return answer
 
     def _set_fiscal_year(self, drafted: Drafted, chosen: Alternative) -> None:
@@ -125,10 +141,12 @@ class DecisionDraft:
         kept = {".".join(_FISCAL_START): None if before is None else str(before)}
         drafted.answer = replace(drafted.answer, replaced={CONFIG_NAME: kept})
 
-    def _restore_settings(self, answer: DecisionAnswer) -> None:
+    def _restore_settings(self, answer: DecisionAnswer, handover: Handover) -> None:
         """Put back what an answer changed in `ktx.yaml`."""
         content = self.workspace.read(CONFIG_NAME)
         for setting, before in answer.replaced.get(CONFIG_NAME, {}).items() if content is not None else ():
+            if (CONFIG_NAME, setting) in handover.values:
+                continue
             keys = tuple(setting.split("."))
             if before is not None:
                 content = set_value(content or b"", keys, int(before), where=CONFIG_NAME)
@@ -187,11 +205,11 @@ class DecisionDraft:
                 condition = condition_in(model, point, chosen.filter, source.name)
                 editor.add_segment(name, condition, f"{decision.rstrip('.')}. Decided {drafted.answer.signature}.")
             for each in free:
-                if each.measure.is_proposed:
+                if each.measure.is_proposed and _is_generated(each.measure.place):
                     accepted = each.ref in point.spreads or each.ref in point.measures
                     editor.copy(self._proposal(model.connection, each), accepted=accepted)
                     copied.append(each.ref)
-                elif not chosen.filter or chosen.expr or chosen.time:
+                if not chosen.filter or chosen.expr or chosen.time:
                     replaced[each.ref] = {"expr": each.measure.expr, "time": each.measure.time}
                 editor.change(each, chosen, name)
                 followed.append(each.ref)
@@ -216,29 +234,71 @@ class DecisionDraft:
         raise ConfigError(f"`{touched.ref}` is not in the manifest of `{connection}`", hint=Command("scan", connection))
 
     def _add_tests(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Add tests to the sources whose measures follow the answer: they fail when one of them no longer does.
+        """Add tests to the sources whose measures follow the answer: they fail when one of them no longer does."""
+        model = self._layers.model(self.workspace, drafted.answer.connection)
+        tests = self._tests(model, drafted.point, chosen, drafted.answer)
+        for (source, _), test in tests.items():
+            path, content = self._file(model.connection, model.sources[source])
+            self.workspace.write(path, append_value(content, ("tests",), test, where=path))
+        drafted.tests = tuple(f"{source}.{name}" for source, name in tests)
+        if drafted.answer.measures and not tests:
+            message = f"no test was written for `{drafted.point.id}`: its measures cannot be asked for in a question"
+            drafted.warnings.append(ResultWarning("decision_without_test", message))
+
+    def _tests(self, model: Model, point: DecisionPoint, chosen: Alternative, answer: DecisionAnswer) -> _Tests:
+        """Return the tests of an answer.
 
         Where the answer leaves measures as they are, the tests are about those that people define.
         """
-        model = self._layers.model(self.workspace, drafted.answer.connection)
         by_source: dict[str, list[str]] = {}
-        for ref in drafted.answer.measures if chosen.changes else self._kept_measures(model, drafted.point):
+        for ref in answer.measures if chosen.changes else self._kept_measures(model, point):
             source, _, measure = ref.partition(".")
-            by_source.setdefault(source, []).append(measure)
-        added: list[str] = []
+            if source in model.sources and measure in model.sources[source].measures:
+                by_source.setdefault(source, []).append(measure)
+        found: _Tests = {}
         for name, measures in by_source.items():
-            if drafted.point.kind is DecisionKind.FISCAL_START:
-                tests = fiscal_test(model, drafted.point, int(chosen.id), name, measures) if not added else []
+            if point.kind is DecisionKind.FISCAL_START:
+                tests = fiscal_test(model, point, int(chosen.id), name, measures) if not found else []
             else:
-                tests = tests_of(model, drafted.point, chosen, name, measures)
-            for test in tests:
-                path, content = self._file(drafted.answer.connection, model.sources[name])
-                self.workspace.write(path, append_value(content, ("tests",), test, where=path))
-                added.append(f"{name}.{test['name']}")
-        drafted.tests = tuple(added)
-        if drafted.answer.measures and not added:
-            message = f"no test was written for `{drafted.point.id}`: its measures cannot be asked for in a question"
-            drafted.warnings.append(ResultWarning("decision_without_test", message))
+                tests = tests_of(model, point, chosen, name, measures)
+            found |= {(name, test["name"]): test for test in tests}
+        return found
+
+    def _tests_of_answers(self, loaded: LoadedDecisions, *, leave_out: str = "") -> _Tests:
+        """Return the tests of all answers of a connection but one, as they are for the definitions now."""
+        found: _Tests = {}
+        for point, chosen, answer in loaded.decisions.decided():
+            if point.id != leave_out:
+                found |= self._tests(loaded.model, point, chosen, answer)
+        return found
+
+    def _renew_tests(self, connection: str, before: _Tests) -> None:
+        """Have the tests of other answers fit definitions that have changed; those that somebody edited stay.
+
+        `before`: the tests of these answers as they were for the definitions then.
+        """
+        if not before:
+            return
+        loaded = self._load(connection)
+        points = {point.id for point, _, _ in loaded.decisions.decided()}
+        after = self._tests_of_answers(loaded)
+        for place in (*before, *(each for each in after if each not in before)):
+            old, new, (source, name) = before.get(place), after.get(place), place
+            if old == new or source not in loaded.model.sources or not any(is_test_of(each, name) for each in points):
+                continue
+            path, content = self._file(connection, loaded.model.sources[source])
+            entries = yaml.load(content, where=path).get("tests") or []
+            number = next((number for number, each in enumerate(entries) if each.get("name") == name), None)
+            if old is None and number is None:
+                content = append_value(content, ("tests",), new, where=path)
+            elif number is not None and entries[number] == old:
+                keys = ("tests", number) if new is not None or len(entries) > 1 else ("tests",)
+                content = (
+                    delete_value(content, keys, where=path)
+                    if new is None
+                    else set_value(content, keys, new, where=path)
+                )
+            self._put(path, None if yaml.load(content, where=path) == {"name": source} else content)
 
     def _kept_measures(self, model: Model, point: DecisionPoint) -> list[str]:
         """Return the sums and counts of people that an answer leaves as they are."""
@@ -452,47 +512,3 @@ def _page_text(drafted: Drafted, chosen: Alternative) -> str:
         lines += ["", "## Measures that do not follow it", ""]
         lines += [f"- `{measure}`: {reason}" for measure, reason in drafted.left.items()]
     return "\n".join(lines) + "\n"
-
-
-def _without(content: bytes, document: Mapping[str, Any], answer: DecisionAnswer, where: str) -> bytes | None:
-    """Return a file about a source without what an answer put into it; None for an overlay with nothing left in it."""
-    before = content
-    source = str(document.get("name"))
-    for number, measure in reversed(list(enumerate(document.get("measures") or ()))):
-        ref = f"{source}.{measure.get('name')}"
-        if ref in answer.copied:
-            content = delete_value(content, ("measures", number), where=where)
-        elif ref in answer.measures:
-            content = _restored(content, measure, number, answer, ref, where)
-    ours: Mapping[str, Callable[[Any], bool]] = {
-        "segments": lambda name: answer.segment is not None and name == answer.segment,
-        "tests": lambda name: is_test_of(answer.point, name),
-    }
-    for key, is_ours in ours.items():
-        for number, each in reversed(list(enumerate(document.get(key) or ()))):
-            if is_ours(each.get("name")):
-                content = delete_value(content, (key, number), where=where)
-    if content == before:
-        return content
-    for key in ("measures", "segments", "tests"):
-        if document.get(key) and yaml.load(content, where=where).get(key) == []:
-            content = delete_value(content, (key,), where=where)
-    return None if yaml.load(content, where=where) == {"name": source} else content
-
-
-def _restored(
-    content: bytes, measure: Mapping[str, Any], number: int, answer: DecisionAnswer, ref: str, where: str
-) -> bytes:
-    """Return a file with a measure as it was before an answer."""
-    segments = list(measure.get("segments") or ())
-    if answer.segment in segments:
-        path: tuple[str | int, ...] = ("measures", number, "segments")
-        content = delete_value(
-            content, path if len(segments) == 1 else (*path, segments.index(answer.segment)), where=where
-        )
-    for key, value in answer.replaced.get(ref, {}).items():
-        path = ("measures", number, key)
-        content = (
-            delete_value(content, path, where=where) if value is None else set_value(content, path, value, where=where)
-        )
-    return content
