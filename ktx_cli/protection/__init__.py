@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.protection.statements import (
         check_protected,
         check_source,
+        condition_columns,
         has_protected,
         reads_table,
         source_guard,

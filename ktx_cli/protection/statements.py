@@ -207,6 +207,16 @@ def view_reads(sql: str, dialect: str) -> ViewReads:
     return ViewReads(tables_of(bodies), frozenset(named))
 
 
+def condition_columns(sql: str, dialect: str) -> frozenset[str]:
+    """Return the names of columns, folded, that conditions and groups of a statement depend on."""
+    kinds = (exp.Where, exp.Having, exp.Qualify, exp.Case, exp.If, exp.CountIf, exp.Filter, exp.Group, exp.Join)
+    nodes = (node for tree in _trees(sql, dialect) or () for node in tree.find_all(*kinds))
+    parts = (node.args.get("on") if isinstance(node, exp.Join) else node for node in nodes)
+    return frozenset(
+        column.name.casefold() for part in parts if part is not None for column in part.find_all(exp.Column)
+    )
+
+
 def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
     """Return every table that trees name, whatever else is named so."""
     return frozenset(parts for tree in trees for node in tree.find_all(exp.Table) if (parts := parts_of(node)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
@@ -220,7 +220,7 @@ def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDec
     reached = {each.home: reached_from(graph, each.home, sources) for each in used}
     found = []
     for point in unsettled:
-        touched = [each for each in used if is_touched(point, each.ref, reached[each.home])]
+        touched = [each for each in used if _touches(point, each, reached[each.home])]
         refs = [each.ref for each in touched if not _has_condition(model, each, point, plan)]
         if refs:
             computed = [ref for ref in dict.fromkeys(refs) if ref in point.spreads]
@@ -255,6 +255,18 @@ def _used(plan: Plan) -> Iterator[_Used]:
                 yield _Used(leaf.aggregate.text, leaf.fact, leaf)
 
 
+def _touches(point: DecisionPoint, used: _Used, reached: Collection[str]) -> bool:
+    """Whether a point is about an aggregate: a measure, or a count or a sum that the question writes itself."""
+    if not point.measures or "(" not in used.ref:
+        return is_touched(point, used.ref, reached)
+    named = {each.column for each in used.leaf.aggregate.names if each.column is not None}
+    if used.home != point.source:
+        return False
+    if point.kind is DecisionKind.ENTITY:
+        return used.ref.casefold().startswith("count") and named <= set(point.columns)
+    return point.kind is DecisionKind.CURRENCY and not named.isdisjoint(point.columns[1:])
+
+
 def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
     """Whether an aggregate, its conditions or the question around it read a column of a point: it is said there.
 
@@ -277,7 +289,7 @@ def _names(model: Model, expression: Expression, point: DecisionPoint) -> bool:
     for name in expression.names:
         source = name.hops[-1] if name.hops else expression.home
         is_alias = source is not None and source not in model.sources
-        if name.column in point.columns and (is_alias or source in (None, point.source)):
+        if name.column in point.telling_columns and (is_alias or source in (None, point.source)):
             return True
     return False
 

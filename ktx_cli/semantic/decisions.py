@@ -117,6 +117,19 @@ class DecisionPoint:
         return max(self.spreads.values(), default=0.0)
 
     @property
+    def telling_columns(self) -> tuple[str, ...]:
+        """The columns by whose name a question says which reading it means.
+
+        Not the key of what is counted, nor an amount in several currencies: every reading names these.
+        """
+        return self.columns[:1] if self.kind in (DecisionKind.ENTITY, DecisionKind.CURRENCY) else self.columns
+
+    @property
+    def is_about_rows(self) -> bool:
+        """Whether a reading is a condition on rows."""
+        return any(each.filter is not None for each in self.alternatives)
+
+    @property
     def is_unsettled(self) -> bool:
         """Whether nobody has decided it, and no definition follows a statement about it."""
         return self.state in (DecisionState.OPEN, DecisionState.STATED)

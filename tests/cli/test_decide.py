@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import isoformat, now
+from ktx_cli.scan import FoundPoint
+from ktx_cli.semantic import Alternative, DecisionKind
+from ktx_cli.warehouses import TableRef
 from tests.cli.conftest import Build
 from tests.subscription_project import OVERLAY, POINT, git, make
 
@@ -228,6 +231,9 @@ STATEMENTS = [
     ("SELECT sum(mrr) FROM subscriptions", True),
     ("SELECT count(*) FROM main.accounts", True),
     ("SELECT sum(mrr) FROM subscriptions s JOIN accounts a ON a.id = s.account_id WHERE NOT a.is_internal", False),
+    ("SELECT count(CASE WHEN NOT is_internal THEN id END) FROM accounts", False),
+    ("SELECT is_internal, count(*) FROM accounts GROUP BY is_internal", False),
+    ("SELECT count(*), max(is_internal) FROM accounts", True),
     ("SELECT 1 AS one", False),
 ]
 
@@ -242,6 +248,41 @@ def test_statements_get_a_note_by_what_they_read(ktx: Run, scanned: Path, statem
     assert data["open"] == []
     decided = "in SQL, rows of accounts count where `is_internal IS NOT TRUE`"
     assert any(decided in each for each in data["notes"]) is is_touched
+
+
+ENTITY = FoundPoint(
+    TableRef("main", "accounts"), DecisionKind.ENTITY, ("created_at", "id"), "Which accounts are counted?",
+    (Alternative("entity", "Each"), Alternative("parent", "Each day once", expr="count(distinct created_at)")),
+)  # fmt: skip
+CURRENCY = FoundPoint(
+    TableRef("main", "subscriptions"), DecisionKind.CURRENCY, ("account_id", "mrr"), "Are currencies added up?",
+    (
+        Alternative("added_up", "All are added up", expr="sum(mrr)"),
+        Alternative("one", "Only EUR counts", expr="sum(case when account_id = 1 then mrr end)"),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "statement", "is_open"),
+    [
+        ("count(distinct accounts.id)", "SELECT count(DISTINCT id) FROM accounts", True),
+        ("count(distinct accounts.created_at)", "SELECT count(DISTINCT created_at) FROM accounts", False),
+        ("sum(subscriptions.mrr)", "SELECT sum(mrr) FROM subscriptions", True),
+        (
+            "sum(case when subscriptions.account_id = 1 then subscriptions.mrr end)",
+            "SELECT sum(mrr) FROM subscriptions WHERE account_id = 1",
+            False,
+        ),
+    ],
+)
+def test_a_key_and_an_amount_of_all_currencies_say_no_reading(
+    ktx: Run, work: Path, aggregate: str, statement: str, is_open: bool
+) -> None:
+    make(work, ENTITY, CURRENCY)
+    query = ktx("sl", "query", "-m", aggregate, "--json").data
+    assert bool(query["receipt"]["open"]) is is_open
+    assert bool(ktx("sql", statement, "--json").data["open"]) is is_open
 
 
 @pytest.mark.parametrize(("statement", "is_touched"), STATEMENTS)

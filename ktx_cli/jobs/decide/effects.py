@@ -80,7 +80,7 @@ def compute_effects(
     """Compute the measures that points touch under each of their readings, on an open, guarded connection.
 
     For the last complete month of the data where a measure has a time, and where all readings agree there or it has
-    none, for all rows. A measure that cannot be computed is a warning.
+    none, for all rows; which of two dates counts, for a month alone. A measure that cannot be computed is a warning.
     """
     computing = _Computing(model, connector, now, budget)
     effects: list[Effect] = []
@@ -198,6 +198,8 @@ class _Computing:
 
     def _effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
         month = self._last_month(touched)
+        if point.kind is DecisionKind.DATE:  # over all rows every date gives the same
+            return None if month is None else self._computed(point, touched, month)
         effect = None if month is None else self._computed(point, touched, month)
         return self._computed(point, touched, None) or effect if effect is None or not effect.spread else effect
 

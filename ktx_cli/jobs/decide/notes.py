@@ -62,10 +62,11 @@ class StatementDecisions:
 def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: str) -> StatementDecisions:
     """Return the decision points that a SQL statement depends on, by the relations and columns that it reads.
 
-    Views are followed to the tables that they read, as the last scan saw them. A statement that names a column of a
-    point, or a view with a condition on it, says itself how it is to be read. Raises as `plan_decisions`.
+    Views are followed to the tables that they read, as the last scan saw them. A statement with a condition on a column
+    of a point, or that reads a view with one, says itself how it is to be read; where the point is about a formula or a
+    date, one that names the column does. Raises as `plan_decisions`.
     """
-    from ktx_cli.protection import names_in
+    from ktx_cli.protection import condition_columns, names_in
 
     named = names_in(sql, model.dialect)
     if named is None:
@@ -75,12 +76,13 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
     if not decisions.points:
         return StatementDecisions()
     sources, conditions = _read_through(tree, model, named.tables)
+    conditions |= condition_columns(sql, model.dialect)
     columns = {column.casefold() for _, column in named.columns} | conditions
     visible = VisibleModel(model)
     found = [
         _open_in(decisions, visible, point, sources)
         for point in decisions.unsettled()
-        if _depends(point, sources) and not columns.intersection(each.casefold() for each in point.columns)
+        if _depends(point, sources) and not _says(point, conditions if point.is_about_rows else columns)
     ]
     _require_decided(config, found)
     decided = [
@@ -90,7 +92,7 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
         f"`{chosen.filter}`"
         for point, chosen, answer in decisions.decided()
         if chosen.filter and _depends(point, sources)
-        if not columns.intersection(each.casefold() for each in point.columns)
+        if not _says(point, conditions)
     ]
     return StatementDecisions(tuple(found), tuple(decided))
 
@@ -124,6 +126,10 @@ def _query_of_view(tree: Tree, connection: str, table: tuple[str, ...]) -> str |
         return None if content is None else read_table(content, path).view_sql
     except KtxError:  # written by a version that knows more kinds of tables
         return None
+
+
+def _says(point: DecisionPoint, columns: Collection[str]) -> bool:
+    return any(each.casefold() in columns for each in point.telling_columns)
 
 
 def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
@@ -162,7 +168,7 @@ def _require_decided(config: KtxConfig, found: Sequence[OpenDecision]) -> None:
     questions = listing((f"`{each.question}`" for each in found), 3)
     hint = Hint("a person decides with {}", first.command)
     if not first.is_masked:
-        columns = listing((f"{first.point.source}.{each}" for each in first.point.columns), 3)
+        columns = listing((f"{first.point.source}.{each}" for each in first.point.telling_columns), 3)
         hint = Hint("{}; until then, ask for one reading with a condition on {}", hint, columns)
     details = {"open": [each.to_json(values=False) for each in found]}
     raise KtxError(f"the answer depends on open decisions: {questions}", code=OPEN_DECISION, hint=hint, details=details)

@@ -15,8 +15,8 @@ from ktx_cli.jobs.decide.effects import EffectBudget, _last_complete, compute_ef
 from ktx_cli.jobs.decide.points import load_effects, save_effects
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, open_for_writing
 from ktx_cli.scan import read_decisions, read_record
-from ktx_cli.semantic import DecisionPoint, Effect, Model, guard_of, load_layer
-from ktx_cli.warehouses import open_connection
+from ktx_cli.semantic import DecisionKind, DecisionPoint, Effect, Model, guard_of, load_layer
+from ktx_cli.warehouses import SemanticType, open_connection
 from tests.subscription_project import POINT
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
@@ -67,6 +67,20 @@ def test_all_rows_are_taken_where_the_month_shows_no_difference(
 def test_readings_that_agree_have_the_effect_0(compute: Callable[..., Any], point: DecisionPoint) -> None:
     same = replace(point, alternatives=(point.alternatives[0], replace(point.alternatives[1], filter="id > 0")))
     assert {each.spread for each in compute(same).effects} == {0.0}
+
+
+def test_the_effect_of_a_date_on_a_measure_without_a_time_is_not_known(
+    compute: Callable[..., Any], model: Model, point: DecisionPoint
+) -> None:
+    dates = (replace(point.alternatives[0], time="created_at"), replace(point.alternatives[0], id="b", time="other"))
+    timeless = replace(model.sources["accounts"].columns["created_at"], type=SemanticType.STRING)
+    columns = model.sources["accounts"].columns | {"created_at": timeless, "other": replace(timeless, name="other")}
+    sources = model.sources | {"accounts": replace(model.sources["accounts"], columns=columns)}
+    found = compute(
+        replace(point, kind=DecisionKind.DATE, columns=("created_at", "other"), alternatives=dates),
+        model=replace(model, sources=sources),
+    )
+    assert (found.effects, found.warnings) == ((), ())
 
 
 def test_a_condition_that_cannot_be_read_is_a_warning_that_names_the_point(
