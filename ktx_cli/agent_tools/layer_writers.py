@@ -304,7 +304,7 @@ def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]
             continue
         for name, table in _read_by(text, model.dialect):
             if name in own or (table not in ("", new.name.casefold()) and name in others):
-                yield f"{what} of `{new.name}` reads a hidden column: people decide what is told of it"
+                yield f"{what} of `{new.name}` reads a hidden column: only people decide who may see it"
                 break
 
 

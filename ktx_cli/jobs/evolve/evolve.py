@@ -627,7 +627,7 @@ def _judged(found: Comparison, *, proven: bool, held: Sequence[str]) -> tuple[Ve
     if found.is_proven:
         return Verdict.ACCEPTED, ""
     if proven:
-        return Verdict.ACCEPTED, "definitions that were broken work again"
+        return Verdict.ACCEPTED, "what failed before works now, and no question is answered worse"
     if not held:
         return Verdict.UNPROVEN, "no question is held out to judge it"
     if found.improved:

@@ -175,11 +175,16 @@ def _has(source: Any, member: str) -> bool:
 
 
 def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references in a query to the semantic layer, measures first: `orders.revenue`, `customers.country`."""
+    """Return the references in a query to the semantic layer, measures first: `orders.revenue`, `customers.country`.
+
+    What agents asked may have any form; parts in the form of no query have no references.
+    """
     found: dict[str, None] = {}
     for key in ("measures", "dimensions", "segments", "filters"):
-        for item in query.get(key) or ():
-            text = item if isinstance(item, str) else " ".join(str(item.get(each, "")) for each in ("expr", "field"))
+        items = query.get(key)
+        for item in items if isinstance(items, list | tuple) else ():
+            words = [item.get("expr"), item.get("field")] if isinstance(item, Mapping) else [item]
+            text = " ".join(each for each in words if isinstance(each, str))
             plain = re.sub(r"'[^']*'", "''", text)
             found.update(dict.fromkeys(f"{source}.{member}" for source, member in _REFERENCE.findall(plain)))
     return tuple(found)
