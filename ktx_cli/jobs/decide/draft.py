@@ -145,8 +145,13 @@ class DecisionDraft:
         """Put back what an answer changed in `ktx.yaml`."""
         content = self.workspace.read(CONFIG_NAME)
         for setting, before in answer.replaced.get(CONFIG_NAME, {}).items() if content is not None else ():
-            if (CONFIG_NAME, setting) in handover.values:
+            if (CONFIG_NAME, setting) in handover.values or setting != ".".join(_FISCAL_START):
                 continue
+            if before is not None and not before.isdecimal():
+                message = f"{DECISIONS_NAME}: `{setting}` of `{answer.point}` was no month before the decision"
+                raise ConfigError(
+                    message, hint=f"correct the entry, or restore {DECISIONS_NAME} from an earlier commit"
+                )
             keys = tuple(setting.split("."))
             if before is not None:
                 content = set_value(content or b"", keys, int(before), where=CONFIG_NAME)

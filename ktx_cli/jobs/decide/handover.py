@@ -103,7 +103,7 @@ def _restored(
         )
     for key, value in answer.replaced.get(ref, {}).items():
         path = ("measures", number, key)
-        if (ref, key) in handover.values:
+        if (ref, key) in handover.values or key not in ("expr", "time"):
             continue
         content = (
             delete_value(content, path, where=where) if value is None else set_value(content, path, value, where=where)

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from ktx_cli.core import yaml
+from ktx_cli.core import ConfigError, yaml
 from ktx_cli.jobs.decide.decide import layers_of
 from ktx_cli.jobs.decide.draft import DecisionDraft, GivenAnswer
 from ktx_cli.project import Layout, WorkingTree, Workspace, load_config
@@ -190,6 +190,26 @@ def test_a_test_that_somebody_edited_stays_as_it_is(company: Company) -> None:
     after = (company.workspace.read(path) or b"").decode()
     assert "invariant: 1 = 1 or abs(" in after
     assert "filters:" not in after.partition("invariant")[0]
+
+
+def test_an_entry_restores_formulas_and_the_fiscal_year_alone(company: Company) -> None:
+    company.decide("subscriptions.amount.mrr", "net")
+    company.decide("accounts.fiscal_start.fiscal_year", "6")
+    before = company.workspace.read("ktx.yaml")
+    entries = (company.workspace.read("decisions.yaml") or b"").decode()
+    wider = entries.replace("        time: null", "        time: null\n        status: certified")
+    wider = wider.replace("fiscal_year_start: null", "open_decisions: '5'")
+    assert wider.count("certified") + wider.count("open_decisions") == 2, entries
+    company.workspace.write("decisions.yaml", wider.encode())
+    company.undo("subscriptions.amount.mrr")
+    company.undo("accounts.fiscal_start.fiscal_year")
+    assert set(company.workspace.changes()) == {"ktx.yaml"}
+    assert company.workspace.read("ktx.yaml") == before
+    company.workspace.write(
+        "decisions.yaml", entries.replace("fiscal_year_start: null", "fiscal_year_start: x").encode()
+    )
+    with pytest.raises(ConfigError, match="was no month before"):
+        company.undo("accounts.fiscal_start.fiscal_year")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
