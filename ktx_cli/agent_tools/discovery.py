@@ -12,7 +12,7 @@ from ktx_cli import wiki
 from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
-from ktx_cli.agent_tools.session import REASONS, Fallback, Input, ToolSession, tool
+from ktx_cli.agent_tools.session import REASONS, Fallback, Input, ToolSession, shares_code_lists, tool
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
 from ktx_cli.documents import RawFile, read_document, without_comments
 from ktx_cli.llm import ToolOutput
@@ -25,6 +25,7 @@ _SECTIONS: Final = (
     ("Wiki pages", ("page",), "wiki_read"),
     ("Semantic layer", ("source", "measure", "segment"), "sl_read_source or entity_details"),
     ("Columns", ("column",), "entity_details"),
+    ("Values of columns", ("value",), "entity_details"),
 )
 """Heading, kinds of hits, and the tools that show more of them."""
 
@@ -186,7 +187,7 @@ def _pages_naming(session: ToolSession, connection: str, sources: Collection[str
 
 def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
     """Return values that were seen in the columns of a source, where the project lets them go to a model."""
-    shares = session.privacy == "off" or (session.privacy == "local" and session.share_code_lists == "all")
+    shares = session.privacy == "off" or shares_code_lists(session.privacy, session.share_code_lists)
     if session.values is None or not shares:
         return {}
     may = values_shown(session.model(connection), source, lambda: read_relations(session.workspace, connection))

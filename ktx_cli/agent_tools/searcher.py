@@ -11,12 +11,13 @@ from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
-from ktx_cli.search import KINDS, Contents, Found, Layer, Pages, Part, Scope, Values
+from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
 from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import user_scope
 
 if TYPE_CHECKING:
+    from ktx_cli.agent_tools.session import SampleValues
     from ktx_cli.llm import Embedder
     from ktx_cli.search import SearchAnswer, Searcher
     from ktx_cli.semantic import Model
@@ -101,24 +102,52 @@ def search(
         own.close()
 
 
-def finder(searcher: Searcher, config: KtxConfig) -> Find:
+def finder(searcher: Searcher, config: KtxConfig, codes: SampleValues) -> Find:
     """Return what the tools of all loops of a run search their overlays with, at the same time if need be.
 
-    A model sees values of rows only where it may.
+    A model sees values of rows only where it may. `codes`: the whole code lists of a source, whose values are found too
+    where `scan.share_code_lists` is `all`.
     """
-    allowed = kinds_for_models(config)
+    from ktx_cli.agent_tools.session import shares_code_lists
+
+    allowed, shares = kinds_for_models(config), shares_code_lists(config.scan.privacy, config.scan.share_code_lists)
 
     def find(workspace: Workspace, query: str, scope: Scope, limit: int) -> Found:
-        kinds = tuple(kind for kind in scope.kinds or KINDS if kind in allowed)
-        if not kinds:
-            return Found(())
-        return searcher.search_tree(workspace, query, replace(scope, kinds=kinds), limit).found
+        wanted = scope.kinds or KINDS
+        kinds = tuple(kind for kind in wanted if kind in allowed)
+        found = Found(())
+        if kinds:
+            found = searcher.search_tree(workspace, query, replace(scope, kinds=kinds), limit).found
+        if shares and VALUE in wanted:
+            found_codes = of_codes(workspace, query, scope, limit)
+            hits = (*found.hits, *found_codes)[:limit]
+            return replace(found, hits=hits, total=found.total + len(found_codes))
+        return found
 
+    def of_codes(workspace: Workspace, query: str, scope: Scope, limit: int) -> list[Hit]:
+        hits = searcher.search_tree(workspace, query, replace(scope, kinds=(VALUE,)), limit).found.hits
+        models = {
+            each: layers.model(workspace, each) for each in {hit.connection for hit in hits} & layers.dialects.keys()
+        }
+        return [hit for hit in hits if hit.connection in models and _is_code(hit, models[hit.connection], codes)]
+
+    layers = Layers(
+        {each: dialect_of(entry.driver) or "" for each, entry in config.databases().items()},
+        calendar_of(config),
+        config.connections.keys(),
+    )
     return find
 
 
+def _is_code(hit: Hit, model: Model, codes: SampleValues) -> bool:
+    """Whether a value is of a column whose whole code list agents may see."""
+    name, _, column = hit.id.partition(" = ")[0].rpartition(".")
+    source = model.sources.get(name)
+    return source is not None and column in codes(model.connection, source)
+
+
 def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
-    """Return the kinds a model may see: values of rows only where `scan.privacy` is `off`."""
+    """Return the kinds of which a model may see all: values of rows only where `scan.privacy` is `off`."""
     return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
 
 

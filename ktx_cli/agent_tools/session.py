@@ -286,6 +286,11 @@ class StagedWork:
         return next((each for each in self.units if each.key == key), None)
 
 
+def shares_code_lists(privacy: Privacy, setting: CodeLists) -> bool:
+    """Whether agents see whole code lists of a scan, though other values of rows stay on this machine."""
+    return privacy == "local" and setting == "all"
+
+
 log = logging.getLogger(__name__)
 
 RunSql = Callable[[str, str, int], QueryResult]

@@ -229,7 +229,9 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
     documents, cancellation = Documents.of(work.works, database), Cancellation()
     models.cancels(cancellation)
     with contextlib.closing(open_searcher(work.plan.layout, work.plan.config, work.plan.environ)) as searcher:
-        context = work.context(database, finder(searcher, work.plan.config), documents.library)
+        context = work.context(
+            database, finder(searcher, work.plan.config, ValueSamples(database, codes=True)), documents.library
+        )
         phase = _Phase(work, context, documents, database, cancellation)
         integration = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
     return AgentResult(integration, documents, cancellation.requested, cancellation.error, phase.failed, phase.asked)

@@ -9,6 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.search.corpus import (
         KINDS,
+        VALUE,
         Contents,
         Found,
         Hit,

@@ -373,8 +373,8 @@ class Scan(Block):
     share_code_lists: CodeLists = setting(
         "declared",
         "Which lists of values agents see under `privacy: local`: `declared`: those that the database, dbt or"
-        " the semantic layer declares, `all`: also those of columns with few values in the last scan. Lists of"
-        " personal data are never shown, and no lists are used in searches or in prompts for descriptions.",
+        " the semantic layer declares, `all`: also those of columns with few values in the last scan, which searches"
+        " find too. Lists of personal data are never shown, and no lists are used in prompts for descriptions.",
     )
     views: Views = setting(
         "local",

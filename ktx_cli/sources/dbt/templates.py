@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import one_line
+from ktx_cli.documents import without_comments
 from ktx_cli.semantic import TARGET_NAME, Call, Relation, UnresolvedError, parse_call, relation_of, render
 
 _BLOCK: Final = re.compile(r"\{%-?\s*docs\s+(?P<name>\w+)\s*-?%\}(?P<text>.*?)\{%-?\s*enddocs\s*-?%\}", re.DOTALL)
@@ -59,8 +60,8 @@ class Texts:
 
 
 def doc_blocks(text: str) -> dict[str, str]:
-    """Return the doc blocks of a Markdown file by name."""
-    return {found["name"]: found["text"].strip() for found in _BLOCK.finditer(text)}
+    """Return the doc blocks of a Markdown file by name, without HTML comments, which no reader sees."""
+    return {found["name"]: without_comments(found["text"]).strip() for found in _BLOCK.finditer(text)}
 
 
 def variables_of(project: Mapping[str, Any]) -> dict[str, Any]:

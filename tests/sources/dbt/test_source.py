@@ -52,7 +52,10 @@ models:
       - name: id
         tests: [unique]
 """
-DOCS = "# Notes\n{% docs orders %}\nEvery order,\nthe open ones too.\n{% enddocs %}\n"
+DOCS = (
+    "# Notes\n{% docs orders %}\nEvery order,<!-- ask Jane Miller -->\nthe open ones too.\n"
+    "<!--\nJane Miller wrote this\n-->\n{% enddocs %}\n"
+)
 FILES = {"dbt_project.yml": SETTINGS, "models/marts/schema.yml": MODELS, "models/marts/docs.md": DOCS}
 
 
