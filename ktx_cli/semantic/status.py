@@ -10,7 +10,7 @@ from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, Record, yaml
+from ktx_cli.core import Command, Hint, KtxError, Record, yaml
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
@@ -393,5 +393,5 @@ def require_status(status: Mapping[str, Any], least: Status) -> None:
     more = len(status["because"]) - 1
     others = f", and {more} more" if more else ""
     message = f"the answer would be {weakest.value}, not {least.value}: {first['definition']} ({first['why']}){others}"
-    hint = "have an owner accept the definition and commit it, or ask with a lower --min-status"
+    hint = Hint("{} lists what nobody has accepted; or ask with a lower --min-status", Command("sl", "accept"))
     raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})

@@ -598,6 +598,7 @@ def test_an_answer_below_the_status_that_is_asked_for_is_refused(ktx: Run, layer
     assert status == {"weakest": "proposed", "because": [first]}
     refused = ktx(*asked, "--min-status", "accepted", "--json")
     assert (refused.code, refused.envelope["error"]["code"]) == (1, "status")
+    assert "ktx sl accept" in refused.envelope["error"]["hint"]
     assert ktx("index").code == 0
     assert ktx(*asked, "--min-status", "accepted").code == 0
     assert "status: accepted\n  measure sales.revenue: " in ktx(*asked, "--receipt").err
