@@ -31,7 +31,7 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
         (QUESTION, 120),
         pytest.param("sl list", 75, marks=pytest.mark.slow),
         pytest.param("wiki revenue", 110, marks=pytest.mark.slow),
-        pytest.param("lint", 160, marks=pytest.mark.slow),
+        pytest.param("lint", 165, marks=pytest.mark.slow),
         pytest.param("wiki lint", 85, marks=pytest.mark.slow),
         ("--help", 52),
     ],
