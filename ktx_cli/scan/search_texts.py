@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, yaml
+from ktx_cli.core import Command, ConfigError, Hint, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 
 FILE: Final = "questions.yaml"
@@ -69,7 +69,7 @@ def _sources_at(tree: Tree, connection: str) -> dict[str, SourceTexts]:
     content = tree.read(path)
     if content is None:
         return {}
-    hint = "correct it, or delete it: the next run of `ktx ingest` with a model writes it again"
+    hint = Hint("correct it, or delete it: the next run of {} with a model writes it again", Command("ingest"))
     try:
         document = yaml.load(content, where=path)
     except ConfigError as error:

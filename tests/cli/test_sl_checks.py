@@ -12,7 +12,8 @@ import pytest
 
 from ktx_cli.engine.gates import MetricGate
 from ktx_cli.project import Layout, load_config
-from ktx_cli.semantic import load_layer, tests_of
+from ktx_cli.semantic import load_layer
+from ktx_cli.semantic import tests_of as results_of_tests
 
 Run = Callable[..., Any]
 
@@ -227,7 +228,7 @@ def test_a_test_that_cannot_be_asked_says_why(ktx: Run, layer: Path) -> None:
 
 
 def _kept(layer: Path) -> list[str]:
-    found = tests_of(Layout(layer), "warehouse").get("orders.order_count", [])
+    found = results_of_tests(Layout(layer), "warehouse").get("orders.order_count", [])
     return [each.name for each in found if not each.passed]
 
 

@@ -140,9 +140,12 @@ class LayerStore:
         self.codec = Codec(self.paths)
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self._lock:
-            return self._database.execute(query, values).fetchall()
+        """Return all rows of a query; none where a value is no Unicode, as nothing that is stored is like it."""
+        try:
+            with self._lock:
+                return self._database.execute(query, values).fetchall()
+        except UnicodeEncodeError:
+            return []
 
     def close(self) -> None:
         """Close the store; what was read of it stays valid."""
