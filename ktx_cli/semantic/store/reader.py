@@ -95,7 +95,7 @@ def stored_by_this_version(layout: Layout, connection: str) -> LayerStore | None
         return None
     try:
         store = LayerStore(place, layout.root)
-    except (sqlite3.Error, ValueError):
+    except (sqlite3.Error, ValueError, OSError):
         log.debug("the store of the layer %s cannot be used", connection, exc_info=True)
         return None
     if list(store.facts.get("identity") or ())[:2] != identity_of("", None)[:2]:
@@ -127,8 +127,11 @@ class LayerStore:
     def __init__(self, place: Path, root: Path) -> None:
         """Open a store of a project in a folder; raises `sqlite3.Error` where it cannot be read."""
         self.root = root
-        uri = f"{place.absolute().as_uri()}?mode=ro&immutable=1"
-        self._database = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
+        content = place.read_bytes()  # a file that is kept open would hold its disk, even once it is replaced
+        if not content:
+            raise ValueError("an empty file is no store")
+        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._database.deserialize(content)
         self._lock = threading.Lock()
         try:
             self.facts: Mapping[str, Any] = {key: json.loads(value) for key, value in self.ask("SELECT * FROM facts")}
