@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ktx_cli.search.index import Store, folded, identity, open_index, plain_words, words
     from ktx_cli.search.ranking import Index, found, hits, rank
     from ktx_cli.search.searcher import Overlays, Refreshed, SearchAnswer, Searcher, behind, open_base, refresh
+    from ktx_cli.search.tables import FoundTable, find_tables
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

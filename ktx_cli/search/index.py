@@ -322,6 +322,18 @@ class Store:
         )
         return [stem for stem, _ in rows]
 
+    def containing(self, part: str, most: int) -> list[str]:
+        """Return the stems of words that begin or end with a part of at least their length less two, shortest first."""
+        found: list[str] = []
+        for column, begun in (("word", part), ("backwards", part[::-1])):
+            rows = self.database.ask(
+                f"SELECT stem, min(length(word)) AS shortest FROM spellings WHERE {column} >= ? AND {column} < ?"
+                " AND length(word) >= ? GROUP BY stem ORDER BY shortest, stem LIMIT ?",
+                (begun, begun + "\U0010ffff", len(part) + 2, most),
+            )
+            found += [stem for stem, _ in rows]
+        return found
+
     def alike(self, word: str) -> dict[str, str]:
         """Return word -> stem of words as long that begin or end as the third of a word does.
 
@@ -395,6 +407,10 @@ class Store:
         """Return (name, page, owner) of the pages that have one of some names of semantic layers."""
         found = find_mentions(self.database.ask, names)
         return [(name, page, owner) for name, page, owner, number in found if number not in self.removed]
+
+    def named_by(self, number: int) -> list[str]:
+        """Return what of semantic layers a page names, in small letters."""
+        return [name for (name,) in self.database.ask("SELECT name FROM mentions WHERE doc = ?", (number,))]
 
     def owned(self, user: str) -> set[str]:
         """Return the names of the pages of a user."""

@@ -138,7 +138,7 @@ def hits(
 
 def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
     """Return the best documents of several indexes, `limit` of them or somewhat more."""
-    asked, corrected = _asked(stores, query)
+    asked, corrected = asked_terms(stores, query)
     terms = dict.fromkeys(term for each in asked for term in each.terms)
     finding = _rarer(stores, list(terms))
     ranking = _ranked(stores, finding, asked, query, scope, limit)
@@ -155,11 +155,11 @@ def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
 
 
 def _ranked(
-    stores: Sequence[Store], terms: list[str], asked: list[_Asked], query: str, scope: Scope, limit: int
+    stores: Sequence[Store], terms: list[str], asked: list[AskedWord], query: str, scope: Scope, limit: int
 ) -> Ranking:
     hidden = own_pages(stores, scope)
     wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
-    scorer = _Scorer(stores, asked, query)
+    scorer = Scorer(stores, asked, query)
     fitting = [
         scored
         for number, store in enumerate(stores)
@@ -210,14 +210,18 @@ def is_shadowed(row: Row, own: set[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A word or phrase of a query: the stems it stands for with what each counts, and what it counts itself."""
+class AskedWord:
+    """A word or phrase of a query: the stems it stands for with what each counts, and what it counts itself.
+
+    `text`: the word as `plain_words` has it, None for what a phrase means.
+    """
 
     terms: dict[str, float]
     weight: float = 1.0
+    text: str | None = None
 
 
-def _asked(stores: Sequence[Store], query: str) -> tuple[list[_Asked], dict[str, str]]:
+def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], dict[str, str]]:
     """Return the words of a query, and what was corrected."""
     plain = asked_words(query)
     written = plain_words(query)
@@ -229,10 +233,10 @@ def _asked(stores: Sequence[Store], query: str) -> tuple[list[_Asked], dict[str,
         shortest = _SHORTEST_PREFIX if word.isascii() else 1
         related = alternatives(word) if in_words else ()
         terms = _terms(stores, word, related, corrected, begun=last and len(word) >= shortest)
-        asked.append(_Asked(terms, _GENERIC if in_words and is_generic(word) else 1.0))
+        asked.append(AskedWord(terms, _GENERIC if in_words and is_generic(word) else 1.0, word))
     for others in phrases(written) if in_words else ():
         if terms := {term: _RELATED for term in others if _having(stores, term)}:
-            asked.append(_Asked(terms))
+            asked.append(AskedWord(terms))
     return asked, corrected
 
 
@@ -293,10 +297,11 @@ def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
     return {is_text: length / max(number, 1) or 1.0 for is_text, (number, length) in totals.items()}
 
 
-class _Scorer:
+class Scorer:
     """Scores documents for the words of one query; each stands for one or more stems."""
 
-    def __init__(self, stores: Sequence[Store], asked: list[_Asked], query: str) -> None:
+    def __init__(self, stores: Sequence[Store], asked: Sequence[AskedWord], query: str) -> None:
+        """Take the indexes that are ranked as one, the words, and the query as it was written."""
         self._stores = stores
         self._count = max(sum(store.count for store in stores), 1)
         self._means = _mean_lengths(stores)
@@ -307,13 +312,13 @@ class _Scorer:
         is_sentence = len(plain_words(query)) >= _SENTENCE
         self._kinds = worth_of_kinds(asking)
         self._forms = {
-            mark: _FORM * self._worth_of(mark) for mark in map(form_mark, forms(asking) if is_sentence else ())
+            mark: _FORM * self.worth_of(mark) for mark in map(form_mark, forms(asking) if is_sentence else ())
         }
         self._uses: dict[str, list[tuple[int, float]]] = {}
         most = [0.0] * self._words
         for place, word in enumerate(asked):
             for term, share in word.terms.items():
-                worth = word.weight * share * self._worth_of(term)
+                worth = word.weight * share * self.worth_of(term)
                 self._uses.setdefault(term, []).append((place, worth))
                 most[place] = max(most[place], worth)
         self._whole = sum(most) or 1.0
@@ -322,7 +327,7 @@ class _Scorer:
             term for term in self._uses if all(word.terms.get(term, _RELATED) == _RELATED for word in asked)
         }
 
-    def _worth_of(self, term: str) -> float:
+    def worth_of(self, term: str) -> float:
         """Return what a term counts by how few documents have it."""
         if term not in self._worths:
             having = min(_having(self._stores, term), self._count)
@@ -331,7 +336,7 @@ class _Scorer:
 
     def _worth_together(self, terms: Iterable[str]) -> float:
         known = self._worths
-        return sum([known[term] if term in known else self._worth_of(term) for term in terms])
+        return sum([known[term] if term in known else self.worth_of(term) for term in terms])
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ktx_cli.core import (
@@ -34,6 +34,7 @@ from ktx_cli.wiki import FOLDER
 if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
     from ktx_cli.search.ranking import Ranked, Ranking
+    from ktx_cli.search.tables import FoundTable, Neighbors
 
 
 @dataclass(slots=True)
@@ -194,6 +195,7 @@ _QUERIES: Final = 256
 """How many vectors of queries are remembered."""
 
 _Warnings = list[ResultWarning]
+_Answer = TypeVar("_Answer")
 
 
 def no_embedder() -> None:
@@ -237,6 +239,17 @@ class Searcher:
         """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
         return self._answer(self._current, query, scope, limit)
 
+    def tables(
+        self, query: str, neighbors: Neighbors, scope: Scope = EVERYTHING, limit: int = 50
+    ) -> tuple[list[FoundTable], tuple[ResultWarning, ...]]:
+        """Return the sources that a question may need, best first, and what there is to know about the search."""
+        from ktx_cli.search.tables import find_tables
+
+        return self._asking(
+            self._current,
+            lambda view, warnings: (find_tables(view.stores, query, scope, neighbors, limit), tuple(warnings)),
+        )
+
     def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
@@ -270,16 +283,19 @@ class Searcher:
             self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
     def _answer(self, view: Callable[[], tuple[View, _Warnings]], query: str, scope: Scope, limit: int) -> SearchAnswer:
+        return self._asking(view, lambda seen, warnings: self._found(seen, warnings, query, scope, limit))
+
+    def _asking(self, view: Callable[[], tuple[View, _Warnings]], ask: Callable[[View, _Warnings], _Answer]) -> _Answer:
+        """Return an answer from a view; an index that turns out to be damaged is done without."""
         for _ in range(2):
             base = None
             try:
                 seen, warnings = view()
                 base = seen.base
-                return self._found(seen, warnings, query, scope, limit)
+                return ask(seen, warnings)
             except sqlite3.Error as error:
                 self._give_up(base, error)
-        seen, warnings = view()
-        return self._found(seen, warnings, query, scope, limit)
+        return ask(*view())
 
     def _give_up(self, base: Base | None, error: sqlite3.Error) -> None:
         """Do without the index that is there now, in which damage was come upon."""

@@ -1,0 +1,216 @@
+"""Finds the tables that a question needs: by their own words first, then by the joins to what fits.
+
+Two stages. Sources are ranked as tables: by the words in their name, descriptions, measures and columns, and by their
+best column, measure, value and page. Then each is lifted by the best source that a join leads to, twice: what a
+question needs stands beside what it names, and often shares no word with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ktx_cli.search.corpus import VALUE, Scope
+from ktx_cli.search.index import Row, Store, is_generic, is_stop_word, stem
+from ktx_cli.search.ranking import AskedWord, Scorer, asked_terms, own_pages
+
+_CANDIDATES: Final = 300
+"""How many documents of each kind are looked at."""
+_SHORTEST_PART: Final = 4
+"""Letters of the shortest word that is looked for within others."""
+_PART: Final = 0.6
+"""What a word counts that begins or ends with one that was asked: `portbindings` for `port`."""
+_MOST_PARTS: Final = 48
+"""How many longer words a word stands for."""
+_COVERED: Final = 1.0
+"""What the words of a name count once more, by how much of the name was asked."""
+_WHOLE_NAME: Final = 2.0
+"""What a name counts beside its words, all of which were asked, however frequent they are."""
+_MEMBER: Final = 0.5
+"""What the best column, measure or segment of a source counts for it."""
+_VALUE_SHARE: Final = 0.5
+"""What the best value of a source counts for it."""
+_PAGE_SHARE: Final = 0.3
+"""What a page counts for the sources that it names."""
+_LIFT: Final = 0.7
+"""What the best neighbor of a source counts for it."""
+_ROUNDS: Final = 2
+"""Over how many joins sources are lifted."""
+_CROWD: Final = 60
+"""Neighbors from which on a source lifts each of them less: much of a warehouse joins a calendar."""
+_SEEDS: Final = 60
+"""How many sources lift their neighbors."""
+_ASKING: Final = """
+provide information details detail about show list display give tell find get return fetch retrieve report number amount
+value zeige liste gib finde
+"""
+_REQUESTS: Final = frozenset(map(stem, _ASKING.split()))
+"""Stems of words by which people ask, rather than say what they look for."""
+_REQUEST: Final = 0.2
+"""What such a word counts."""
+
+
+@dataclass(slots=True)
+class FoundTable:
+    """A source that a question may need.
+
+    `own`: what its own words count, `score`: with its neighbors. `members`: column, measure or segment -> score of
+    those that fit. `values`: the conditions of values that fit (`country = 'DE'`), each with its score. `via`: the
+    neighbor that lifted it most.
+    """
+
+    connection: str
+    name: str
+    own: float = 0.0
+    score: float = 0.0
+    members: dict[str, float] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    via: str | None = None
+
+
+Neighbors = Callable[[str, str], Iterable[str]]
+"""Takes a connection and a source, and returns the sources that a join leads to, in either direction."""
+
+
+def find_tables(
+    stores: Sequence[Store], query: str, scope: Scope, neighbors: Neighbors, limit: int
+) -> list[FoundTable]:
+    """Return the sources that a question may need, best first; `scope`: its connection and user count."""
+    asked = _asked(stores, query)
+    scorer = Scorer(stores, asked, query)
+    found: dict[tuple[str, str], FoundTable] = {}
+
+    def table(connection: str, name: str) -> FoundTable:
+        return found.setdefault((connection, name), FoundTable(connection, name))
+
+    for place, row in _candidates(stores, asked, replace(scope, kinds=("source",))):
+        one = table(row.connection, row.name)
+        one.own += scorer.score(place, row).score + _of_name(scorer, asked, row)
+    _add_members(stores, asked, scorer, scope, table)
+    _add_pages(stores, asked, scorer, scope, found)
+    for one in found.values():
+        one.own += _MEMBER * max(one.members.values(), default=0.0)
+        one.own += _VALUE_SHARE * max(one.values.values(), default=0.0)
+        one.score = one.own
+    _lift(found, neighbors)
+    return sorted(found.values(), key=lambda each: (-round(each.score, 6), each.connection, each.name))[:limit]
+
+
+def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
+    """Return the words of a query as tables are looked for by them.
+
+    A word also stands for those that begin or end with it. Words with digits are values, and words people ask by are
+    no names.
+    """
+    asked = []
+    for word in asked_terms(stores, query)[0]:
+        text = word.text
+        if text is None:
+            asked.append(word)
+            continue
+        if is_stop_word(text) or any(character.isdigit() for character in text):
+            continue
+        terms = dict(word.terms)
+        if len(text) >= _SHORTEST_PART:
+            for longer in _longer(stores, text):
+                terms.setdefault(longer, _PART)
+        weight = _REQUEST if stem(text) in _REQUESTS else min(word.weight, 0.5 if is_generic(text) else 1.0)
+        asked.append(replace(word, terms=terms, weight=weight))
+    return asked
+
+
+def _longer(stores: Sequence[Store], word: str) -> list[str]:
+    """Return the stems of words that begin or end with a word or its stem, and are longer by two letters or more."""
+    parts = dict.fromkeys((stem(word), word))
+    longer = (each for store in stores for part in parts for each in store.containing(part, _MOST_PARTS))
+    return [each for each in dict.fromkeys(longer) if each != stem(word)]
+
+
+def _candidates(stores: Sequence[Store], asked: Sequence[AskedWord], scope: Scope) -> Iterable[tuple[int, Row]]:
+    terms = list(dict.fromkeys(term for word in asked for term in word.terms))
+    for place, store in enumerate(stores):
+        for row in store.rows(store.best(terms, scope, _CANDIDATES)):
+            yield place, row
+
+
+def _of_name(scorer: Scorer, asked: Sequence[AskedWord], row: Row) -> float:
+    """Return what the name of a source counts beside its words, by how much of it was asked."""
+    shares: dict[str, float] = {}
+    for word in asked:
+        for term, share in word.terms.items():
+            shares[term] = max(shares.get(term, 0.0), share * word.weight)
+    words = list(dict.fromkeys(row.name_text.split()))
+    if not words:
+        return 0.0
+    whole = sum(scorer.worth_of(word) for word in words)
+    part = sum(scorer.worth_of(word) * shares.get(word, 0.0) for word in words)
+    covered = sum(shares.get(word, 0.0) for word in words) / len(words)
+    return _COVERED * part * part / (whole or 1.0) + _WHOLE_NAME * covered * covered
+
+
+def _add_members(
+    stores: Sequence[Store],
+    asked: Sequence[AskedWord],
+    scorer: Scorer,
+    scope: Scope,
+    table: Callable[[str, str], FoundTable],
+) -> None:
+    for kinds in (("column",), ("measure", "segment"), (VALUE,)):
+        for place, row in _candidates(stores, asked, replace(scope, kinds=kinds)):
+            score = scorer.score(place, row).score
+            if row.kind == VALUE:
+                column = row.name.partition(" = ")[0]
+                one = table(row.connection, column.rpartition(".")[0])
+                one.values[row.name] = max(score, one.values.get(row.name, 0.0))
+                continue
+            source, _, member = row.name.rpartition(".")
+            one = table(row.connection, source)
+            one.members[member] = max(score, one.members.get(member, 0.0))
+
+
+def _add_pages(
+    stores: Sequence[Store],
+    asked: Sequence[AskedWord],
+    scorer: Scorer,
+    scope: Scope,
+    found: Mapping[tuple[str, str], FoundTable],
+) -> None:
+    """Add to the sources that are there what the best page counts that names them."""
+    hidden = own_pages(stores, scope)
+    by_name: dict[str, list[FoundTable]] = defaultdict(list)
+    for (connection, name), one in found.items():
+        by_name[name.casefold()].append(one)
+        by_name[f"{connection}/{name}".casefold()].append(one)
+    best: dict[int, float] = {}
+    for place, row in _candidates(stores, asked, replace(scope, kinds=("page",))):
+        if row.name in hidden and not row.owner:
+            continue
+        score = scorer.score(place, row).score
+        for name in stores[place].named_by(row.number):
+            for one in by_name.get(name.partition(".")[0], ()):
+                best[id(one)] = max(score, best.get(id(one), 0.0))
+    for one in found.values():
+        one.own += _PAGE_SHARE * best.get(id(one), 0.0)
+
+
+def _lift(found: dict[tuple[str, str], FoundTable], neighbors: Neighbors) -> None:
+    """Lift what is found by its neighbors, and add those that no word finds."""
+    beside = functools.cache(lambda connection, name: tuple(neighbors(connection, name)))
+    for _ in range(_ROUNDS):
+        before = {key: one.score for key, one in found.items()}
+        seeds = sorted(before, key=lambda key: (-before[key], key))[:_SEEDS]
+        lifts: dict[tuple[str, str], tuple[float, str]] = {}
+        for connection, name in seeds:
+            others = beside(connection, name)
+            crowd = 1.0 if len(others) <= _CROWD else math.sqrt(_CROWD / len(others))
+            lift = _LIFT * crowd * before[connection, name]
+            for other in others:
+                if other != name and lift > lifts.get((connection, other), (0.0, ""))[0]:
+                    lifts[connection, other] = (lift, name)
+        for (connection, name), (lift, via) in lifts.items():
+            one = found.setdefault((connection, name), FoundTable(connection, name))
+            one.score, one.via = one.own + lift, via

@@ -1,0 +1,116 @@
+"""Which tables a question needs: by words, by what a source has, and by the joins to what fits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktx_cli.search.corpus import COLUMN, KINDS, SOURCE_NAME, Document, Field, Scope
+from ktx_cli.search.index import Store
+from ktx_cli.search.tables import FoundTable, find_tables
+
+TABLES = {
+    "ports": ["id", "network_id", "device_id"],
+    "portbindings": ["port_id", "host"],
+    "networks": ["id", "owner"],
+    "tags": ["resource_id", "label"],
+    "invoices": ["id", "customer_id", "amount"],
+    "customers": ["id", "country"],
+    "calendar": ["day"],
+}
+JOINS = [("ports", "networks"), ("portbindings", "ports"), ("tags", "ports"), ("invoices", "customers")]
+
+
+def store(tables: dict[str, list[str]] = TABLES, more: list[Document] | None = None) -> Store:
+    documents = []
+    for name, columns in tables.items():
+        fields = (Field("name", name, SOURCE_NAME), Field("columns", " ".join(columns), COLUMN))
+        documents.append(Document("source", name, "shop", name, fields))
+        for column in columns:
+            named = (Field("name", column, SOURCE_NAME), Field("source", name, COLUMN))
+            documents.append(Document("column", f"{name}.{column}", "shop", column, named, KINDS.index("column")))
+    return Store.of({"": [*documents, *(more or [])]})
+
+
+def neighbors(connection: str, source: str) -> list[str]:
+    assert connection == "shop"
+    return [b if a == source else a for a, b in JOINS if source in (a, b)]
+
+
+def found(query: str, stored: Store | None = None, joins: bool = True) -> list[FoundTable]:
+    beside = neighbors if joins else lambda connection, source: []
+    return find_tables([stored or store()], query, Scope(), beside, 20)
+
+
+def names(query: str, stored: Store | None = None, joins: bool = True) -> list[str]:
+    return [each.name for each in found(query, stored, joins)]
+
+
+def test_the_table_with_the_name_comes_first() -> None:
+    assert names("show information about the ports")[0] == "ports"
+    assert names("which customers are there")[0] == "customers"
+
+
+def test_a_table_next_to_a_strong_one_rises_though_it_has_no_word() -> None:
+    assert "tags" not in names("information about port 1234", joins=False)
+    with_joins = found("information about port 1234")
+    tags = next(each for each in with_joins if each.name == "tags")
+    assert (tags.own, tags.via) == (0.0, "ports")
+    assert [each.name for each in with_joins].index("tags") < len(with_joins)
+
+
+def test_a_word_finds_the_longer_ones_that_begin_or_end_with_it() -> None:
+    assert names("port", joins=False) == ["ports", "portbindings"]
+    assert "portbindings" in names("bindings of a device", joins=False)
+
+
+def test_columns_that_fit_are_named_with_their_table() -> None:
+    first = found("amount by country", joins=False)
+    members = {each.name: set(each.members) for each in first}
+    assert "country" in members["customers"]
+
+
+def test_a_value_names_its_column_and_lifts_the_table() -> None:
+    value = Document(
+        "value",
+        "customers.country = 'Norway'",
+        "shop",
+        "a value",
+        (Field("value", "Norway", SOURCE_NAME),),
+        KINDS.index("value"),
+    )
+    first = found("how many in Norway", store(more=[value]))[0]
+    assert (first.name, list(first.values)) == ("customers", ["customers.country = 'Norway'"])
+
+
+def test_a_page_lifts_the_sources_it_names() -> None:
+    page = Document(
+        "page",
+        "churn",
+        "",
+        "churn",
+        (Field("key", "churn", 4.0), Field("body", "Churn is read from the calendar", 1.0)),
+        KINDS.index("page"),
+        mentions=("calendar",),
+    )
+    plain = {each.name: each.own for each in found("churn of the calendar", joins=False)}
+    named = {each.name: each.own for each in found("churn of the calendar", store(more=[page]), joins=False)}
+    assert named["calendar"] > plain["calendar"]
+
+
+def test_numbers_and_ids_are_no_names() -> None:
+    assert names("customers 0a1d0a27-cffa-4de3-92c5") == names("customers")
+
+
+@given(st.lists(st.sampled_from(["port", "network", "country", "amount", "tags", "of", "x9"]), max_size=6))
+def test_it_is_deterministic_and_every_source_comes_once(words: list[str]) -> None:
+    stored = store()
+    first, again = found(" ".join(words), stored), found(" ".join(words), stored)
+    assert first == again
+    counts: dict[str, int] = defaultdict(int)
+    for each in first:
+        counts[each.name] += 1
+        assert each.score >= each.own >= 0
+    assert all(count == 1 for count in counts.values())
