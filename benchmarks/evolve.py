@@ -191,7 +191,7 @@ class ScriptedModel:
         chosen = {}
         for name in question.conventions:
             convention = self.world.convention(name)
-            page, failed = yield ToolCall("wiki_read", {"key": page_key(name)})
+            page, failed = yield ToolCall("context_read", {"id": page_key(name)})
             chosen[name] = tempting(convention) if failed else shown_reading(page) or tempting(convention)
         yield ToolCall("sql_execution", {"sql": self.world.sql(question, chosen), "connection": WAREHOUSE_ID})
         yield ToolCall("answer", {"result": "r1"})
@@ -202,7 +202,7 @@ class ScriptedModel:
         wanted = list(drafting_questions(prompt, known))
         shown: dict[str, str | None] = {}
         for name in dict.fromkeys(name for question, _ in wanted for name in question.conventions):
-            page, failed = yield ToolCall("wiki_read", {"key": page_key(name)})
+            page, failed = yield ToolCall("context_read", {"id": page_key(name)})
             shown[name] = None if failed else shown_reading(page)
         found: dict[str, str] = {}
         for question, expected in wanted:

@@ -8,8 +8,9 @@ from typing import Any
 
 def page() -> str:
     """Return the page: every tool with its arguments and its answer, resources, prompts."""
+    from ktx_cli.jobs.clients.targets import Profile
     from ktx_cli.mcp.tool import LONGEST
-    from ktx_cli.mcp.tools import TOOLS
+    from ktx_cli.mcp.tools import PROFILES, TOOLS
 
     lines = ["# Tools, resources and prompts of the MCP server", ""]
     lines += [
@@ -17,11 +18,24 @@ def page() -> str:
     ]
     lines += ["`next_offset` is the `offset` of the next page. `warnings` say what to know before an answer is used."]
     lines += ['An error is an answer with `is_error` and the text `{"error": {code, message, hint, details}}`.', ""]
-    lines += ["## Tools", "", "| tool | for | writes |", "|---|---|---|"]
-    lines += [f"| [`{each.name}`](#{each.name}) | {each.title} | {'yes' if each.writes else 'no'} |" for each in TOOLS]
+    lines += ["## Tools", ""]
+    lines += ["Every tool can be called on every server. The default profile lists some of them, `--profile admin`"]
+    lines += [
+        "all, with the schemas of their answers.",
+        "",
+        "| tool | for | listed by default | writes |",
+        "|---|---|---|---|",
+    ]
+    for each in TOOLS:
+        listed, writes = each.name in PROFILES[Profile.DEFAULT], each.writes
+        marks = " | ".join("yes" if mark else "no" for mark in (listed, writes))
+        lines += [f"| [`{each.name}`](#{each.name}) | {each.title} | {marks} |"]
     for tool in TOOLS:
         lines += ["", f"### `{tool.name}`", "", _plain(tool.description), ""]
-        lines += _fields("Arguments", tool.input_schema(), needed=True)
+        if tool.takes is None:
+            lines += _fields("Arguments", tool.input_schema(), needed=True)
+        else:
+            lines += [f"Arguments: those of [`{tool.takes}`](#{tool.takes}) that are part of the question."]
         lines += ["", *_fields("Answer", tool.output_schema(), needed=False)]
     return "\n".join([*lines, "", *_resources(), "", *_prompts(), ""])
 

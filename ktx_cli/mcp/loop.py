@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.proof.agent import KeepRows
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.llm import RuntimeTool
 from ktx_cli.mcp.prompts import instructions
-from ktx_cli.mcp.server import offered
+from ktx_cli.mcp.server import listed, offered
 from ktx_cli.mcp.tool import Call, Options, ServerTool, compact_json, fit_answer
 
 _OPTIONS = Options(read_only=True)
@@ -20,11 +21,13 @@ _ROWS = frozenset(("sl_query", "sql_execution"))
 
 @dataclass(frozen=True, slots=True)
 class ServerToolbox:
-    """Gives an agent loop the tools of a server that only reads."""
+    """Gives an agent loop the tools that a server which only reads lists in a profile."""
+
+    profile: Profile = Profile.DEFAULT
 
     def instructions(self, *, privacy: bool) -> str:
         """Return what the server says to every client."""
-        return instructions(replace(_OPTIONS, privacy=privacy))
+        return instructions(replace(_OPTIONS, privacy=privacy, profile=self.profile))
 
     def tools(
         self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
@@ -33,8 +36,9 @@ class ServerToolbox:
 
         `keep` takes the rows of each query, and returns the id of the result.
         """
-        options = replace(_OPTIONS, privacy=privacy, attributes=attributes)
-        return [_loop_tool(each, Call(project, options), keep) for each in offered(options).values()]
+        options = replace(_OPTIONS, privacy=privacy, attributes=attributes, profile=self.profile)
+        tools = listed(options, offered(options))
+        return [_loop_tool(each, Call(project, options), keep) for each in tools.values()]
 
 
 def _loop_tool(tool: ServerTool, call: Call, keep: KeepRows) -> RuntimeTool:

@@ -15,6 +15,7 @@ import mcp_types as types
 
 from ktx_cli.agent_tools import visible
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.semantic.layers import read_layers
 from ktx_cli.jobs.serve.context import page_facts, read_definition
 from ktx_cli.jobs.serve.project import ServedProject
@@ -75,8 +76,14 @@ PROMPTS: Final = (
 
 def instructions(options: Options) -> str:
     """Return what a client tells its agent of this server."""
-    parts = [("instructions", True), ("privacy", options.privacy), ("read_only", options.read_only)]
-    return "\n".join(_packaged(name) for name, wanted in parts if wanted)
+    parts = {
+        "instructions": True,
+        "instructions_admin": options.profile is Profile.ADMIN,
+        "writing": not options.read_only,
+        "privacy": options.privacy,
+        "read_only": options.read_only,
+    }
+    return "\n".join(_packaged(name) for name, wanted in parts.items() if wanted)
 
 
 def filled(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
@@ -125,7 +132,7 @@ TEMPLATES: Final = (
         uri_template=WIKI,
         name="wiki page",
         title="A page of the wiki",
-        description="What numbers mean: rules, exceptions, decisions. Keys: wiki_search.",
+        description="What numbers mean: rules, exceptions, decisions. Keys: discover_data.",
         mime_type=MARKDOWN,
     ),
     types.ResourceTemplate(
@@ -172,10 +179,10 @@ def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.R
     """Return what stands at an address, cut to the budget; `UsageError` for one that is none of ours."""
     kind, parts = _parts(uri)
     if kind == "wiki" and len(parts) == 1:
-        mime, tool, text = MARKDOWN, "wiki_read", visible(page_facts(project.layout, parts[0]).page.text)
+        mime, tool, text = MARKDOWN, "context_read", visible(page_facts(project.layout, parts[0]).page.text)
     elif kind == "semantic-layer" and len(parts) == 2:
         found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy)
-        mime, tool, text = YAML, "sl_read_source", found.yaml
+        mime, tool, text = YAML, "context_read", found.yaml
     else:
         raise UsageError(f"there is no resource `{one_line(uri, 200)}`", hint=f"addresses are {WIKI} and {SOURCE}")
     if len(text) > LONGEST:

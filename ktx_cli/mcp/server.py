@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from ktx_cli import __version__
 from ktx_cli.core import KtxError, isoformat, monotonic, now, one_line
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
@@ -79,7 +80,9 @@ class ProjectServer:
         return self._tools
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_definition(each) for each in (await self.tools()).values()])
+        whole = self.options.profile is Profile.ADMIN
+        found = listed(self.options, await self.tools())
+        return types.ListToolsResult(tools=[_definition(each, answers=whole) for each in found.values()])
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call(self.project, self.options, _progress(context))
@@ -132,24 +135,31 @@ class ProjectServer:
 
 
 def offered(options: Options) -> dict[str, ServerTool]:
-    """Return the tools a server has, by name."""
+    """Return the tools a server has, by name, whether it lists them or not."""
     from ktx_cli.mcp.tools import TOOLS
 
     return {each.name: each for each in TOOLS if not (options.read_only and each.writes)}
 
 
-def _definition(tool: ServerTool) -> types.Tool:
+def listed(options: Options, tools: Mapping[str, ServerTool]) -> dict[str, ServerTool]:
+    """Return those of some tools that the profile of a server lists, in its order."""
+    from ktx_cli.mcp.tools import PROFILES
+
+    return {name: tools[name] for name in PROFILES[options.profile] if name in tools}
+
+
+def _definition(tool: ServerTool, *, answers: bool) -> types.Tool:
+    """Return a tool as a client lists it; `answers`: with the schema of its answer, which no model needs."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=tool.input_schema(),
-        output_schema=tool.output_schema(),
+        output_schema=tool.output_schema() if answers else None,
         annotations=types.ToolAnnotations(
-            title=tool.title,
             read_only_hint=not tool.writes,
-            destructive_hint=False,
-            idempotent_hint=tool.idempotent,
+            destructive_hint=False if tool.writes else None,
+            idempotent_hint=tool.idempotent if tool.writes else None,
             open_world_hint=tool.open_world,
         ),
     )

@@ -92,7 +92,7 @@ def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str
     load_config(layout.config)
     with only_server(layout), closing(ServedProject(layout, dict(environ))) as project:
         audit = AuditLog(layout, "http", settings.privacy)
-        options = Options(settings.read_only, settings.privacy, settings.user_attributes)
+        options = Options(settings.read_only, settings.privacy, settings.user_attributes, settings.profile)
         server = ProjectServer(project, options)
         server.resume()
         with closing(audit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, get_type_hints
 
@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ktx_cli.agent_tools import visible
 from ktx_cli.core import KtxError, ResultWarning, UsageError, did_you_mean, listing
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.ask import Stop, Watch
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import attributes_of_caller
 
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="Where to begin: `next_offset` of the page before.")]
-Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as connection_list has it.")]
+Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as context_status has it.")]
 User = Annotated[
     str, Field(max_length=200, description="Id of a user whose own pages count too; they come before everybody's.")
 ]
@@ -57,12 +58,13 @@ class Options:
     """The options a server was started with.
 
     `read_only`: without the tools that write. `privacy`: values of rows stay here. `attributes`: of the caller, for row
-    policies.
+    policies. `profile`: which tools are listed.
     """
 
     read_only: bool = False
     privacy: bool = False
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile = Profile.DEFAULT
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ class ServerTool:
     """A tool. `run` is called in a thread, with an instance of the input; it returns one of the output.
 
     `writes`: it changes the project, or lets something run that does. `offset` of a paged answer is an argument of that
-    name.
+    name. `takes`: the tool whose arguments it takes, where they need not be listed a second time.
     """
 
     name: str
@@ -103,17 +105,23 @@ class ServerTool:
     writes: bool = False
     idempotent: bool = True
     open_world: bool = False
+    takes: str | None = None
 
     def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments."""
-        return _schema(self.input_model, "validation")
+        """Return the JSON Schema of the arguments, as short as it can be: a client's model reads it in every session.
+
+        Bounds of lengths are not in it; who exceeds one is told.
+        """
+        if self.takes is not None:
+            return {"type": "object", "description": f"The arguments of {self.takes}.", "properties": {}}
+        return _arguments_schema(self.input_model)
 
     def output_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the answer."""
-        return _schema(self.output_model, "serialization")
+        return _answer_schema(self.output_model)
 
 
-def tool(title: str, **traits: bool) -> Callable[[Callable[[Call, Any], Output]], ServerTool]:
+def tool(title: str, **traits: Any) -> Callable[[Callable[[Call, Any], Output]], ServerTool]:
     """Make a tool of a function: of its name, its docstring (which the model reads), and what it takes and returns."""
 
     def made(run: Callable[[Call, Any], Output]) -> ServerTool:
@@ -146,8 +154,46 @@ def page_of(part: str, items: Sequence[Any], offset: int, limit: int | None = No
 
 
 @functools.cache
-def _schema(model: type[BaseModel], mode: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = _without_titles(model.model_json_schema(mode=mode))
+def _arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema(mode="validation")
+    short: dict[str, Any] = _shortened({key: each for key, each in schema.items() if key != "$defs"}, schema)
+    return {key: each for key, each in short.items() if key != "description"}
+
+
+_LENGTHS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+
+
+def _shortened(schema: Any, whole: Mapping[str, Any]) -> Any:
+    """Return a schema of arguments without titles, lengths, references, null and defaults that say nothing."""
+    if isinstance(schema, list):
+        return [_shortened(each, whole) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if "$ref" in schema:
+        return _shortened({**whole["$defs"][schema["$ref"].rpartition("/")[2]], **_without(schema, {"$ref"})}, whole)
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(kinds) == 1:
+        return _shortened({**kinds[0], **_without(schema, {"anyOf"})}, whole)
+    kept = _without(schema, {"title", *_LENGTHS} | ({"default"} if not schema.get("default") else set()))
+    if kinds:
+        kept["anyOf"] = kinds
+    return {
+        key: {name: _shortened(field, whole) for name, field in each.items()}
+        if key == "properties"
+        else each
+        if key == "default"
+        else _shortened(each, whole)
+        for key, each in kept.items()
+    }
+
+
+def _without(schema: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    return {key: each for key, each in schema.items() if key not in keys}
+
+
+@functools.cache
+def _answer_schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_titles(model.model_json_schema(mode="serialization"))
     return schema
 
 

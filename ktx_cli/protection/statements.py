@@ -46,7 +46,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         raise Refused(_definition_error(model, problem, f"`{'.'.join(table)}` is not read here"))
     for table, source in _protected_in(model, trees):
         if source.policies:
-            raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
+            raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at its definition")
         if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
             raise Refused(
                 f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "

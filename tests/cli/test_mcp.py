@@ -75,6 +75,28 @@ def test_a_server_is_started_watched_and_stopped(stopped: Path) -> None:
     assert not (stopped / ".ktx" / "mcp.json").exists()
 
 
+def test_a_server_lists_the_tools_of_its_profile_and_answers_others(stopped: Path) -> None:
+    data = start(stopped, "--port", "0", "--profile", "admin")["data"]
+    assert data["profile"] == status(stopped)["profile"] == "admin"
+    wire = Wire(int(data["url"].split(":")[2].split("/")[0]))
+    wire.initialize()
+    assert "sl_list" in {each["name"] for each in wire.tools()}
+    other = start(stopped, "--port", "0")["error"]
+    assert other["code"] == "busy" and "profile" in other["message"]
+    assert ktx("mcp", "stop", folder=stopped).returncode == 0
+    data = start(stopped, "--port", "0")["data"]
+    wire = Wire(int(data["url"].split(":")[2].split("/")[0]))
+    wire.initialize()
+    assert len(wire.tools()) <= 7 and "sl_list" not in {each["name"] for each in wire.tools()}
+    assert wire.call("sl_list", {})[:2] == (200, None)
+
+
+def test_a_state_of_an_earlier_version_names_no_profile() -> None:
+    data = ServerSettings((ServedFolder("", "/p"),)).to_json()
+    assert ServerSettings.from_json(data) == ServerSettings((ServedFolder("", "/p"),))
+    assert data.pop("profile") == "default" and ServerSettings.from_json(data).profile == "default"
+
+
 def test_nothing_to_stop_is_no_error(folder: Path, ktx: Run) -> None:
     before = files(folder)
     answer = ktx("mcp", "stop", "--project-dir", str(folder))

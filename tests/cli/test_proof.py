@@ -93,7 +93,7 @@ def test_the_arms_are_asked_the_same_and_compared(ktx: Run, proven: Path, model_
     assert len(set(prompts.values())) == 1, "all arms have the same prompt, but for what it says of the tools"
     offered = {("sl_query" in names): set(names) for names in prompts}
     assert offered[False] == {"answer", "database_schema", "sql_execution"}
-    assert {"discover_data", "wiki_read", "answer"} <= offered[True]
+    assert {"discover_data", "context_read", "answer"} <= offered[True]
     assert not {"memory_ingest", "ingest_start"} & offered[True], "an arm changes nothing"
     runs = ktx("runs", "list", "--json").data["runs"]
     assert [(run["command"], run["status"], run["commit"]) for run in runs] == [("ktx proof", "done", None)]
@@ -158,7 +158,7 @@ def test_an_agent_sees_nothing_of_what_is_expected(ktx: Run, proven: Path, model
         seen.append(request.words)
         turn = sum(message["role"] == "assistant" for message in request.body["messages"])
         looks = [Call("discover_data", {"query": "expected value secret query evals customers", "limit": 50})]
-        looks += [Call("context_status", {}), Call("sl_list", {}), Call("connection_list", {})]
+        looks += [Call("context_status", {}), *(Call("context_read", {"id": each}) for each in ("customers", "evals"))]
         return calls(*looks) if turn == 0 and "discover_data" in request.tool_names else says("done")
 
     model_server.play(curious)

@@ -22,6 +22,7 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.tool import LONGEST, Options
+from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
@@ -143,7 +144,6 @@ class Company:
     _open: ExitStack = field(default_factory=ExitStack)
     _portal: BlockingPortal | None = None
     _clients: dict[str, Client] = field(default_factory=dict)
-    _tools: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def close(self) -> None:
         """End the clients and what is served."""
@@ -219,16 +219,15 @@ class Company:
         """Call a tool; its arguments and its answer fit its schemas, and it is no longer than it may be."""
 
         async def work(client: Client) -> Reply:
-            tools = self._tools.get(id(client)) or {each.name: each for each in (await client.list_tools()).tools}
-            self._tools[id(client)] = tools
             result = await client.call_tool(name, arguments or {})
             (content,) = result.content
             text = getattr(content, "text", "")
             assert len(text) <= LONGEST
             if result.is_error:
                 return Reply({}, json.loads(text)["error"], text)
-            fits(arguments or {}, tools[name].input_schema)
-            fits(result.structured_content, tools[name].output_schema or {})
+            (tool,) = (each for each in TOOLS if each.name == name)
+            fits(arguments or {}, tool.input_schema())
+            fits(result.structured_content, tool.output_schema())
             assert json.loads(text) == result.structured_content
             return Reply(dict(result.structured_content or {}), None, text)
 

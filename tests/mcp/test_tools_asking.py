@@ -21,7 +21,11 @@ def test_a_question_is_answered_with_what_it_is_made_of(company: Company) -> Non
     assert data["columns"] == ["country", "revenue"]
     assert data["rows"] == [["NO", 10.0], ["SE", 20.0]] and data["row_count"] == 2
     assert data["receipt"]["facts"][0]["fact"] == "orders" and "sql" not in data["receipt"]
-    assert data["sql"].startswith("SELECT") or data["sql"].startswith("WITH")
+    assert data["sql"] is None and data["steps"] is None
+    asked = company.call("sl_query", {**REVENUE, "include": ["rows", "sql", "receipt"]}).data
+    assert asked["sql"].startswith("SELECT") or asked["sql"].startswith("WITH")
+    assert {**asked, "sql": None, "receipt": None} == {**data, "receipt": None}
+    assert asked["receipt"].keys() == data["receipt"].keys()
 
 
 def test_parts_of_an_answer_are_left_out_on_request(company: Company) -> None:
@@ -163,7 +167,7 @@ def test_a_row_that_fits_no_answer_is_an_error_that_says_so(company: Company) ->
 
 
 def test_with_privacy_no_value_of_a_row_leaves(company: Company) -> None:
-    asked = {**REVENUE, "totals": True}
+    asked = {**REVENUE, "totals": True, "include": ["rows", "sql", "receipt"]}
     data = company.call("sl_query", asked, privacy=True).data
     assert data["rows"] == [] and data["totals"] is None
     assert data["row_count"] == 2 and data["columns"] == ["country", "revenue"] and data["sql"] and data["receipt"]
@@ -291,9 +295,8 @@ def test_checks_repeat_no_words_of_a_database_where_rows_are_hidden(company: Com
 
 def test_hidden_characters_of_definitions_are_shown_and_those_of_rows_are_left(company: Company) -> None:
     company.run("INSERT INTO customers VALUES (3, 'D\u200bK', '')")
-    data = company.call(
-        "sl_query", {"dimensions": ["customers.country"], "filters": ["customers.country <> 'x\u200b'"]}
-    ).data
+    asked = {"dimensions": ["customers.country"], "filters": ["customers.country <> 'x\u200b'"]}
+    data = company.call("sl_query", {**asked, "include": ["rows", "sql"]}).data
     assert ["D\u200bK"] in data["rows"]
     assert "x⟨U+200B⟩" in data["sql"] and "\u200b" not in data["sql"]
 

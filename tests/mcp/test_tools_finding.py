@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ktx_cli.core import yaml
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.tools import TOOLS
 from tests.mcp.conftest import Company
 
@@ -16,10 +17,13 @@ READING = (
     ("dictionary_search", {"values": ["NO"]}),
     ("wiki_search", {"query": "refund"}),
     ("wiki_read", {"key": "refunds"}),
+    ("context_read", {"id": "refunds"}),
+    ("context_read", {"id": "orders.revenue"}),
     ("entity_details", {"targets": ["orders"]}),
     ("sl_list", {}),
     ("sl_read_source", {"source": "orders"}),
     ("sl_query", {"measures": ["orders.revenue"]}),
+    ("sl_query", {"measures": ["orders.revenue"], "explain": True}),
     ("sl_explain", {"measures": ["orders.revenue"]}),
     ("sl_validate", {}),
     ("sql_execution", {"sql": "SELECT count(*) FROM orders"}),
@@ -47,8 +51,13 @@ def test_read_only_servers_have_no_tool_that_writes(company: Company) -> None:
         return [each.name for each in (await client.list_tools()).tools]
 
     writing = {each.name for each in TOOLS if each.writes}
-    assert set(company.client(names)) == {each.name for each in TOOLS}
-    assert set(company.client(names, read_only=True)) == {each.name for each in TOOLS} - writing
+    admin = {"profile": Profile.ADMIN}
+    assert set(company.client(names, **admin)) == {each.name for each in TOOLS}
+    assert set(company.client(names, **admin, read_only=True)) == {each.name for each in TOOLS} - writing
+    assert set(company.client(names)) - set(company.client(names, read_only=True)) == {"memory_ingest"}
+    for name in writing:
+        error = company.call(name, read_only=True).error
+        assert error is not None and f"no tool `{name}`" in error["message"]
 
 
 def test_an_unknown_tool_names_the_nearest(company: Company) -> None:
@@ -171,7 +180,83 @@ def test_a_key_no_page_has_leads_nowhere(company: Company, key: str) -> None:
 def test_the_hint_of_a_missing_page_is_for_agents(company: Company) -> None:
     assert company.call("wiki_read", {"key": "refunds-"}).error["hint"] == "did you mean `refunds`?"  # type: ignore[index]
     hint = company.call("wiki_read", {"key": "nothing-like-it"}).error["hint"]  # type: ignore[index]
-    assert "wiki_search" in hint and "discover_data" in hint
+    assert "discover_data" in hint
+
+
+def test_what_was_found_is_read_by_its_id(scanned: Company) -> None:
+    scanned.documents("docs", {"shipping.md": "# Shipping\n\nParcels leave at noon.\n"})
+    hits = scanned.call("discover_data", {"query": "refund revenue orders parcels country", "limit": 50}).data["hits"]
+    kinds = set()
+    for hit in hits:
+        if hit["kind"] != "value":
+            found = scanned.call("context_read", {"id": hit["id"]}).data
+            assert found["id"] == hit["id"] and found["content"]
+            kinds.add((hit["kind"], found["kind"]))
+            assert found["connection"] == (hit["connection"] if found["kind"] == "definition" else "")
+    definitions = {(kind, "definition") for kind in ("source", "measure", "column")}
+    assert kinds >= {*definitions, ("page", "page"), ("passage", "passage")}
+
+
+def test_a_hit_names_the_call_that_goes_on_from_it(scanned: Company) -> None:
+    found = scanned.call("discover_data", {"query": "refund revenue orders country NO large", "limit": 50}).data["hits"]
+    calls = {hit["kind"]: (hit["id"], hit["next"]) for hit in found}
+    asked = {"measure": "measures", "segment": "segments", "column": "dimensions", "value": "filters"}
+    for kind, part in asked.items():
+        id, following = calls[kind]
+        assert following == {"sl_query": {part: [id]}}
+        arguments = following["sl_query"] | ({"measures": ["orders.revenue"]} if part != "measures" else {})
+        assert scanned.call("sl_query", arguments).error is None
+    for kind in ("page", "source"):
+        id, following = calls[kind]
+        assert following == {"context_read": {"id": id}}
+
+
+def test_a_definition_is_read_with_values_and_the_pages_that_explain_it(scanned: Company) -> None:
+    source = scanned.call("context_read", {"id": "customers"}).data["content"]
+    assert "name: country" in source and "- SE\n" in source and "email" not in source
+    column = scanned.call("context_read", {"id": "customers.country"}).data["content"]
+    assert "- SE\n" in column and "name: id" not in column
+    private = scanned.call("context_read", {"id": "customers"}, privacy=True)
+    assert private.error is None and "SE" not in private.text
+    assert "explained_by" in scanned.call("context_read", {"id": "orders.revenue"}).data["content"]
+
+
+def test_a_name_of_a_page_and_a_source_leads_to_the_source_and_says_so(company: Company) -> None:
+    company.page("global/orders", "summary: About orders", "Orders are sold.")
+    found = company.call("context_read", {"id": "orders"}).data
+    assert found["kind"] == "definition" and found["warnings"] == ["a page is named `orders` too: kind: page"]
+    page = company.call("context_read", {"id": "orders", "kind": "page"}).data
+    assert (page["kind"], page["content"], page["warnings"]) == ("page", "Orders are sold.\n", [])
+    assert company.call("context_read", {"id": "orders", "kind": "definition"}).data["warnings"] == []
+
+
+@pytest.mark.table(
+    ("arguments", "hint"),
+    [
+        ({"id": "nothing-like-it"}, "discover_data"),
+        ({"id": "refunds-"}, "did you mean `refunds`?"),
+        ({"id": "orders.revenu"}, "did you mean `orders.revenue`"),
+        ({"id": "orders.revenu", "kind": "definition"}, "discover_data"),
+        ({"id": "customers.email"}, "its columns are: id, country"),
+        ({"id": "docs:nothing.md:x:0"}, "discover_data"),
+        ({"id": "../ktx"}, "discover_data"),
+    ],
+)
+def test_an_id_nothing_has_leads_nowhere_and_says_what_may_be_meant(
+    company: Company, arguments: dict, hint: str
+) -> None:
+    error = company.call("context_read", arguments).error
+    assert error is not None and error["code"] == "usage" and hint in error["hint"]
+
+
+def test_a_definition_comes_in_pages_and_whole(company: Company) -> None:
+    columns = "".join(
+        f"  - {{name: c{number}, type: string, description: '{'word ' * 60}'}}\n" for number in range(300)
+    )
+    company.source("wide", f"name: wide\ntable: wide\ngrain: [c0]\ncolumns:\n{columns}")
+    content, pages = company.whole("context_read", "content", {"id": "wide"})
+    named = [each["name"] for each in yaml.load(content, where="wide")["columns"]]
+    assert named == [f"c{number}" for number in range(300)] and pages > 3
 
 
 def test_a_search_of_pages_without_a_hit_says_where_else_to_look(company: Company) -> None:

@@ -14,15 +14,17 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.memory import create_client_server_memory_streams
 
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.tool import Options
-from ktx_cli.mcp.tools import TOOLS
+from ktx_cli.mcp.tools import PROFILES
 from tests.mcp.conftest import Company
 
 SERVE = """
 import sys
 from pathlib import Path
 from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.serving import serve_stdio
 from ktx_cli.mcp.tool import Options
@@ -74,7 +76,7 @@ def test_a_client_that_shakes_hands_gets_the_same_answers(company: Company) -> N
         return tools, answer.structured_content, page.contents[0].text, heard
 
     tools, answer, page, heard = in_memory(company, work)
-    assert tools == [each.name for each in TOOLS]
+    assert tools == list(PROFILES[Profile.DEFAULT])
     assert answer["rows"] == [["NO", 10.0], ["SE", 20.0]]
     assert page.startswith("---\nsummary")
     assert heard == [0.0, 0.3, 1.0]

@@ -12,7 +12,7 @@ from ktx_cli.cli.blocks import Block, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.core import Command, Hint, UsageError
-from ktx_cli.jobs.clients.targets import Scope, Target
+from ktx_cli.jobs.clients.targets import Profile, Scope, Target
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.clients.install import ClientOutcome, InstallReport
@@ -51,6 +51,10 @@ def install(
             " NAME:=JSON. Repeatable. Default: those of the entry that is there.",
         ),
     ] = None,
+    profile: Annotated[
+        Profile | None,
+        Option("--profile", help="Tools that the server lists. Default: those of the entry that is there."),
+    ] = None,
     dry_run: DRY_RUN = False,
 ) -> Result:
     """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
@@ -64,14 +68,14 @@ def install(
         raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
     if http is None and token_env is not None:
         raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
-    if http is not None and user_attribute:
-        message = "--user-attribute is for a server that the client starts, and --http names one that is running"
-        hint = Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT"))
-        raise UsageError(message, hint=hint)
+    if http is not None and (user_attribute or profile):
+        option, value = ("--user-attribute", "NAME=TEXT") if user_attribute else ("--profile", str(profile))
+        message = f"{option} is for a server that the client starts, and --http names one that is running"
+        raise UsageError(message, hint=Hint("start that server with it: {}", Command("mcp", "start", option, value)))
     server_attributes(user_attribute)
     address = None if http is None else Address.parse(http, token_env)
     variables = sorted(secret_names(config))
-    report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute), where)
+    report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute, profile), where)
     session.warn(*report.warnings)
     steps = [] if dry_run else [Command("agents", "list")]
     return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)

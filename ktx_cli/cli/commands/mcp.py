@@ -17,6 +17,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError
+from ktx_cli.jobs.clients.targets import Profile
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.serve.daemon import ServerStatus
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 commands = group("The server for agents: stdio for clients that start it, HTTP for one that stays.")
 
 
+PROFILE = Annotated[
+    Profile,
+    Option("--profile", help="Tools to list: those that answering needs, or all of them. Every tool can be called."),
+]
 READ_ONLY = Annotated[bool, Option("--read-only", help="Leave out the tools that change the project.")]
 PRIVACY = Annotated[bool, Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
 ATTRIBUTES = Annotated[
@@ -46,7 +51,11 @@ def _layout(session: Session) -> Layout:
 
 @command(commands, "stdio", schema="mcp-stdio")
 def stdio(
-    session: Session, read_only: READ_ONLY = False, privacy: PRIVACY = False, user_attribute: ATTRIBUTES = None
+    session: Session,
+    profile: PROFILE = Profile.DEFAULT,
+    read_only: READ_ONLY = False,
+    privacy: PRIVACY = False,
+    user_attribute: ATTRIBUTES = None,
 ) -> Result:
     """Serve one agent over stdin and stdout, until it closes them. Stdout carries the protocol alone.
 
@@ -63,7 +72,7 @@ def stdio(
     from ktx_cli.mcp.serving import leave, serve_stdio
     from ktx_cli.mcp.tool import Options
 
-    options = Options(read_only, privacy, server_attributes(user_attribute))
+    options = Options(read_only, privacy, server_attributes(user_attribute), profile)
     project = ServedProject(layout, dict(os.environ))
     try:
         code = serve_stdio(ProjectServer(project, options))
@@ -81,6 +90,7 @@ def start(
     ] = None,
     host: Annotated[str, Option("--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
+    profile: PROFILE = Profile.DEFAULT,
     read_only: READ_ONLY = False,
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
@@ -115,6 +125,7 @@ def start(
     asked = {
         "host": host,
         "port": port,
+        "profile": profile,
         "read_only": read_only,
         "privacy": privacy,
         "allowed_hosts": tuple(allowed_host or ()),
@@ -209,7 +220,7 @@ def status(session: Session) -> Result:
 
 
 def _shown(data: dict[str, Any]) -> Block:
-    names = ("outcome", "status", "problem", "url", "pid", "since", "version", "sessions")
+    names = ("outcome", "status", "problem", "url", "pid", "since", "version", "sessions", "profile")
     rows = [(name, str(data[name])) for name in names if data.get(name) is not None]
     rows += [("project", f"{each['url']}  {each['folder']}") for each in data.get("projects", ())[:50]]
     flags = [name.replace("_", " ") for name in ("read_only", "privacy", "token_required") if data.get(name)]

@@ -35,8 +35,10 @@ from ktx_cli.jobs.clients.manifest import (
     is_ktx,
     is_of,
     load_manifest,
+    profile_in,
     read_configuration,
     save_manifest,
+    server_options,
     stdio_entry,
     written,
 )
@@ -52,7 +54,8 @@ DEFAULT_NAME = "ktx"
 class Wanted:
     """An installation to make. `scope`: None is the client's first. `variables`: what the project's secrets are in.
 
-    `attributes`: of the caller, as `--user-attribute` takes them; None: those of the entry that is there.
+    `attributes`: of the caller, as `--user-attribute` takes them; `profile`: of the server. None: those of the entry
+    that is there.
     """
 
     targets: Sequence[Target]
@@ -62,6 +65,7 @@ class Wanted:
     variables: Sequence[str] = ()
     dry_run: bool = False
     attributes: Sequence[str] | None = None
+    profile: str | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +111,7 @@ def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
     outcome = ClientOutcome(target, scope)
     recorded = edits.manifest.of(target, scope) or Install(target=target, scope=scope)
     configuration = read_configuration(target, scope, edits.where, edits.staging)
-    value = _value(edits, target, scope, _attributes(edits, configuration, recorded.entry))
+    value = _value(edits, target, scope, _options(edits, configuration, recorded.entry))
     entry = None
     if configuration is None:
         outcome.name, outcome.entry = edits.wanted.name or DEFAULT_NAME, value
@@ -118,14 +122,15 @@ def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
     return outcome
 
 
-def _attributes(edits: _Edits, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
-    """Return the attributes of the caller; unless some are asked for those of our entry in the client's own file."""
-    if edits.wanted.attributes is not None or configuration is None or recorded is None:
-        return edits.wanted.attributes or ()
-    return attributes_in(configuration.entries.get(recorded.name))
+def _options(edits: _Edits, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
+    """Return the options of the server; what is not asked for is as in our entry in the client's own file."""
+    wanted = edits.wanted
+    ours = None if configuration is None or recorded is None else configuration.entries.get(recorded.name)
+    attributes = attributes_in(ours) if wanted.attributes is None else wanted.attributes
+    return server_options(wanted.profile or profile_in(ours), attributes)
 
 
-def _value(edits: _Edits, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
+def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) -> dict[str, Any]:
     client, wanted, where = CLIENTS[target], edits.wanted, edits.where
     if wanted.address is not None:
         if not client.http:
@@ -146,7 +151,7 @@ def _value(edits: _Edits, target: Target, scope: Scope, attributes: Sequence[str
         says = f"files of a project are shared, so they name `{NAME}` alone, and PATH has none"
         hint = f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user"
         edits.warnings.append(ResultWarning("not_on_path", says, hint=hint))
-    return stdio_entry(client, scope, program, where.project, wanted.variables, attributes)
+    return stdio_entry(client, scope, program, where.project, wanted.variables, options)
 
 
 def _require_text(*paths: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import ipaddress
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, Literal, Self
@@ -140,6 +140,8 @@ TOKEN: Final = "KTX_MCP_TOKEN"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVE: Final = ("mcp", "stdio")
 _ATTRIBUTE: Final = "--user-attribute"
+_PROFILE: Final = "--profile"
+_NO_PROFILE: Final = "default"
 _NAMES: Final = ("ktx", "ktx.exe")
 
 
@@ -186,18 +188,18 @@ def _is_local(host: str) -> bool:
 
 
 def stdio_entry(
-    client: Client, scope: Scope, program: str, project: Path, variables: Sequence[str], attributes: Sequence[str] = ()
+    client: Client, scope: Scope, program: str, project: Path, variables: Sequence[str], options: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return the entry with which a client starts the server itself.
 
     `variables`: names of what the project's secrets are in, for a client that hands on only those it is told.
-    `attributes`: of the caller, each as `--user-attribute` takes it.
+    `options`: of the server, as `server_options` gives them.
     """
     if scope is Scope.USER:
         at: list[str] = ["--project-dir", str(project)]
     else:
         at = ["--project-dir", client.workspace] if client.workspace else []
-    args = [*at, *_SERVE, *(word for each in attributes for word in (_ATTRIBUTE, each))]
+    args = [*at, *_SERVE, *options]
     if client.form == "opencode":
         return {"type": "local", "command": [program, *args]}
     started = {"command": program, "args": args}
@@ -234,15 +236,30 @@ def is_ktx(entry: Any) -> bool:
     if not words or PurePath(words[0]).name.lower() not in _NAMES:
         return False
     end = len(words)
-    while words[max(end - 2, 0) : end - 1] == [_ATTRIBUTE]:
+    while end > 1 and words[end - 2] in (_ATTRIBUTE, _PROFILE):
         end -= 2
     return tuple(words[max(end - 2, 0) : end]) == _SERVE
 
 
+def server_options(profile: str | None, attributes: Iterable[str]) -> list[str]:
+    """Return the words that start a server with a profile (None: the default) and attributes of the caller."""
+    chosen = [] if profile in (None, _NO_PROFILE) else [_PROFILE, str(profile)]
+    return [*chosen, *(word for each in attributes for word in (_ATTRIBUTE, each))]
+
+
 def attributes_in(entry: Any) -> list[str]:
     """Return the attributes of the caller an entry starts its server with, as `--user-attribute` takes them."""
+    return _values_in(entry, _ATTRIBUTE)
+
+
+def profile_in(entry: Any) -> str | None:
+    """Return the profile an entry starts its server with, None where it names none."""
+    return next(iter(_values_in(entry, _PROFILE)), None)
+
+
+def _values_in(entry: Any, option: str) -> list[str]:
     words = words_of(entry) if is_ktx(entry) else []
-    return [value for option, value in itertools.pairwise(words) if option == _ATTRIBUTE]
+    return [value for word, value in itertools.pairwise(words) if word == option]
 
 
 def is_address(entry: Any) -> bool:

@@ -32,6 +32,13 @@ class Scope(StrEnum):
     USER = "user"
 
 
+class Profile(StrEnum):
+    """Which tools a server lists: those that answering needs, or all. Every tool can be called in each."""
+
+    DEFAULT = "default"
+    ADMIN = "admin"
+
+
 Form = Literal["plain", "typed", "cursor", "opencode", "codex"]
 Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "application"]
 

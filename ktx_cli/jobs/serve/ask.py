@@ -79,8 +79,8 @@ def ask_served(
         error = answer.error(values=not privacy)
         if error is not None:
             error.hint = Hint(
-                "do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows "
-                "how it was computed"
+                "do not use the answer, and tell the user: a definition or the compiler is wrong; sl_query with "
+                "explain: true shows how it was computed"
             )
             raise error
         return answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
-from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
+from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.jobs.semantic.layers import (
     DefinitionStatuses,
     Layers,
@@ -129,21 +129,54 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
     wanted, missed = resolved(shown, targets)
     redacted = privacy or config.scan.privacy == "strict"
-    statuses = _statuses(project, shown)
+    values_of = None if redacted else project.layout
     pieces = [
         piece
         for name, only in wanted.items()
-        for piece in _pieces(
-            shown,
-            _open_facts(
-                shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name), statuses
-            )
-            | {"open": _open_notes(project, shown, name)},
-            only,
-            None if redacted else project.layout,
-        )
+        for piece in _pieces(shown, _facts_of(project, shown, name, redacted), only, values_of)
     ]
     return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
+
+
+def _facts_of(project: ServedProject, shown: VisibleModel, name: str, redacted: bool) -> dict[str, Any]:
+    """Return what may be told of a source, with the pages that explain it and notes about open decisions."""
+    pages, statuses = _pages_about(project, project.config(), shown, name), _statuses(project, shown)
+    facts = _open_facts(shown, shown.model.sources[name], redacted, pages, statuses)
+    return facts | {"open": _open_notes(project, shown, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDefinition:
+    """A source, or a column, measure or segment of one, as YAML."""
+
+    connection: str
+    id: str
+    yaml: str
+
+
+def definition_of(
+    project: ServedProject, name: str, connection: str | None, *, privacy: bool
+) -> tuple[ReadDefinition | None, list[str]]:
+    """Return what has a name in the semantic layer of a connection, or of any; None where nothing has.
+
+    With it, what the name may have meant. Raises `UsageError` where several connections have the name.
+    """
+    config = project.config()
+    layers = read_layers(project.layout, config, connection, load=project.load_layer)
+    found = {each.model.connection: (each, wanted) for each in layers.shown if (wanted := resolved(each, [name])[0])}
+    if len(found) > 1:
+        message = f"several connections have `{one_line(name, 200)}`: {listing(found)}"
+        raise UsageError(message, hint="name the connection")
+    if not found:
+        return None, [visible(missing_name(each, name)) for each in layers.shown]
+    ((of, (shown, wanted)),) = found.items()
+    redacted = privacy or config.scan.privacy == "strict"
+    values_of = None if redacted else project.layout
+    texts = [
+        yaml.dump(_plain(_chosen(shown, _plain(_facts_of(project, shown, source, redacted)), only, values_of)))
+        for source, only in wanted.items()
+    ]
+    return ReadDefinition(of, name, visible("---\n".join(texts))), []
 
 
 def definition(
@@ -190,14 +223,7 @@ def _pieces(
     shown: VisibleModel, open_facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
     """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
-    facts = _plain(open_facts)
-    if only is not None:
-        kept = ("connection", "name", "kind", "table", "open", "columns", "measures", "segments")
-        facts = {key: facts[key] for key in kept if key in facts}
-        for part in ("columns", "measures", "segments"):
-            facts[part] = [each for each in facts.get(part, ()) if each["name"] in only]
-    if values_of is not None:
-        _add_values(facts.get("columns", []), shown, shown.model.sources[facts["name"]], values_of)
+    facts = _chosen(shown, _plain(open_facts), only, values_of)
     head = {key: _short(value) for key, value in facts.items() if key not in _PARTS}
     left = [(part, _short(item)) for part in _PARTS for item in facts.get(part) or ()]
     for begun in range(0, max(len(left), 1), AT_ONCE):
@@ -205,6 +231,20 @@ def _pieces(
         for part, item in left[begun : begun + AT_ONCE]:
             piece.setdefault(part, []).append(item)
         yield {**piece, "continues": begun + AT_ONCE < len(left)}
+
+
+def _chosen(
+    shown: VisibleModel, facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
+) -> dict[str, Any]:
+    """Return facts of a source, of its parts those in `only` (None: all), with the values that a scan saw."""
+    if only is not None:
+        kept = ("connection", "name", "kind", "table", "open", "columns", "measures", "segments")
+        facts = {key: facts[key] for key in kept if key in facts}
+        for part in ("columns", "measures", "segments"):
+            facts[part] = [each for each in facts.get(part, ()) if each["name"] in only]
+    if values_of is not None:
+        _add_values(facts.get("columns", []), shown, shown.model.sources[facts["name"]], values_of)
+    return facts
 
 
 def _open_facts(
@@ -464,7 +504,7 @@ def _miss(connection: str, searched: SearchedLists | None) -> Miss:
 _SHOWN_FIELDS: Final = frozenset({"summary", "tags", "refs", "sl_refs"})
 """Fields of the front matter that an answer has of its own."""
 
-_LOOK: Final = "find keys with wiki_search, passages of documents (read by their id) with discover_data"
+_LOOK: Final = "find keys of pages and ids of passages with discover_data"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class ServerStatus:
                 {"name": each.name, "folder": each.folder, "url": state.base + each.path} for each in settings.projects
             ],
             "sessions": health.get("sessions"),
+            "profile": settings.profile.value,
             "read_only": settings.read_only,
             "privacy": settings.privacy,
             "user_attributes": dict(settings.user_attributes),

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.core import BusyError, Command, Hint, KtxError, Record, ResultWarning, UsageError, isoformat, now
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.project import (
     Layout,
     host_identity,
@@ -69,16 +70,19 @@ class ServerSettings(Record):
     allowed_origins: tuple[str, ...] = ()
     token_file: str | None = None
     user_attributes: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile = Profile.DEFAULT
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerSettings:
         """Return what `to_json` gave."""
         lists = {name: tuple(data[name]) for name in ("allowed_hosts", "allowed_origins")}
-        return cls(**{**data, **lists, "projects": tuple(ServedFolder(**each) for each in data["projects"])})
+        lists |= {"projects": tuple(ServedFolder(**each) for each in data["projects"])}
+        return cls(**{**data, **lists, "profile": Profile(data.get("profile", Profile.DEFAULT))})
 
     def differs(self, other: ServerSettings, *, port: int) -> list[str]:
         """Return the names of what is asked for differently than by `other`, which runs on `port`."""
-        names = ["host", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file", "user_attributes"]
+        names = ["host", "profile", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file"]
+        names.append("user_attributes")
         found = [name for name in names if getattr(self, name) != getattr(other, name)]
         if {each.folder for each in self.projects} != {each.folder for each in other.projects}:
             found.append("projects")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.tool import ServerTool
 from ktx_cli.mcp.tools import layer, project, query, search
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
     project.connection_list,
-    *(search.discover_data, search.dictionary_search, search.wiki_search, search.wiki_read),
+    *(search.discover_data, search.context_read, search.dictionary_search, search.wiki_search, search.wiki_read),
     *(layer.entity_details, layer.sl_list, layer.sl_read_source, layer.sl_validate),
     *(query.sl_query, query.sl_explain, query.sql_execution),
     project.context_status,
@@ -17,3 +19,9 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
     *(project.memory_ingest, project.memory_ingest_status),
 )
 """All tools, in the order a client shows them."""
+
+PROFILES: Final[Mapping[Profile, tuple[str, ...]]] = {
+    Profile.DEFAULT: ("discover_data", "context_read", "sl_query", "sql_execution", "memory_ingest", "context_status"),
+    Profile.ADMIN: tuple(each.name for each in TOOLS),
+}
+"""The names of the tools that a server lists, by its profile."""

@@ -52,7 +52,11 @@ def connection_list(call: Call, value: ListConnections) -> Connections:
 
 
 class AskStatus(Input):
-    """No arguments."""
+    """What to look at."""
+
+    capture: str | None = Field(
+        None, max_length=200, description="Also say what became of this text: `run_id` of memory_ingest, or `latest`."
+    )
 
 
 class CheckFacts(BaseModel):
@@ -70,6 +74,7 @@ class ConnectionStatus(BaseModel):
     id: str
     driver: str
     kind: Literal["database", "source", "disabled"]
+    dialect: str | None = Field(None, description="The SQL of a database.")
     sources: int = Field(description="Tables in the semantic layer that a scan found.")
     columns: int
     last_scan: str | None = Field(None, description="When it was scanned last; null: never.")
@@ -90,13 +95,17 @@ class ProjectStatus(Paged):
     last_run: dict[str, str | None] | None = Field(None, description="The last run that wrote context.")
     read_only: bool = Field(description="This server has no tools that write.")
     privacy: bool = Field(description="This server gives no values of rows.")
+    capture: MemoryRun | None = Field(None, description="What became of the text that was asked for.")
 
 
 @tool("Status of the context")
 def context_status(call: Call, value: AskStatus) -> ProjectStatus:
-    """Say whether this project is ready, when its databases and sources were read last, and which command helps. Use it
-    when nothing is found, or when it matters how fresh the context is."""
+    """Say whether this project is ready, which connections it has, when they were read last, and which command helps.
+    Use it when nothing is found, or when it matters how fresh the context is."""
     from ktx_cli.jobs.health.status import project_status
+
+    memories = call.project.memories
+    capture = None if value.capture is None else memories.state(value.capture, go_on=not call.options.read_only)
 
     found = project_status(call.project.layout.root, call.project.environ)
     facts = found.to_json()
@@ -106,12 +115,16 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
             CheckFacts(**{key: _bounded(each.get(key)) for key in CheckFacts.model_fields}) for each in facts["checks"]
         ],
         connections=[
-            ConnectionStatus(**{key: each[key] for key in ConnectionStatus.model_fields})
+            ConnectionStatus(
+                dialect=dialect_of(each["driver"]) if each["kind"] == "database" else None,
+                **{key: each[key] for key in ConnectionStatus.model_fields if key != "dialect"},
+            )
             for each in facts["connections"]
         ],
         last_run=next(iter(facts["runs"]), None),
         read_only=call.options.read_only,
         privacy=call.options.privacy,
+        capture=None if capture is None else _memory_run(capture),
         warnings=warning_texts(found.warnings),
     )
 
@@ -242,7 +255,7 @@ class Contradiction(BaseModel):
     """What the text says against what is accepted, which stays as it is."""
 
     artifact: str | None = None
-    accepted: str | None = Field(None, description="Of a page; a definition is read with sl_read_source.")
+    accepted: str | None = Field(None, description="Of a page; a definition is read with context_read.")
     captured: str | None = None
     detail: str | None = None
 
@@ -252,7 +265,7 @@ class MemoryRun(Output):
 
     run_id: str
     status: Status
-    over: bool = Field(description="Nothing more will happen; else ask memory_ingest_status again after a while.")
+    over: bool = Field(description="Nothing more will happen; else ask again after a while.")
     reason: str = Field(description="Why nothing came of it, or what a person should know.")
     wrote: list[str] = Field(description="Pages and definitions that came of it, as `wiki:refunds`.")
     files: list[str]
@@ -267,7 +280,7 @@ class MemoryRun(Output):
 def memory_ingest(call: Call, value: IngestMemory) -> MemoryRun:
     """Hand over a text that is worth keeping: a fact, a rule, a definition that somebody stated or confirmed. An agent
     of the model this project has configured turns it into wiki pages, measures and segments, and commits them.
-    Returns at once; memory_ingest_status tells what came of it. What is accepted already is never overwritten: a
+    Returns at once; context_status with `capture` tells what came of it. What is accepted is never overwritten: a
     contradiction is a `conflict`. Only where the user wants something kept; no guesses, single results or secrets.
     Answers `no_backend` where no model is configured."""
     fields = value.model_dump(exclude={"content"})

@@ -16,7 +16,7 @@ from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_RO
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 _GRAINS: Final = ", ".join(GRAINS)
-_OUTSIDE: Final = frozenset({"connection", "grain", "verify", "include", "offset", "skip"})
+_OUTSIDE: Final = frozenset({"connection", "grain", "verify", "explain", "include", "offset", "skip"})
 """Fields that are no part of the query itself."""
 
 
@@ -35,11 +35,9 @@ class AskedDimension(_Part):
     """Something to group by."""
 
     field: Text = Field(description="A column (`customers.country`), or `metric_time`: each measure's own time.")
-    granularity: Text | None = Field(None, description=f"What a time is cut to: {_GRAINS}.")
+    granularity: Text | None = Field(None, description="What a time is truncated to, as `grain`.")
     name: Text | None = Field(None, description="What its column in the answer is called.")
-    via: Text | list[Text] | None = Field(
-        None, description="Names of the joins to go through, where there are several."
-    )
+    via: Text | list[Text] | None = Field(None, description="Names of the joins to go through.")
 
 
 class AskedFilter(_Part):
@@ -62,7 +60,7 @@ class AskedRange(_Part):
 
     start: Text | None = Field(None, description="The first day or moment: 2025-01-01.")
     end: Text | None = Field(None, description="The day or moment after the last: 2026-01-01.")
-    last: Text | None = Field(None, description="As long a time before now: `30 days`.")
+    last: Text | None = Field(None, description="The most recent period: `30 days`.")
     field: Text | None = Field(
         None, description="The time it is about; without it the time dimension's, or each fact's own."
     )
@@ -96,14 +94,15 @@ class LayerQuestion(Input):
     limit: int = Field(DEFAULT_LIMIT, ge=0, le=MOST_ROWS, description="Rows of the whole answer at most.")
     skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows the question itself leaves out first (OFFSET).")
     include_empty: bool | None = Field(
-        None, description="Show members without facts. Without it: where all dimensions are of one source."
+        None,
+        description="Include dimension values without matching rows. Default: if all dimensions are of one source.",
     )
-    time_range: AskedRange | None = Field(None, description="Which stretch of time.")
+    time_range: AskedRange | None = Field(None, description="Time range: `start` and `end`, or `last`.")
     comparison: Text | None = Field(None, description="Compare with a time before: `1 year`, or `previous_period`.")
-    totals: bool = Field(False, description="The measures without any dimension too.")
+    totals: bool = Field(False, description="Add the grand total.")
     fill: bool = Field(False, description="Show every period between the first and the last.")
     grain: Text | None = Field(
-        None, description=f"Cut the times among the dimensions; without one, `metric_time` is added: {_GRAINS}."
+        None, description=f"Truncate the time dimensions; without one, `metric_time` is added. {_GRAINS}."
     )
     via: dict[str, Text | list[Text]] = Field(
         default_factory=dict, description='Which joins lead to a source: {"regions": "bill_to"}.'
@@ -137,11 +136,11 @@ class AskLayer(LayerQuestion):
         description="Recompute every row from raw rows (true) or none (false), and refuse where a number differs. "
         "Without it: a sample, where there is a running, windowed, earlier or compared value.",
     )
+    explain: bool = Field(
+        False, description="Run nothing: say in `steps` and `sql` how it would be answered, or why it is refused."
+    )
     include: list[Part] = Field(
-        ["rows", "sql", "receipt"],
-        min_length=1,
-        max_length=3,
-        description="Parts of the answer; leave some out to spare room.",
+        ["rows", "receipt"], min_length=1, max_length=3, description="Parts of the answer; the SQL only where asked."
     )
     offset: Offset = 0
 
@@ -162,7 +161,8 @@ class LayerRows(Paged):
         None, description="The answer itself was cut: at `limit` (rows) or because it is too large (bytes)."
     )
     totals: dict[str, Any] | None = Field(None, description="The measures without any dimension, where asked for.")
-    sql: str | None = Field(None, description="The statement that was run.")
+    steps: list[str] | None = Field(None, description="With `explain`, the plan in words.")
+    sql: str | None = Field(None, description="The statement, where it was asked for.")
     receipt: dict[str, Any] | None = Field(
         None, description="What the numbers are made of: facts, joins, filters, rows that joins missed, notes."
     )
@@ -181,13 +181,16 @@ class Explanation(Output):
 @tool("Ask the semantic layer", open_world=True)
 def sl_query(call: Call, value: AskLayer) -> LayerRows:
     """Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution wherever
-    a measure fits; find names with discover_data or sl_list. It joins by declared paths alone and refuses what has
-    no right answer: a refusal says why and what to ask instead, so follow its hint and do not work around it with
-    SQL. `receipt` says what the numbers are made of. Rows come in pages: next_offset. Example: {"measures":
-    ["orders.revenue"], "dimensions": [{"field": "orders.ordered_at", "granularity": "month"}], "filters":
-    ["customers.country = 'NO'"], "time_range": {"last": "12 months"}}"""
+    a measure fits; find names with discover_data. It joins by declared paths alone and refuses what has no right
+    answer: a refusal says why and what to ask instead, so follow its hint and do not work around it with SQL.
+    `receipt` says what the numbers are made of. Example: {"measures": ["orders.revenue"], "dimensions":
+    ["orders.ordered_at:month"], "filters": ["customers.country = 'NO'"], "time_range": {"last": "12 months"}}"""
     from ktx_cli.jobs.serve.ask import ask_served
 
+    if value.explain:
+        plan = _explained(call, value)
+        shown = {"columns": [each["name"] for each in plan.columns], "steps": plan.steps, "sql": plan.sql}
+        return LayerRows(connection=plan.connection, rows=[], row_count=0, warnings=plan.warnings, **shown)
     privacy = call.options.privacy
     question = value.question(call.attributes, verified=value.verify)
     answer, rows = ask_served(call.project, question, offset=value.offset, privacy=privacy, watch=call.watch)
@@ -219,10 +222,14 @@ def privacy_warnings(privacy: bool) -> list[str]:
     return ["values of rows are withheld: this server was started with --privacy"] if privacy else []
 
 
-@tool("Explain a question")
+@tool("Explain a question", takes="sl_query")
 def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
     """Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it to
-    see why a number is what it is, or why sl_query refuses. Takes what sl_query takes."""
+    see why a number is what it is, or why sl_query refuses. Takes what sl_query takes for a question."""
+    return _explained(call, value)
+
+
+def _explained(call: Call, value: LayerQuestion) -> Explanation:
     from ktx_cli.jobs.semantic.explain import explain_question
     from ktx_cli.jobs.serve.state import user_attributes_required
 
@@ -247,6 +254,7 @@ class RunSql(Input):
     sql: str = Field(min_length=1, max_length=50_000, description="One SELECT, in the dialect of the connection.")
     connection: Connection | None = Field(None, description="The database; needed where there are several.")
     max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Rows that are read at most.")
+    include_sql: bool = Field(False, description="Give the statement that was sent, too.")
     offset: Offset = 0
 
 
@@ -258,7 +266,7 @@ class SqlRows(Paged):
 
     connection: str
     dialect: str
-    sql: str = Field(description="The statement that was sent.")
+    sql: str | None = Field(None, description="The statement that was sent, where it was asked for.")
     columns: list[str]
     rows: list[list[Any]] = Field(
         description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
@@ -272,9 +280,9 @@ class SqlRows(Paged):
 @tool("Run SQL", open_world=True)
 def sql_execution(call: Call, value: RunSql) -> SqlRows:
     """Run one read-only SELECT on a database. Use it only where no measure of the semantic layer answers: look with
-    discover_data first, ask with sl_query, and take names from entity_details. Statements that write, read files or
-    reach the network are refused, and so are rows and columns people hid. Rows come in pages: next_offset. Example:
-    {"connection": "warehouse", "sql": "SELECT count(*) FROM shop.orders"}"""
+    discover_data first, ask with sl_query, and take names from context_read. Statements that write, read files or
+    reach the network are refused, and so are rows and columns people hid. Example: {"connection": "warehouse", "sql":
+    "SELECT count(*) FROM shop.orders"}"""
     from ktx_cli.jobs.serve.ask import run_served
 
     privacy = call.options.privacy
@@ -283,7 +291,7 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
     return SqlRows(
         connection=answer.connection,
         dialect=answer.dialect,
-        sql=answer.sql if len(answer.sql) <= _LONGEST_PART else f"{answer.sql[:_LONGEST_PART]}…",
+        sql=_bounded(answer.sql) if value.include_sql else None,
         columns=list(answer.columns),
         rows=[list(row) for row in rows.rows],
         row_count=rows.count,
@@ -291,3 +299,7 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
         truncated=answer.cut is not None,
         warnings=[*answer.notes, *warning_texts(rows.warnings), *privacy_warnings(privacy)],
     )
+
+
+def _bounded(sql: str) -> str:
+    return sql if len(sql) <= _LONGEST_PART else f"{sql[:_LONGEST_PART]}…"

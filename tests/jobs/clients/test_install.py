@@ -180,6 +180,20 @@ def test_an_entry_starts_its_server_with_attributes_until_others_are_asked_for(w
         assert "region" not in "".join(map(str, world.everything().values()))
 
 
+def test_an_entry_keeps_its_profile_until_another_is_asked_for(world: World) -> None:
+    def words(target: Target) -> list[str]:
+        return words_of(world.install(target).outcomes[0].entry)
+
+    for target in (Target.CLAUDE_CODE, Target.CODEX, Target.OPENCODE):
+        assert words(target)[-2:] == ["mcp", "stdio"]
+        assert world.install(target, profile="admin", attributes=["region=EU"]).outcomes[0].action == "updated"
+        assert words(target)[-6:] == ["mcp", "stdio", "--profile", "admin", "--user-attribute", "region=EU"]
+        assert world.install(target, attributes=[]).outcomes[0].action == "updated"
+        assert words(target)[-4:] == ["mcp", "stdio", "--profile", "admin"]
+        world.install(target, profile="default")
+        assert words(target)[-2:] == ["mcp", "stdio"]
+
+
 def test_an_entry_with_other_words_behind_it_is_not_ours() -> None:
     ours = ["--project-dir", "/p", "mcp", "stdio", "--user-attribute", "a=b"]
     assert is_ktx({"command": "ktx", "args": ours}) and attributes_in({"command": "ktx", "args": ours}) == ["a=b"]

@@ -63,7 +63,7 @@ def believer(prompt: str, tools: Mapping[str, RuntimeTool], results: Results) ->
     topic = re.search(r"orders of ([a-z]+-\d+) are", prompt)
     assert topic is not None
     if not results:
-        return Call("wiki_read", {"key": topic[1]})
+        return Call("context_read", {"id": topic[1]})
     if len(results) == 1:
         text, failed = results[0]
         stated = re.search(r"`(amount > \d+)`", text)

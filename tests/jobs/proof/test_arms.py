@@ -11,6 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.jobs.check.eval.cases import Expectation
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.decide.decide import layers_of
 from ktx_cli.jobs.decide.draft import DecisionDraft, GivenAnswer, page_key
 from ktx_cli.jobs.ingest.plan import IngestRequest
@@ -34,6 +35,7 @@ ATTACKS: dict[str, list[dict[str, Any]]] = {
     "discover_data": [{"query": each, "limit": 50} for each in WORDS],
     "wiki_search": [{"query": each} for each in WORDS],
     "wiki_read": [{"key": "zebra-rule"}, {"key": "refunds"}],
+    "context_read": [{"id": each} for each in ("zebra-rule", "refunds", "orders", "orders.revenue", "orders.status")],
     "sl_list": [{}],
     "sl_read_source": [{"source": "orders"}, {"source": "orders", "form": "files"}],
     "entity_details": [{"targets": ["orders", "orders.revenue", "orders.order_count", "orders.status"]}],
@@ -63,7 +65,7 @@ def heard(arms: Arms, arm: Arm, *, privacy: bool = False) -> str:
     """Return everything that the tools of an arm say when they are attacked, errors too."""
     state, said = AnswerState(QUESTION, arms.artifacts), []
     with arms.project_of(arm) as project:
-        tools = tools_of(arms, arm, project, state, ServerToolbox(), privacy=privacy)
+        tools = tools_of(arms, arm, project, state, ServerToolbox(Profile.ADMIN), privacy=privacy)
         for tool in tools:
             said += [_call(tool, arguments) for arguments in ATTACKS.get(tool.name, ())]
     return "\n".join(said)
@@ -205,7 +207,7 @@ def test_without_a_decision_definitions_and_page_are_as_they_were(
                     each.name: each for each in tools_of(arms, arm, project, state, ServerToolbox(), privacy=False)
                 }
                 _call(tools["sl_query"], {"measures": ["subscriptions.revenue"]})
-                page = _call(tools["wiki_read"], {"key": page_key(POINT)})
+                page = _call(tools["context_read"], {"id": page_key(POINT)})
                 assert ("They are not customers" in page) == (arm.artifact is None)
     assert [float(each.rows[0][0]) for each in state.results.values()] == [400, 500]
 
