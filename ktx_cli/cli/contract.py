@@ -131,6 +131,7 @@ class Session:
         from ktx_cli.project import Layout, load_config
 
         layout = Layout(self.require_project())
+        self.ending.callback(_close_stores)
         loaded = load_config(layout.config)
         self.warn(*loaded.notices())
         return layout, loaded.config
@@ -143,6 +144,14 @@ class Session:
             raise UsageError(f"this needs a confirmation: {question}", hint="add --yes")
         if not typer.confirm(question, err=True):
             raise CancelledError("not confirmed, nothing was changed")
+
+
+def _close_stores() -> None:
+    """Close the stores of semantic layers that the command read, if it read any."""
+    if "ktx_cli.semantic.store.reader" in sys.modules:
+        from ktx_cli.semantic import close_stores
+
+        close_stores()
 
 
 def envelope(name: str, result: Result, warnings: Sequence[ResultWarning]) -> dict[str, Any]:

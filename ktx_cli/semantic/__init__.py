@@ -186,6 +186,7 @@ if TYPE_CHECKING:
         used_definitions,
     )
     from ktx_cli.semantic.store.layer import Manifest, ParsedCopies, has_store, load_manifest
+    from ktx_cli.semantic.store.reader import close_stores
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

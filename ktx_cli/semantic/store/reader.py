@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 import threading
 from collections import defaultdict
@@ -13,9 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+from weakref import WeakSet
 
 from ktx_cli import __version__
-from ktx_cli.core import Diagnostic
+from ktx_cli.core import Command, Diagnostic, Hint, StorageError
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
 from ktx_cli.semantic.lookup import Lookup, SourceMap, labels_of
 from ktx_cli.semantic.manifest import is_yaml, stray_names
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when files of earlier versions of ktx must not be read."""
 
 
@@ -122,20 +125,22 @@ def changed_files(store: LayerStore, stamps: Mapping[str, Stamp], tree: Tree) ->
 
 
 class LayerStore:
-    """The store of one layer, open to be read by any thread; it is replaced as a whole and never changed."""
+    """The store of one layer, open to be read by any thread; it is replaced as a whole and never changed.
+
+    It holds its file open, also once that is replaced: see `close_stores`.
+    """
 
     def __init__(self, place: Path, root: Path) -> None:
         """Open a store of a project in a folder; raises `sqlite3.Error` where it cannot be read."""
-        self.root = root
-        content = place.read_bytes()  # a file that is kept open would hold its disk, even once it is replaced
-        if not content:
-            raise ValueError("an empty file is no store")
-        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._database.deserialize(content)
+        self.root, self.place = root, place
+        uri = f"file:{quote(os.fsencode(place))}?mode=ro&immutable=1"
+        self._database = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()
+        _OPEN.add(self)
         try:
-            self.facts: Mapping[str, Any] = {key: json.loads(value) for key, value in self.ask("SELECT * FROM facts")}
-            paths = [path for (path,) in self.ask("SELECT path FROM places ORDER BY number")]
+            rows = self._database.execute("SELECT key, value FROM facts").fetchall()
+            self.facts: Mapping[str, Any] = {key: json.loads(value) for key, value in rows}
+            paths = [path for (path,) in self._database.execute("SELECT path FROM places ORDER BY number")]
         except (sqlite3.Error, ValueError):
             self._database.close()
             raise
@@ -143,16 +148,24 @@ class LayerStore:
         self.codec = Codec(self.paths)
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; none where a value is no Unicode, as nothing that is stored is like it."""
+        """Return all rows of a query; none where a value is no Unicode, as nothing that is stored is like it.
+
+        Raises `StorageError` for a store that is damaged.
+        """
         try:
             with self._lock:
                 return self._database.execute(query, values).fetchall()
         except UnicodeEncodeError:
             return []
+        except sqlite3.DatabaseError as error:
+            remove, index = Command(self.place, program="rm"), Command("index")
+            hint = Hint("delete it, then store the layer again: {} && {}", remove, index)
+            raise StorageError(f"the stored layer {self.place} cannot be read: {error}", hint=hint) from error
 
     def close(self) -> None:
         """Close the store; what was read of it stays valid."""
-        self._database.close()
+        with self._lock:
+            self._database.close()
 
     def files(self) -> dict[str, StoredFile]:
         """Return the files the layer was read from, by path."""
@@ -180,6 +193,18 @@ class LayerStore:
         """The error for which no table is read, as in the model."""
         stored = self.facts["sealed"]
         return None if stored is None else self.codec.load_diagnostic(stored)
+
+
+_OPEN: Final[WeakSet[LayerStore]] = WeakSet()
+
+
+def close_stores() -> None:
+    """Close all stores that are open, at the end of a command.
+
+    A disk cannot be mounted read-only while a file is open on it that was replaced.
+    """
+    for store in list(_OPEN):
+        store.close()
 
 
 class StoredSources(SourceMap):

@@ -57,6 +57,10 @@ CREATE INDEX entries_by_name ON entries (folded);
 CREATE INDEX needs_by_target ON needs (folded);
 CREATE INDEX sources_by_name ON sources (folded);
 CREATE INDEX sources_by_relation ON sources (relation);
+CREATE INDEX sources_with_tables ON sources (name, "table");
+CREATE INDEX sources_restricted ON sources (name) WHERE is_restricted;
+CREATE INDEX sources_protected ON sources (name) WHERE is_protected;
+CREATE INDEX sources_with_parameters ON sources (name) WHERE has_parameters;
 CREATE INDEX joins_by_target ON joins (target);
 CREATE INDEX problems_by_subject ON problems (subject);
 """
