@@ -189,8 +189,8 @@ def record_acceptances(
 ) -> None:
     """Bring the statuses in the state database up to date with the current commit, for connections and their dialects.
 
-    Only files that changed since are looked at again. Raises `GitError`, `StorageError`, and `ConfigError` for owners
-    that cannot be read.
+    Only files that changed since are looked at again, and nothing of a connection whose folder is the same. Raises
+    `GitError`, `StorageError`, and `ConfigError` for owners that cannot be read.
     """
     tree = repository.tree(repository.head().commit)
     content = tree.read(OWNERS_NAME)
@@ -198,13 +198,17 @@ def record_acceptances(
     stamp = hashlib.sha256(_FORMAT + (content or b"")).hexdigest()
     history = repository.history()
     for connection, dialect in dialects.items():
-        paths = defining_files(tree, connection)
+        folder = Layout.context_paths(connection)[0]
         known = {
             path: (sha256, of)
             for path, sha256, of in database.execute(
                 "SELECT path, sha256, stamp FROM accepted_files WHERE connection = ?", (connection,)
             )
         }
+        whole = (tree.id_of(folder) or "", stamp)
+        if known.pop(folder, None) == whole:
+            continue
+        paths = defining_files(tree, connection)
         changed = {}
         for path in paths:
             sha256 = hashlib.sha256(tree.read(path) or b"").hexdigest()
@@ -221,6 +225,7 @@ def record_acceptances(
                     "INSERT INTO statuses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                     [(*(connection, path, each.kind, each.source, each.name), *of.row) for each, of in found.items()],
                 )
+            database.execute("INSERT OR REPLACE INTO accepted_files VALUES (?, ?, ?, ?)", (connection, folder, *whole))
 
 
 _FORMAT: Final = b"2"

@@ -38,6 +38,7 @@ from ktx_cli.warehouses import (
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Prepared
     from ktx_cli.semantic.plan.plan import Plan
+    from ktx_cli.semantic.store.layer import Manifest
     from ktx_cli.warehouses import CheckedStatement, Connector, Dialect, Opener, QueryCache, QueryResult, Server
 
 
@@ -92,18 +93,23 @@ class TableNames:
     @property
     def columns(self) -> list[str]:
         """The names of all columns."""
-        return sorted({str(column["name"]) for entry in self._entries for column in entry.get("columns") or ()})
+        entries = self._manifest.tables.values()
+        return sorted({str(column["name"]) for entry in entries for column in entry.get("columns") or ()})
 
     def __contains__(self, name: object) -> bool:
-        return name in {".".join(parts) for parts in self._tables}
+        return name in self._spelled
 
     @functools.cached_property
-    def _entries(self) -> list[dict[str, Any]]:
-        return list(load_manifest(self._layout, self._connection).tables.values())
+    def _spelled(self) -> set[str]:
+        return {".".join(parts) for parts in self._tables}
+
+    @functools.cached_property
+    def _manifest(self) -> Manifest:
+        return load_manifest(self._layout, self._connection)
 
     @functools.cached_property
     def _tables(self) -> list[tuple[str, ...]]:
-        return [parts for entry in self._entries if (parts := _parts(entry.get("table")))] + self._also
+        return [parts for table in self._manifest.relations.values() if (parts := _parts(table))] + self._also
 
     @functools.cached_property
     def _places(self) -> dict[str, list[str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, KtxError, ResultWarning
@@ -31,7 +32,7 @@ from ktx_cli.semantic import (
     status_of,
     used_definitions,
 )
-from ktx_cli.warehouses import TableRef
+from ktx_cli.warehouses import TableRef, dialect_of
 
 if TYPE_CHECKING:
     from ktx_cli.project import Repository, TreeView
@@ -61,13 +62,13 @@ def keep_statuses(layout: Layout, config: KtxConfig) -> None:
     repository = Repository.discover(layout.root)
     if repository is None:
         return
-    known = [each for each in layer_ids(layout) if each in config.databases()]
-    models = {each: load_layer(layout, config, each) for each in known}
+    databases = config.databases()
+    dialects = {each: dialect_of(databases[each].driver) or "" for each in layer_ids(layout) if each in databases}
     with open_for_writing(layout) as database, translated(layout.state):
-        record_acceptances(layout, database, repository, {each: model.dialect for each, model in models.items()})
-        for model in models.values():
-            _keep_joins_of_tools(database, repository, model.connection)
-            _keep_drift(database, repository, model)
+        record_acceptances(layout, database, repository, dialects)
+        for connection in dialects:
+            _keep_joins_of_tools(database, repository, connection)
+            _keep_drift(database, repository, connection, functools.partial(load_layer, layout, config, connection))
 
 
 def refresh_statuses(layout: Layout, config: KtxConfig) -> list[ResultWarning]:
@@ -106,19 +107,32 @@ def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, c
         database.executemany("UPDATE statuses SET status = ?, why = ? WHERE rowid = ?", found)
 
 
-def _keep_drift(database: sqlite3.Connection, repository: Repository, model: Model) -> None:
-    """Note which accepted definitions read columns whose type has changed since, or that are gone."""
-    rows = database.execute(
-        "SELECT rowid, kind, source, name, commit_id FROM statuses WHERE connection = ? AND commit_id IS NOT NULL",
-        (model.connection,),
-    ).fetchall()
+def _keep_drift(
+    database: sqlite3.Connection, repository: Repository, connection: str, load: Callable[[], Model]
+) -> None:
+    """Note which accepted definitions read columns whose type has changed since, or that are gone.
+
+    Nothing has where a scan saw the same tables when they were accepted.
+    """
     head = repository.tree(repository.head().commit)
-    found = [
-        (drift_of(model, Definition(DefinitionKind(kind), owner, name), repository.tree(commit), head), rowid)
-        for rowid, kind, owner, name, commit in rows
-    ]
-    with transaction(database):
-        database.executemany("UPDATE statuses SET drift = ? WHERE rowid = ?", found)
+    scanned = Layout.raw_path(connection, DATABASE_SOURCE)
+    query = "SELECT DISTINCT commit_id FROM statuses WHERE connection = ? AND commit_id IS NOT NULL ORDER BY commit_id"
+    found: list[tuple[str | None, int]] = []
+    model: Model | None = None
+    for (commit,) in database.execute(query, (connection,)).fetchall():
+        then = repository.tree(commit)
+        if then.id_of(scanned) == head.id_of(scanned):
+            query = "SELECT rowid FROM statuses WHERE connection = ? AND commit_id = ? AND drift IS NOT NULL"
+            found += [(None, rowid) for (rowid,) in database.execute(query, (connection, commit))]
+            continue
+        model = model or load()
+        query = "SELECT rowid, kind, source, name, drift FROM statuses WHERE connection = ? AND commit_id = ?"
+        for rowid, kind, owner, name, known in database.execute(query, (connection, commit)).fetchall():
+            drift = drift_of(model, Definition(DefinitionKind(kind), owner, name), then, head)
+            found += [(drift, rowid)] if drift != known else []
+    if found:
+        with transaction(database):
+            database.executemany("UPDATE statuses SET drift = ? WHERE rowid = ?", found)
 
 
 def drift_of(model: Model, definition: Definition, then: TreeView, today: TreeView) -> str | None:
@@ -126,8 +140,11 @@ def drift_of(model: Model, definition: Definition, then: TreeView, today: TreeVi
     source = model.sources.get(definition.source)
     if source is None or source.table is None:
         return None
+    path = _scanned_path(model.connection, source.table)
+    if then.id_of(path) == today.id_of(path):
+        return None
     read = {column.casefold() for column in _columns(model, source, definition.kind, definition.name)}
-    before, after = (_types(view, model.connection, source.table) for view in (then, today))
+    before, after = (_types(view, path) for view in (then, today))
     return _change(before, after, read, source.name)
 
 
@@ -164,12 +181,18 @@ def _expressions(source: Source, kind: DefinitionKind, name: str) -> Iterator[st
     yield (column and column.expr) or "TRUE"
 
 
-def _types(tree: TreeView, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the types of a table's columns as a commit has them, by column in small letters."""
-    from ktx_cli.scan import read_table, table_path
+def _scanned_path(connection: str, table: tuple[str, ...]) -> str:
+    """Return the path of what the last scan saw of a table."""
+    from ktx_cli.scan import table_path
 
     schema = table[-2] if len(table) > 1 else None
-    path = Layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+    return Layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+
+
+def _types(tree: TreeView, path: str) -> Mapping[str, str]:
+    """Return the types of a table's columns as a commit has them, by column in small letters."""
+    from ktx_cli.scan import read_table
+
     content = tree.read(path)
     try:
         columns = () if content is None else read_table(content, path).columns

@@ -39,10 +39,11 @@ class TreeView:
         self.commit = commit
         self._git = git
         self._prefix = prefix
+        self._folders: dict[str, Mapping[str, TreeEntry]] = {}
 
     def read(self, path: str) -> bytes | None:
         """Return a file's content, or None where there is no such file."""
-        entry = self.entries.get(path)
+        entry = self._entry(path)
         return _stored(self._git, entry.oid)[1] if entry is not None and entry.is_file else None
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
@@ -50,9 +51,18 @@ class TreeView:
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
+    def id_of(self, path: str) -> str | None:
+        """Return the id of a file or folder, None where there is none; another one where anything in it differs."""
+        entry = self._entry(path)
+        return None if entry is None else entry.oid
+
     def blobs(self, prefix: str = "") -> dict[str, str]:
         """Return path -> blob id of all files below a folder (`""`: all), sorted by path."""
         start = f"{prefix.rstrip('/')}/" if prefix else ""
+        if start and "entries" not in vars(self):  # what is in the other folders is not listed
+            folder = self._entry(start[:-1])
+            below = self._below(folder.oid, start) if folder is not None and folder.mode == _FOLDER else ()
+            return {path: entry.oid for path, entry in sorted(below) if entry.is_file}
         found = {}
         for path in self._names[bisect_left(self._names, start) :]:
             if not path.startswith(start):
@@ -70,22 +80,36 @@ class TreeView:
     @cached_property
     def entries(self) -> Mapping[str, TreeEntry]:
         """Everything the commit has in the project: files, symbolic links, submodules."""
+        found = self._listed_in(self._prefix.rstrip("/"))
+        return {path: entry for name in found for path, entry in self._found(found[name], name)}
+
+    def _entry(self, path: str) -> TreeEntry | None:
+        """Return the entry of a file or folder; only the folders on the way are listed, each once."""
+        if "entries" in vars(self) and path in self.entries:
+            return self.entries[path]
+        folder, _, name = f"{self._prefix}{path}".rpartition("/")
+        return self._listed_in(folder).get(name)
+
+    def _listed_in(self, folder: str) -> Mapping[str, TreeEntry]:
+        """Return what a folder of the repository has itself, nothing for one that the commit does not have."""
         if self.commit is None:
             return {}
-        below = f"{self.commit}^{{tree}}"
-        for folder in filter(None, self._prefix.split("/")):
-            found = dict(_listed(self._git, below)).get(folder)
-            if found is None or found.mode != _FOLDER:
-                return {}
-            below = found.oid
-        return dict(self._below(below, ""))
+        if folder not in self._folders:
+            above, _, name = folder.rpartition("/")
+            found = self._listed_in(above).get(name) if folder else TreeEntry(_FOLDER, f"{self.commit}^{{tree}}")
+            is_folder = found is not None and found.mode == _FOLDER
+            self._folders[folder] = dict(_listed(self._git, found.oid)) if found is not None and is_folder else {}
+        return self._folders[folder]
+
+    def _found(self, entry: TreeEntry, path: str) -> Iterator[tuple[str, TreeEntry]]:
+        if entry.mode == _FOLDER:
+            yield from self._below(entry.oid, f"{path}/")
+        else:
+            yield path, entry
 
     def _below(self, tree: str, start: str) -> Iterator[tuple[str, TreeEntry]]:
         for name, entry in _listed(self._git, tree):
-            if entry.mode == _FOLDER:
-                yield from self._below(entry.oid, f"{start}{name}/")
-            else:
-                yield start + name, entry
+            yield from self._found(entry, start + name)
 
     @cached_property
     def _names(self) -> list[str]:

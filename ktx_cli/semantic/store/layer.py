@@ -6,14 +6,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
-from ktx_cli.project import Layout, WorkingTree
+from ktx_cli.project import Layout, WorkingTree, stamp_of
 from ktx_cli.semantic.lookup import ChangedSources
 from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, shard_files
 from ktx_cli.semantic.model import CalendarSettings, Model
+from ktx_cli.semantic.store.parts import relation_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
@@ -127,19 +127,20 @@ class ParsedCopies:
         return parse_shard(content, where) if document is None else Shard(document, digest)
 
     def _document(self, digest: str) -> dict[str, Any] | None:
-        if self._store is None:
+        if self.store is None:
             return None
         query = "SELECT number, rest FROM files WHERE sha256 = ? AND rest IS NOT NULL AND kind = 'shard'"
-        rows = self._store.ask(query, (digest,))
+        rows = self.store.ask(query, (digest,))
         if not rows:
             return None
         number, rest = rows[0]
         query = "SELECT name, document FROM entries WHERE file = ? ORDER BY number"
-        tables = {name: json.loads(text) for name, text in self._store.ask(query, (number,))}
+        tables = {name: json.loads(text) for name, text in self.store.ask(query, (number,))}
         return {key: tables if key == "tables" else value for key, value in json.loads(rest).items()}
 
     @functools.cached_property
-    def _store(self) -> LayerStore | None:
+    def store(self) -> LayerStore | None:
+        """The store that the copies are read from."""
         return stored_by_this_version(self._layout, self._connection)
 
 
@@ -148,25 +149,60 @@ def has_store(layout: Layout, connection: str) -> bool:
     return store_path(layout, connection).exists()
 
 
-@dataclass(frozen=True, slots=True)
 class Manifest:
-    """All generated sources of a connection: source name -> entry, and the shards that could not be read."""
+    """All generated sources of a connection, and the shards that could not be read (`problems`).
 
-    tables: dict[str, Entry]
-    problems: tuple[ResultWarning, ...] = ()
+    What a store has of them is read from there, when it is asked for.
+    """
+
+    def __init__(self, shards: Sequence[Shard | int], store: LayerStore | None, problems: Sequence[ResultWarning]):
+        """Take the shards in their order: those that a store has as they are by their numbers there."""
+        self._shards, self._store = shards, store
+        self.problems = tuple(problems)
+
+    @functools.cached_property
+    def tables(self) -> dict[str, Entry]:
+        """Source name -> entry."""
+        found: dict[str, Entry] = {}
+        for shard in self._shards:
+            if isinstance(shard, Shard):
+                found.update(shard.tables)
+            else:
+                rows = self._ask("SELECT name, document FROM entries WHERE file = ? ORDER BY number", shard)
+                found.update((name, json.loads(text)) for name, text in rows)
+        return found
+
+    @functools.cached_property
+    def relations(self) -> dict[str, Any]:
+        """Source name -> the `table` of its entry as it is written; None where it has none that is a text."""
+        found: dict[str, Any] = {}
+        for shard in self._shards:
+            if isinstance(shard, Shard):
+                found.update((name, relation_of(entry)) for name, entry in shard.tables.items())
+            else:
+                found.update(self._ask("SELECT name, relation FROM entries WHERE file = ? ORDER BY number", shard))
+        return found
+
+    def _ask(self, query: str, number: int) -> list[tuple[Any, ...]]:
+        return [] if self._store is None else self._store.ask(query, (number,))
 
 
 def load_manifest(layout: Layout, connection: str) -> Manifest:
     """Read the manifest from the working tree; a broken shard is a problem and does not block the others."""
     tree, copies = WorkingTree(layout.root), ParsedCopies(layout, connection)
-    tables: dict[str, Entry] = {}
+    stored = {} if copies.store is None else copies.store.files()
+    shards: list[Shard | int] = []
     problems: list[ResultWarning] = []
     for path in shard_files(layout, connection):
         where = path.relative_to(layout.root).as_posix()
+        known = stored.get(where)
+        if known is not None and known.is_plain and known.stamp is not None and known.stamp == stamp_of(path):
+            shards.append(known.number)
+            continue
         try:
             content = tree.read(where)
             if content is not None:
-                tables.update(copies.parse(content, where).tables)
+                shards.append(copies.parse(content, where))
         except KtxError as error:
             problems.append(ResultWarning("broken_shard", error.message, hint=error.hint, path=where))
-    return Manifest(tables, tuple(problems))
+    return Manifest(shards, copies.store, problems)

@@ -54,6 +54,7 @@ CREATE TABLE problems (path TEXT, number INTEGER, subject TEXT, is_error INTEGER
 """
 _INDEXES: Final = """
 CREATE INDEX entries_by_name ON entries (folded);
+CREATE INDEX entries_of_files ON entries (file, number, name, relation);
 CREATE INDEX needs_by_target ON needs (folded);
 CREATE INDEX sources_by_name ON sources (folded);
 CREATE INDEX sources_by_relation ON sources (relation);

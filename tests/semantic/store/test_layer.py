@@ -17,7 +17,8 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.store.layer import read_model, stored_model
+from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, stored_model
+from ktx_cli.semantic.store.parts import relation_of
 from ktx_cli.semantic.store.reader import store_path
 from ktx_cli.semantic.store.writer import write_store
 
@@ -153,6 +154,16 @@ class Project:
     def loaded(self) -> Model:
         return load_model(self.layout, SHOP, "duckdb", configured=CONFIGURED)
 
+    def manifests(self) -> tuple[Manifest, Manifest]:
+        """Return the manifest with the help of the store, and without it."""
+        place = store_path(self.layout, SHOP)
+        away = place.with_suffix(".away")
+        stored = load_manifest(self.layout, SHOP)
+        place.rename(away)
+        read = load_manifest(self.layout, SHOP)
+        away.rename(place)
+        return stored, read
+
     def write(self) -> bool:
         return write_store(self.layout, SHOP, "duckdb", CONFIGURED)
 
@@ -183,6 +194,13 @@ def facts(model: Model) -> list[tuple[str, Any]]:
     return [(what, see()) for what, see in spelled.items()]
 
 
+def assert_same_manifest(stored: Manifest, read: Manifest) -> None:
+    assert stored.tables == read.tables
+    assert list(stored.tables) == list(read.tables)
+    assert stored.relations == read.relations == {name: relation_of(each) for name, each in read.tables.items()}
+    assert repr(stored.problems) == repr(read.problems)
+
+
 def assert_same(model: Model, expected: Model) -> None:
     for (what, one), (_, other) in zip(facts(model), facts(expected), strict=True):
         assert one == other, what
@@ -197,6 +215,7 @@ def test_a_layer_from_its_store_is_that_of_its_files_after_any_edit(one: Any, tw
         assert project.write()
         assert_same(project.read(), project.loaded())
         project.apply(two)
+        assert_same_manifest(*project.manifests())
         assert_same(project.read(), project.loaded())
         assert project.write()
         stored = project.stored()
