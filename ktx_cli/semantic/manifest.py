@@ -70,6 +70,12 @@ def parse_shard(content: bytes, where: str) -> Shard:
     return shard
 
 
+def relation_of(document: Mapping[str, Any]) -> str | None:
+    """Return the `table` of an entry as it is written."""
+    table = document.get("table")
+    return table if isinstance(table, str) else None
+
+
 def render_shard(document: Mapping[str, Any]) -> bytes:
     """Return the text of a shard."""
     return (MANIFEST_HEADER + yaml.dump(document)).encode("utf-8", "surrogatepass")

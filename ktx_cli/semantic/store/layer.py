@@ -11,9 +11,8 @@ from typing import Any, overload
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
 from ktx_cli.project import Layout, WorkingTree, stamp_of
 from ktx_cli.semantic.lookup import ChangedSources
-from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, shard_files
+from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.store.parts import relation_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,

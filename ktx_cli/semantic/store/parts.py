@@ -72,9 +72,3 @@ def needs_of(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 def path_entries(file: SourceFile | None) -> list[tuple[str, Any]]:
     """Return (source, document) of the entries of a file; none of one that could not be read."""
     return [] if file is None else [(name, document) for name, _, document in parts_of(file)[1]]
-
-
-def relation_of(document: Mapping[str, Any]) -> str | None:
-    """Return the `table` of an entry as it is written."""
-    table = document.get("table")
-    return table if isinstance(table, str) else None

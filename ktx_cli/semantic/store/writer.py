@@ -19,11 +19,12 @@ from ktx_cli.core import Diagnostic, KtxError, Severity
 from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
+from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
 from ktx_cli.semantic.store.layer import ParsedCopies
-from ktx_cli.semantic.store.parts import is_shard, needs_of, parts_of, path_entries, relation_of
+from ktx_cli.semantic.store.parts import is_shard, needs_of, parts_of, path_entries
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,

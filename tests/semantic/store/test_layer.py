@@ -16,9 +16,9 @@ from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import lookup_of
+from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import CalendarSettings, Model
 from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, stored_model
-from ktx_cli.semantic.store.parts import relation_of
 from ktx_cli.semantic.store.reader import store_path
 from ktx_cli.semantic.store.writer import write_store
 
