@@ -131,7 +131,6 @@ class Session:
         from ktx_cli.project import Layout, load_config
 
         layout = Layout(self.require_project())
-        self.ending.callback(_close_stores)
         loaded = load_config(layout.config)
         self.warn(*loaded.notices())
         return layout, loaded.config
@@ -209,6 +208,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
     try:
         with shown_log() if session.settings.debug else contextlib.nullcontext(), session.ending:
+            session.ending.callback(_close_stores)
             result = function(session)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE
