@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         forget_values,
     )
     from ktx_cli.scan.relationships.names import stem
-    from ktx_cli.scan.relationships.record import RELATIONSHIPS
+    from ktx_cli.scan.relationships.record import RELATIONSHIPS, join_probabilities
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
         AuthoredSources,

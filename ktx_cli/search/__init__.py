@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         values_unit,
     )
     from ktx_cli.search.explanations import MOST_PAGES, explaining_in, mention
-    from ktx_cli.search.index import Store, folded, identity, open_index, plain_words, words
-    from ktx_cli.search.ranking import Index, found, hits, rank
+    from ktx_cli.search.index import Store, folded, identity, is_stop_word, open_index, plain_words, stem, words
+    from ktx_cli.search.ranking import Index, alternatives, found, hits, rank
     from ktx_cli.search.searcher import Overlays, Refreshed, SearchAnswer, Searcher, behind, open_base, refresh
     from ktx_cli.search.tables import FoundTable, find_tables
 

@@ -43,10 +43,11 @@ unsere unserem unseren unserer vom von waren warum wann weil welche welchem welc
 wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
 """
 """Folded, and without those that are English words with a meaning: `hat`, `man`, `war`, `die`."""
-_STOP: Final = frozenset((_ENGLISH + _GERMAN).split())
+STOP_WORDS: Final = frozenset((_ENGLISH + _GERMAN).split())
 """Words that say nothing of what is looked for, in English and German."""
 
-_GENERIC: Final = """
+GENERIC_WORDS: Final = frozenset(
+    """
 able again ago already always another around ask away back bad become before begin best better big bring call case
 change come different early else enough even ever fact feel few find first go good great hand happen hard help high
 include instead keep kind know large last late later least leave less let little long look lot make mean most move
@@ -54,7 +55,8 @@ need never new next now old only other own part place play point possible presen
 real right run same say second see seem set show side since small soon start stay still stop sure take think time
 today together try turn type understand until use usual want way whole without word work world write wrong year yet
 above against below between both down during few further here more no nor not off once out over through under up while
-"""
+""".split()
+)
 """Common words of any text, which say little of what is looked for: among the most frequent of English."""
 
 _FORMS: Final = """
@@ -109,7 +111,7 @@ def asked_words(text: str) -> list[str]:
 
 def is_stop_word(word: str) -> bool:
     """Say whether a word, as `plain_words` has it, says nothing of what is looked for."""
-    return word in _STOP
+    return word in STOP_WORDS
 
 
 def is_generic(word: str) -> bool:
@@ -119,7 +121,7 @@ def is_generic(word: str) -> bool:
 
 @functools.cache
 def _generic_stems() -> frozenset[str]:
-    return frozenset(map(stem, _GENERIC.split()))
+    return frozenset(map(stem, GENERIC_WORDS))
 
 
 def folded(text: str) -> str:
@@ -227,6 +229,8 @@ _SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
 _TEXTS: Final = ", ".join(f"' ' || t.{tier} || ' '" for tier in TIERS)
 _NAME: Final = list(TIERS).index("name")
 _PHRASES: Final = list(TIERS).index("phrases")
+_TITLE: Final = list(TIERS).index("strong")
+_DESCRIPTION: Final = list(TIERS).index("plain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +255,16 @@ class Row:
     def name_text(self) -> str:
         """The stems of its name."""
         return self.texts[_NAME]
+
+    @property
+    def title_text(self) -> str:
+        """The stems of its title and headings."""
+        return self.texts[_TITLE]
+
+    @property
+    def description_text(self) -> str:
+        """The stems of its description."""
+        return self.texts[_DESCRIPTION]
 
     def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
         """Yield the stems of each question and synonym that has one of some stems, and the mark of its form.

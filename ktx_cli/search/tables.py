@@ -8,14 +8,15 @@ question needs stands beside what it names, and often shares no word with it.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.search.corpus import VALUE, Scope
-from ktx_cli.search.index import Row, Store, is_generic, is_stop_word, stem
+from ktx_cli.search.index import GENERIC_WORDS, STOP_WORDS, Row, Store, is_generic, is_stop_word, stem
 from ktx_cli.search.ranking import AskedWord, Scorer, asked_terms, own_pages
 
 _CANDIDATES: Final = 300
@@ -30,6 +31,20 @@ _COVERED: Final = 1.0
 """What the words of a name count once more, by how much of the name was asked."""
 _WHOLE_NAME: Final = 2.0
 """What a name counts beside its words, all of which were asked, however frequent they are."""
+_DESCRIBED: Final = 1.0
+"""What a description counts beside a name."""
+_MEANT: Final = 0.5
+"""What a word counts in a name that only means what was asked, or has it as a part."""
+_FEW: Final = 8
+"""From more descriptions than these on, words that many have say little."""
+_DOCUMENTS: Final = 3
+"""How many of the best pages and passages say what else a question is about."""
+_MOST_GAINED: Final = 6
+_MOST_TRIED: Final = 30
+_FROM_TITLE: Final = 0.3
+_FROM_BODY: Final = 0.2
+_MOST_WEIGHT: Final = 0.3
+"""What a word of their titles and texts counts beside one that was asked, and at most."""
 _MEMBER: Final = 0.5
 """What the best column, measure or segment of a source counts for it."""
 _VALUE_SHARE: Final = 0.5
@@ -45,11 +60,13 @@ _CROWD: Final = 60
 _SEEDS: Final = 60
 """How many sources lift their neighbors."""
 _ASKING: Final = """
-provide information details detail about show list display give tell find get return fetch retrieve report number amount
-value zeige liste gib finde
+many much count number average mean total sum provide information details detail about show list display give tell find get return fetch retrieve report
+amount value zeige liste gib finde
 """
 _REQUESTS: Final = frozenset(map(stem, _ASKING.split()))
 """Stems of words by which people ask, rather than say what they look for."""
+_SILENT: Final = frozenset(map(stem, (*STOP_WORDS, *GENERIC_WORDS)))
+"""Stems of words that say nothing of what a text is about."""
 _REQUEST: Final = 0.2
 """What such a word counts."""
 
@@ -82,14 +99,20 @@ def find_tables(
     """Return the sources that a question may need, best first; `scope`: its connection and user count."""
     asked = _asked(stores, query)
     scorer = Scorer(stores, asked, query)
+    more = _from_documents(stores, asked, scorer, scope)
+    if more:
+        asked += more
+        scorer = Scorer(stores, asked, query)
     found: dict[tuple[str, str], FoundTable] = {}
 
     def table(connection: str, name: str) -> FoundTable:
         return found.setdefault((connection, name), FoundTable(connection, name))
 
-    for place, row in _candidates(stores, asked, replace(scope, kinds=("source",))):
+    sources = list(_candidates(stores, asked, replace(scope, kinds=("source",))))
+    naming = _Naming(scorer, asked, [row for _, row in sources])
+    for place, row in sources:
         one = table(row.connection, row.name)
-        one.own += scorer.score(place, row).score + _of_name(scorer, asked, row)
+        one.own += scorer.score(place, row).score + naming.worth(row)
     _add_members(stores, asked, scorer, scope, table)
     _add_pages(stores, asked, scorer, scope, found)
     for one in found.values():
@@ -123,6 +146,28 @@ def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
     return asked
 
 
+def _from_documents(
+    stores: Sequence[Store], asked: Sequence[AskedWord], scorer: Scorer, scope: Scope
+) -> list[AskedWord]:
+    """Return the words that the best documents say about what was asked: people and tables call it differently."""
+    rows = _candidates(stores, asked, replace(scope, kinds=("passage", "page"), connection=None))
+    telling = ((place, row) for place, row in rows if not (row.kind == "page" and row.connection))  # no list of documents
+    ranked = sorted(((scorer.score(place, row).score, row.number, row) for place, row in telling), reverse=True)
+    if not ranked or ranked[0][0] <= 0:
+        return []
+    known = {term for word in asked for term in word.terms} | _SILENT
+    gained: dict[str, float] = defaultdict(float)
+    for score, _, row in ranked[:_DOCUMENTS]:
+        for text, weight in ((row.title_text, _FROM_TITLE), (row.description_text, _FROM_BODY)):
+            for term, count in Counter(text.split()).items():
+                if term not in known and not term.isdigit():
+                    gained[term] += weight * score / ranked[0][0] * count / (count + 1)
+    best = sorted(gained, key=lambda term: (-gained[term] * scorer.worth_of(term), term))
+    sources = replace(scope, kinds=("source",))
+    found = (term for term in best[:_MOST_TRIED] if any(store.best([term], sources, 1) for store in stores))
+    return [AskedWord({term: 1.0}, min(gained[term], _MOST_WEIGHT)) for term in itertools.islice(found, _MOST_GAINED)]
+
+
 def _longer(stores: Sequence[Store], word: str) -> list[str]:
     """Return the stems of words that begin or end with a word or its stem, and are longer by two letters or more."""
     parts = dict.fromkeys((stem(word), word))
@@ -137,19 +182,39 @@ def _candidates(stores: Sequence[Store], asked: Sequence[AskedWord], scope: Scop
             yield place, row
 
 
-def _of_name(scorer: Scorer, asked: Sequence[AskedWord], row: Row) -> float:
-    """Return what the name of a source counts beside its words, by how much of it was asked."""
-    shares: dict[str, float] = {}
-    for word in asked:
-        for term, share in word.terms.items():
-            shares[term] = max(shares.get(term, 0.0), share * word.weight)
-    words = list(dict.fromkeys(row.name_text.split()))
-    if not words:
-        return 0.0
-    whole = sum(scorer.worth_of(word) for word in words)
-    part = sum(scorer.worth_of(word) * shares.get(word, 0.0) for word in words)
-    covered = sum(shares.get(word, 0.0) for word in words) / len(words)
-    return _COVERED * part * part / (whole or 1.0) + _WHOLE_NAME * covered * covered
+class _Naming:
+    """What names and descriptions of sources count beside their words, by how much of them was asked.
+
+    Words that many descriptions of these sources have (`One row for each of the ...`) are no part of what they say.
+    """
+
+    def __init__(self, scorer: Scorer, asked: Sequence[AskedWord], rows: Sequence[Row]) -> None:
+        self._scorer = scorer
+        self._shares: dict[str, float] = {}
+        for word in asked:
+            for term, share in word.terms.items():
+                meant = share if share == 1.0 else share * _MEANT
+                self._shares[term] = max(self._shares.get(term, 0.0), meant * word.weight)
+        described = [set(row.description_text.split()) for row in rows if row.description_text.strip()]
+        counts = Counter(word for words in described for word in words)
+        self._common = {word: count / len(described) for word, count in counts.items()} if len(described) > _FEW else {}
+
+    def worth(self, row: Row) -> float:
+        """Return what the name and the description of a source count."""
+        named, covered = self._covered(row.name_text, {})
+        described, said = self._covered(row.description_text, self._common)
+        return (
+            _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * said * said)
+        )
+
+    def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
+        """Return what the words of a text count that were asked, by how much of it they are, and their share of it."""
+        words = {word: self._scorer.worth_of(word) * max(0.0, 1 - 3 * common.get(word, 0.0)) for word in text.split()}
+        whole = sum(words.values())
+        if whole <= 0:
+            return 0.0, 0.0
+        part = sum(worth * self._shares.get(word, 0.0) for word, worth in words.items())
+        return part * part / whole, part / whole
 
 
 def _add_members(

@@ -9,6 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.sources.conventions import open_conventions, recorded_conventions
     from ktx_cli.sources.dbt.project import PROJECT_FILES
+    from ktx_cli.sources.dbt.sql import query_lines
     from ktx_cli.sources.deliveries import (
         Delivery,
         FetchState,

@@ -249,6 +249,15 @@ _DEPENDING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
 """Stage -> whether a relationship of an earlier scan depends on it, for one table or for all (None)."""
 
 
+def join_probabilities(content: bytes, where: str) -> dict[tuple[str, str], float]:
+    """Return the probability of each recorded relationship by its columns: `table.column` on both sides, folded."""
+    return {
+        (f"{each.child.name}.{own}".casefold(), f"{each.parent.name}.{other}".casefold()): each.probability
+        for each in read_record(content, where).relationships
+        for own, other in zip(each.child_columns, each.parent_columns, strict=True)
+    }
+
+
 def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Collection[TableRef]) -> RelationshipRecord:
     """Return the new record, with the old decisions about tables that scans no longer read.
 

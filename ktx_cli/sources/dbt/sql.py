@@ -184,6 +184,14 @@ def read_facts(
         return replace(base, problem=f"it cannot be read as {dialect or 'SQL'}")
 
 
+def query_lines(sql: str, dialect: str) -> list[str]:
+    """Return what a query says of its rows and columns, in words with its SQL; nothing of one that cannot be read."""
+    facts = read_facts("", "", Rendered(sql), dialect)
+    computed = {column.name for column in facts.columns if column.expression}
+    rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
+    return list(dict.fromkeys((*rules, *(f"`{each.name}` is `{each.expression}`" for each in facts.columns if each.expression))))
+
+
 class _Reader:
     """Reads the tree of one query."""
 

@@ -1,0 +1,1 @@
+"""Context packs: what a question needs of a project, in one text of a given size."""

@@ -1,0 +1,516 @@
+"""Drafts the query to the semantic layer that a question asks for: measures, dimensions, times and filters.
+
+Words are matched to names, nothing is guessed beyond that: what has no match is named. A draft that the layer refuses
+is no draft; the reason stands in its place, with SQL over the right joins.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.semantic import SemanticError, time_of
+
+if TYPE_CHECKING:
+    from ktx_cli.search import FoundTable
+    from ktx_cli.semantic import Column, Graph, Measure, Source, VisibleModel
+
+_CANDIDATES: Final = 14
+"""How many of the best sources may be the fact of a question."""
+_COUNTING: Final = re.compile(r"\b(?:how many|number of|count of|wie ?viele?|anzahl)\b")
+_AVERAGE: Final = re.compile(r"\b(?:average|mean|avg|durchschnitt\w*|mittlere\w*)\b")
+_SHARE: Final = re.compile(r"\b(?:share|percentage|percent|rate|ratio|proportion|anteil|quote)\b")
+_AMOUNT: Final = re.compile(r"\b(?:how much|amount|value|total|sum|revenue|cost|costs|price|sales|turnover|spend|umsatz)\b")
+_MONEY: Final = re.compile(
+    r"\b(?:revenue|cost|costs|price|sales|turnover|spend|umsatz|amount|value|billed|paid|euros?|dollars?|expenses?|refunds?|money)\b"
+)
+_MONEY_NAMES: Final = frozenset(
+    "amount total price revenue value cost costs spend sales turnover fee net gross balance paid credit debit".split()
+)
+_BESIDE_MONEY: Final = frozenset("tax discount quantity qty units count rate".split())
+_PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|menge)\b")
+_PIECE_NAMES: Final = frozenset("quantity qty units unit pieces volume count".split())
+_COUNTS: Final = 1.0
+"""What it counts that the rows of a source are what a question counts."""
+_GROUPED: Final = 0.6
+"""What a source counts less for a question about a number of things whose rows are groups of them."""
+_HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
+_CUT: Final = re.compile(r"(?:,|\s)\s*(?:by|per|for each|for every|broken down by|split by|grouped by|je|pro|nach)\s+(.+)$")
+_WHICH: Final = re.compile(r"\b(?:which|what|welche[rsn]?)\s+(.+?)\s+(?:brings?|has|have|had|do|does|is|are|gets?|makes?|sells?)\b")
+_TIMES: Final = re.compile(
+    r"\b(?:in|during|since|for|of)?\s*(?:the\s+)?(?:fiscal year\s+|year\s+|financial year\s+)?(?:19|20)\d\d\b"
+    r"|\b(?:in|over|during)?\s*(?:the\s+)?(?:last|past|previous)\s+\d*\s*(?:day|week|month|quarter|year)s?\b"
+)
+_COUNTED: Final = re.compile(
+    r"\b(?:how many|number of|count of|wie ?viele?|anzahl(?: der)?)\s+(.+?)"
+    r"(?:\s+(?:did|do|does|have|has|had|were|was|are|is|came|began|joined|started|of our|haben|gibt|sind|wurden)\b|$)"
+)
+_YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+_LAST: Final = re.compile(r"\b(?:last|past|previous)\s+(\d+)\s+(day|week|month|quarter|year)s?\b")
+_GRAIN: Final = re.compile(r"\b(day|daily|week|weekly|month|monthly|quarter|quarterly|year|yearly)\b")
+_GRAINS: Final = {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}
+_ENTITY: Final = 0.8
+"""What it counts that a source is about what was asked."""
+_FEW: Final = 8
+_OWN: Final = 1.0
+"""What a source's own rank counts beside its measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A query that fits a question. `query` None: the layer has no right answer for it, and `reasons` says why.
+
+    `reasons`: a sentence for each part, with the file that says it. `sources`: those it needs, the fact first.
+    `columns`: source -> the columns that it names. `bindings`: conditions of values that the question names, each with
+    its file. `sql`: a statement to begin with where there is no query. `reached`: the sources that have one row for
+    each row of the fact, the nearest first.
+    """
+
+    connection: str
+    query: Mapping[str, Any] | None
+    reasons: tuple[tuple[str, str], ...]
+    sources: tuple[str, ...]
+    columns: Mapping[str, tuple[str, ...]]
+    bindings: tuple[tuple[str, str], ...] = ()
+    sql: str = ""
+    path: str = ""
+    reached: tuple[str, ...] = ()
+
+    def query_text(self) -> str:
+        """Return the query as JSON on one line."""
+        return json.dumps(self.query, ensure_ascii=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the draft as it stands in an envelope."""
+        return {
+            "query": self.query,
+            "reasons": [text for text, _ in self.reasons],
+            "sources": list(self.sources),
+            "sql": self.sql or None,
+        }
+
+
+def measured_part(question: str) -> str:
+    """Return what of a question says what is measured: without its groups, its time and what stands in brackets."""
+    text = re.sub(r"\([^)]*\)", " ", question)
+    cut = _CUT.search(text)
+    text = text[: cut.start()] if cut else text
+    return _TIMES.sub(" ", text).strip(" ?.!,") or question
+
+
+def draft_query(
+    shown: VisibleModel,
+    graph: Graph,
+    question: str,
+    facts: Sequence[FoundTable],
+    tables: Sequence[FoundTable],
+    *,
+    values: bool,
+) -> Draft | None:
+    """Return a draft; None where nothing can be measured.
+
+    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first.
+    """
+    return _Drafter(shown, graph, question, facts, tables, values=values).draft()
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What a draft is made of so far."""
+
+    reasons: list[tuple[str, str]] = field(default_factory=list)
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    sources: dict[str, None] = field(default_factory=dict)
+
+    def use(self, source: str, *columns: str) -> None:
+        self.sources.setdefault(source)
+        self.columns.setdefault(source, []).extend(columns)
+
+
+class _Drafter:
+    """Drafts one query."""
+
+    def __init__(
+        self,
+        shown: VisibleModel,
+        graph: Graph,
+        question: str,
+        facts: Sequence[FoundTable],
+        tables: Sequence[FoundTable],
+        *,
+        values: bool,
+    ) -> None:
+        from ktx_cli.search import folded, is_stop_word, plain_words, stem
+
+        self._words = lambda text: [stem(each) for each in plain_words(text) if not is_stop_word(each)]
+        self._shown, self._graph, self._model = shown, graph, shown.model
+        self._facts, self._tables, self._with_values = facts[:_CANDIDATES], tables, values
+        self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
+        self._parts = _Parts()
+        cut = _CUT.search(self._text)
+        self._cut = cut[1] if cut else ""
+        self._asked = folded(measured_part(question))
+        self._noun = self._counted_noun()
+        self._common = self._common_words()
+
+    def _counted_noun(self) -> list[str]:
+        """Return the stems of what is counted: `How many support tickets were there` counts support tickets."""
+        found = _COUNTED.search(self._asked)
+        return self._words(found[1]) if found else []
+
+    def _common_words(self) -> set[str]:
+        """Return the stems that many descriptions have (`One row for each of the ...`): they say nothing of one."""
+        names = dict.fromkeys(each.name for each in (*self._facts, *self._tables))
+        texts = [set(self._words(self._model.sources[name].description or "")) for name in names]
+        texts = [each for each in texts if each]
+        counts = Counter(word for words in texts for word in words)
+        return {word for word, count in counts.items() if len(texts) >= _FEW and 5 * count > len(texts)}
+
+    def _entity(self, source: Source) -> float:
+        """Return how much what a source is about was asked: by its name or its description, 0 to 1."""
+        from ktx_cli.search import alternatives
+
+        words = set(self._words(self._asked))
+        related = {other for word in words for other in alternatives(word)}
+
+        def covered(text: str) -> float:
+            own = [each for each in self._words(text) if each not in self._common]
+            return sum(1.0 if each in words else 0.7 * (each in related) for each in own) / len(own) if own else 0.0
+
+        return max(covered(source.name), covered(source.description or ""))
+
+    def _is_counted(self, source: Source) -> float:
+        """Return how much the rows of a source are what is counted, by its name and description, 0 to 1."""
+        if not self._noun:
+            return 0.0
+        from ktx_cli.search import alternatives
+
+        name, description = self._words(source.name), self._words(source.description or "")
+        last = self._noun[-1]
+        own = [each for each in name if each in self._noun]
+        if own:
+            return 1.0 if set(name) <= set(self._noun) else 0.55
+        if last in description:
+            return 0.8
+        related = {other for word in self._noun for other in alternatives(word)}
+        return 0.7 if set(name) <= related else 0.4 if related & {*name, *description} else 0.0
+
+    def draft(self) -> Draft | None:
+        chosen = self._measure()
+        if chosen is None:
+            return None
+        fact, expr, why, path = chosen
+        parts = self._parts
+        parts.use(fact.name)
+        parts.reasons.append((why, path))
+        query: dict[str, Any] = {"connection": self._model.connection, "measures": [expr]}
+        dimensions = list(self._dimensions(fact))
+        if dimensions:
+            query["dimensions"] = dimensions
+        time_range = self._time_range(fact)
+        if time_range:
+            query["time_range"] = time_range
+        bindings = list(self._bindings(fact)) if self._with_values else []
+        if bindings:
+            query["filters"] = [condition for condition, _ in bindings]
+        if _HIGHEST.search(self._text) and dimensions:
+            query |= {"order_by": [f"{expr} desc"]} if "(" not in expr else {}
+        refused = self._refusal(query)
+        place = _path(fact)
+        reached = tuple(name for _, name in self._reached(fact))
+        columns = {name: tuple(dict.fromkeys(each)) for name, each in parts.columns.items()}
+        done = Draft(self._model.connection, query, tuple(parts.reasons), tuple(parts.sources), columns, tuple(bindings), "", place, reached)
+        if refused is None:
+            return done
+        reasons = (*parts.reasons, (f"the semantic layer refuses this: {refused}", ""))
+        return Draft(done.connection, None, reasons, done.sources, columns, done.bindings, self._sql(fact), place, reached)
+
+    def _measure(self) -> tuple[Source, str, str, str] | None:
+        """Return the fact, the measure or expression, why, and the file of it."""
+        best: tuple[float, Source, str, str, str] | None = None
+        top = max((each.own for each in self._facts), default=0.0) or 1.0
+        for place, table in enumerate(self._facts):
+            source = self._model.sources[table.name]
+            share = _OWN * table.own / top + _ENTITY * self._entity(source)
+            for score, expr, why, path in self._options(source, table):
+                total = score + share - 0.01 * place
+                if best is None or total > best[0] + 1e-9:
+                    best = (total, source, expr, why, path)
+        return None if best is None else best[1:]
+
+    def _options(self, source: Source, table: FoundTable) -> Iterator[tuple[float, str, str, str]]:
+        """Yield (score, measure or expression, why, file) of what may be measured of a source."""
+        wanted = self._wanted()
+        words = self._words(self._asked)
+        about = [*self._words(source.name), *self._words(source.description or "")]
+        for measure in self._shown.measures(source):
+            named = self._fit(words, self._words(measure.name), about)
+            described = self._fit(words, self._words(measure.description or ""), about)
+            kind = 0.35 if _aggregate(measure) == wanted else -0.25 if wanted and _aggregate(measure) else 0.0
+            known = -0.1 if measure.is_proposed else 0.15
+            found = 0.3 if table.members.get(measure.name) else 0.0
+            if wanted in ("sum", "avg"):
+                kind += 0.3 * (self._is_of_pieces(measure) or self._is_of_money(measure))
+            elif wanted == "count":
+                counts_rows = measure.expr.replace(" ", "").casefold() == "count(*)"
+                kind += _COUNTS * self._is_counted(source) if counts_rows else -0.3
+                kind -= _GROUPED * _is_grouped(source)
+            why = f"{source.name}.{measure.name}: {measure.description or measure.expr}"
+            why += " (proposed; nobody reviewed it)" if measure.is_proposed else ""
+            place = measure.place.path if measure.place is not None else _path(source)
+            yield named + 0.3 * described + kind + known + found, f"{source.name}.{measure.name}", why, place
+        if wanted == "count" and _is_grouped(source):
+            return
+        if wanted == "count":
+            key = source.grain[0] if source.keyed and len(source.grain) == 1 else None
+            expr = f"count(distinct {source.name}.{key})" if key else f"count({source.name}.{next(iter(source.columns))})"
+            fit = self._fit(words, self._words(source.name), about)
+            yield 0.1 + fit + _COUNTS * self._is_counted(source), expr, f"no measure counts {source.name}: its rows by their key", _path(source)
+            return
+        for column in self._shown.columns(source):
+            if column.type.value != "number" or column.name in source.grain or column.name.endswith("_id"):
+                continue
+            fit = self._fit(words, self._words(column.name), about)
+            if fit > 0:
+                how = "avg" if wanted == "avg" else "sum"
+                yield fit, f"{how}({source.name}.{column.name})", f"no measure fits better than {source.name}.{column.name}", _path(source)
+
+    def _is_of_pieces(self, measure: Measure) -> float:
+        """Return 1 where a question about pieces meets a measure of them, -1 where it meets another number."""
+        if not _PIECES.search(self._text):
+            return 0.0
+        words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
+        return 1.0 if words & _PIECE_NAMES and not words & _MONEY_NAMES - {"total"} else -1.0
+
+    def _is_of_money(self, measure: Measure) -> float:
+        """Return 1 where a question about money meets a measure of it, -1 where it meets another number."""
+        if not _MONEY.search(self._text):
+            return 0.0
+        words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
+        return 1.0 if words & _MONEY_NAMES and not words & _BESIDE_MONEY else -1.0
+
+    def _wanted(self) -> str | None:
+        """Return which aggregate the question asks for."""
+        if _COUNTING.search(self._text):
+            return "sum" if re.search(r"\b(?:units|number of units|hours|minutes)\b", self._text) else "count"
+        if _AVERAGE.search(self._text):
+            return "avg"
+        if _SHARE.search(self._text):
+            return "share"
+        return "sum" if _AMOUNT.search(self._text) else None
+
+    def _fit(self, words: Sequence[str], name: Sequence[str], about: Sequence[str]) -> float:
+        """Return how much of a name was asked, 0 to about 1.5: what the source is about counts a part."""
+        from ktx_cli.search import alternatives
+
+        if not name:
+            return 0.0
+        asked = set(words)
+        related = {other for word in words for other in alternatives(word)}
+        own = [each for each in name if each not in about and each not in _FILLERS]
+        shared = sum(_alike(each, asked) or 0.7 * (each in related) for each in own) / len(own) if own else 0.5 * bool(asked & set(about))
+        covered = sum(1 for each in asked if each in set(name) | set(about)) / (len(asked) or 1)
+        return shared + 0.5 * covered
+
+    def _dimensions(self, fact: Source) -> Iterator[Any]:
+        phrase = self._cut
+        if not phrase:
+            which = _WHICH.search(self._text)
+            phrase = which[1] if which else ""
+        for part in re.split(r",|\band\b|\bund\b", phrase):
+            text = part.strip()
+            if not text:
+                continue
+            grain = _GRAIN.search(text)
+            time = time_of(fact, None) or _first_time(fact)
+            if grain and time is not None:
+                name = time if isinstance(time, str) else time.column
+                word = _GRAINS.get(grain[1], grain[1])
+                word = f"fiscal_{word}" if "fiscal" in text and word in ("year", "quarter") else word
+                self._parts.use(fact.name, name)
+                self._parts.reasons.append((f"by {text}: the time {fact.name}.{name}, cut to {word}", _path(fact)))
+                yield {"field": f"{fact.name}.{name}", "granularity": word}
+                continue
+            found = self._column_for(fact, text)
+            if found is None:
+                self._parts.reasons.append((f"by {text}: no column of {fact.name}, or of what it joins, has such a name", ""))
+                continue
+            source, column = found
+            self._parts.use(source.name, column.name)
+            self._parts.reasons.append((f"by {text}: {source.name}.{column.name}", _path(source)))
+            yield f"{source.name}.{column.name}"
+
+    def _column_for(self, fact: Source, text: str) -> tuple[Source, Column] | None:
+        """Return the column that a phrase means, of the fact or of a source that has one row for each of its rows."""
+        words = self._words(text)
+        best: tuple[float, int, str, str] | None = None
+        for distance, name in self._reached(fact):
+            source = self._model.sources.get(name)
+            if source is None or not self._shown.has(source):
+                continue
+            about = {*self._words(source.name), *self._words(source.description or "")}
+            for column in self._shown.columns(source):
+                own = self._words(column.name)
+                direct = sum(1 for word in words if _alike(word, set(own)))
+                if not direct:
+                    continue
+                context = sum(1 for word in words if word in about and not _alike(word, set(own)))
+                extra = len([each for each in own if each not in words])
+                score = direct + 0.6 * context - 0.15 * extra - 0.1 * distance
+                score -= 0.3 if column.name.endswith("_id") and "id" not in words else 0.0
+                key = (score, -distance, name, column.name)
+                if best is None or (key[0], key[1]) > (best[0], best[1]):
+                    best = key
+        if best is None:
+            return None
+        source = self._model.sources[best[2]]
+        return source, source.columns[best[3]]
+
+    def _reached(self, fact: Source) -> Iterator[tuple[int, str]]:
+        """Yield the sources that a fact reaches over joins to one row, with the number of joins, the nearest first."""
+        seen = {fact.name}
+        level = [fact.name]
+        distance = 0
+        while level and distance <= 3:
+            for name in level:
+                yield distance, name
+            following = []
+            for name in level:
+                for edge in self._graph.edges(name):
+                    if edge.to_one and edge.target not in seen:
+                        seen.add(edge.target)
+                        following.append(edge.target)
+            level, distance = following, distance + 1
+
+    def _time_range(self, fact: Source) -> dict[str, str] | None:
+        time = time_of(fact, None) or _first_time(fact)
+        name = None if time is None else time if isinstance(time, str) else time.column
+        found = _period(self._text)
+        if found is None:
+            return None
+        if name is None:
+            self._parts.reasons.append((f"{fact.name} has no time column for the period that was asked", _path(fact)))
+            return None
+        self._parts.use(fact.name, name)
+        if "fiscal" in self._text:
+            self._parts.reasons.append(("the fiscal year is taken for the calendar year here: see when it begins", ""))
+        only = time_of(fact, None) is not None
+        return found if only else found | {"field": f"{fact.name}.{name}"}
+
+    def _bindings(self, fact: Source) -> Iterator[tuple[str, str]]:
+        """Yield the conditions of values that the question names in full, of the fact and what it reaches."""
+        reached = {name for _, name in self._reached(fact)}
+        asked = set(self._words(self._text))
+        for table in self._tables:
+            if table.name not in reached:
+                continue
+            for condition in sorted(table.values, key=lambda each: (-table.values[each], each)):
+                column, _, value = condition.partition(" = ")
+                words = self._words(value)
+                if words and set(words) <= asked and not set(words) <= set(self._words(column)):
+                    self._parts.use(table.name, column.rpartition(".")[2])
+                    yield condition, _path(self._model.sources[table.name])
+                    break
+
+    def _refusal(self, query: Mapping[str, Any]) -> str | None:
+        """Return why the layer refuses a query, None where it would answer it."""
+        from ktx_cli.semantic import prepare
+
+        plain = {key: value for key, value in query.items() if key != "connection"}
+        try:
+            prepare(self._model, plain, now=datetime.now(UTC), graph=self._graph, probed=False)
+        except SemanticError as error:
+            return error.message
+        return None
+
+    def _sql(self, fact: Source) -> str:
+        """Return the beginning of a statement over the joins of a draft that the layer refuses."""
+        joins = []
+        for name in self._parts.sources:
+            if name == fact.name:
+                continue
+            try:
+                path = self._graph.path(fact.name, (name,))
+            except SemanticError:
+                continue
+            for edge in path.edges if path is not None else ():
+                on = " AND ".join(f"{edge.source}.{own} = {edge.name}.{other}" for own, other in edge.pairs)
+                joins.append(f"LEFT JOIN {_relation(self._model.sources[edge.target])} AS {edge.name} ON {on}")
+        return " ".join((f"SELECT ... FROM {_relation(fact)} AS {fact.name}", *dict.fromkeys(joins)))
+
+
+_FILLERS: Final = frozenset({"total", "sum", "count", "number", "averag", "avg", "rate", "distinct", "the", "row", "of", "amount"})
+
+
+def _alike(word: str, asked: Iterable[str]) -> bool:
+    """Whether a stem is among some, or begins or ends with one of four letters or more, or the other way round."""
+    return any(
+        word == each
+        or (len(each) >= 4 and (word.startswith(each) or word.endswith(each)))
+        or (len(word) >= 4 and (each.startswith(word) or each.endswith(word)))
+        for each in asked
+    )
+
+
+def _aggregate(measure: Measure) -> str | None:
+    """Return what a measure computes, as `_wanted` names it."""
+    expr = measure.expr.casefold().lstrip()
+    if measure.percent_of is not None or "/" in expr or expr.startswith("avg(case"):
+        return "share"
+    for name in ("count", "avg", "sum"):
+        if expr.startswith(f"{name}("):
+            return name
+    return None
+
+
+def _is_grouped(source: Source) -> bool:
+    """Whether the rows of a source are groups of others, as its name or its SQL says."""
+    return "_by_" in source.name or any("group" in line for line in source.lineage[:3])
+
+
+def _first_time(source: Source) -> str | None:
+    """Return the time of a source by its name where there are several: of days, or of what happened first."""
+    times = [each for each in source.columns.values() if each.type.value == "time"]
+    loads = ("synced", "loaded", "updated", "modified", "changed", "deleted", "ingested", "extracted", "etl")
+    own = [each for each in times if not any(word in each.name.casefold() for word in loads)] or times
+    days = [each for each in own if each.is_date] or own
+    return days[0].name if days else None
+
+
+def _period(text: str) -> dict[str, str] | None:
+    """Return the stretch of time that a question names."""
+    last = _LAST.search(text)
+    if last:
+        return {"last": f"{last[1]} {last[2]}s"}
+    years = [int(each) for each in _YEAR.findall(text)]
+    if not years:
+        return None
+    month = next((number for number, name in enumerate(_MONTHS, 1) if re.search(rf"\b{name}\b", text)), None)
+    quarter = re.search(r"\bq([1-4])\b", text)
+    if month is not None and len(years) == 1:
+        return _months(years[0], month, 1)
+    if quarter and len(years) == 1:
+        return _months(years[0], 3 * int(quarter[1]) - 2, 3)
+    return {"start": f"{min(years)}-01-01", "end": f"{max(years) + 1}-01-01"}
+
+
+def _months(year: int, first: int, count: int) -> dict[str, str]:
+    after = first + count
+    return {"start": f"{year}-{first:02}-01", "end": f"{year + (after > 12)}-{(after - 1) % 12 + 1:02}-01"}
+
+
+def _relation(source: Source) -> str:
+    return ".".join(source.table) if source.table is not None else f"({source.name})"
+
+
+def _path(source: Source) -> str:
+    return "" if source.place is None else source.place.path

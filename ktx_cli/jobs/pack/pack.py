@@ -1,0 +1,550 @@
+"""Gathers what a question needs: tables with columns, joins and measures, rules, values, open decisions, and a draft.
+
+Everything is read, nothing is asked of a model or a database: the same files give the same pack.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError, UsageError, one_line
+from ktx_cli.jobs.decide.points import load_decisions
+from ktx_cli.jobs.pack.draft import Draft, draft_query, measured_part
+from ktx_cli.jobs.pack.text import (
+    DECISIONS,
+    DRAFT,
+    MORE,
+    QUESTIONS,
+    RULES,
+    SOURCES,
+    VALUES,
+    PackLine,
+    PackText,
+    tokens_of,
+)
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
+from ktx_cli.semantic import DecisionKind, DecisionState, Graph, VisibleModel
+
+if TYPE_CHECKING:
+    from ktx_cli.core import ResultWarning
+    from ktx_cli.search import FoundTable, Searcher
+    from ktx_cli.semantic import Column, DecisionPoint, Decisions, Edge, LoadLayer, Measure, Source
+
+BUDGET: Final = 4_000
+"""Tokens of a pack, unless the question asks for another size."""
+LEAST_BUDGET, MOST_BUDGET = 500, 32_000
+
+_IN_FULL: Final = 9
+"""Sources that are described with all their columns."""
+_IN_SHORT: Final = 14
+"""Sources that are described with the columns that matter."""
+_LISTED: Final = 60
+"""Sources that are named."""
+_MOST_COLUMNS: Final = 40
+"""Columns of a source that are named; the ones that matter first."""
+_MOST_MEASURES: Final = 8
+_MOST_PASSAGES: Final = 10
+_LONGEST_PASSAGE: Final = 700
+_LONGEST_RULE: Final = 300
+_MOST_RULES: Final = 6
+"""Rules of the SQL of one source."""
+_MOST_VARIANTS: Final = 20
+_MOST_MOVING: Final = 5
+_NAME: Final = re.compile(r"\w+")
+_MOST_POINTS: Final = 14
+_MOST_VALUES: Final = 6
+_MOST_QUESTIONS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PackRequest:
+    """What a pack is about. `budget`: its size in tokens. `values`: whether it may hold values of rows."""
+
+    question: str
+    budget: int = BUDGET
+    connection: str | None = None
+    user: str | None = None
+    values: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPack:
+    """What a question needs, as a text. `sources`: `connection/source` of those in it, the best first."""
+
+    question: str
+    text: str
+    tokens: int
+    sources: tuple[str, ...]
+    draft: Draft | None
+    left_out: int
+    warnings: tuple[ResultWarning, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pack as it stands in an envelope."""
+        return {
+            "question": self.question,
+            "tokens": self.tokens,
+            "sources": list(self.sources),
+            "draft": None if self.draft is None else self.draft.to_json(),
+            "left_out": self.left_out,
+            "text": self.text,
+        }
+
+
+def context_pack(
+    layout: Layout, config: KtxConfig, request: PackRequest, *, searcher: Searcher, load: LoadLayer
+) -> ContextPack:
+    """Return what a question needs of a project; raises `UsageError` for a question without a word."""
+    from ktx_cli.search import Scope
+
+    if not request.question.strip():
+        raise UsageError("the question is empty", hint="ask in words: How many orders were shipped late?")
+    layers = _Layers(layout, config, load)
+    scope = Scope((), request.connection, request.user)
+    tables, warnings = searcher.tables(request.question, layers.neighbors, scope, limit=_LISTED * 2)
+    found = [each for each in tables if each.connection in config.connections and layers.shows(each)][:_LISTED]
+    lines: list[PackLine] = []
+    draft = None
+    if found:
+        first = found[0].connection
+        here = [each for each in found if each.connection == first]
+        asked, _ = searcher.tables(measured_part(request.question), _no_neighbors, Scope((), first, request.user), 30)
+        facts = [each for each in asked if layers.shows(each)] or here
+        shown, graph = layers.of(first), layers.graph(first)
+        draft = draft_query(shown, graph, request.question, facts, here, values=request.values)
+        lines += _draft_lines(layers.of(first), draft)
+    packer = _Packer(layout, layers, request, searcher, found, draft)
+    lines += packer.lines()
+    text = PackText.of(lines, request.budget)
+    rendered = text.render()
+    kept = {each.group for each in text.kept if each.section in (SOURCES, MORE)}
+    names = [f"{each.connection}/{each.name}" for each in packer.order if f"{each.connection}/{each.name}" in kept]
+    return ContextPack(
+        request.question, rendered, tokens_of(rendered), tuple(names), draft, text.left_out, tuple(warnings)
+    )
+
+
+def _no_neighbors(connection: str, source: str) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(slots=True)
+class _Layers:
+    """The semantic layers that a question touches, each read when it is first needed."""
+
+    layout: Layout
+    config: KtxConfig
+    load: LoadLayer
+    _known: dict[str, VisibleModel] = field(default_factory=dict)
+    _graphs: dict[str, Graph] = field(default_factory=dict)
+
+    def of(self, connection: str) -> VisibleModel:
+        """Return what of a connection's layer is shown."""
+        if connection not in self._known:
+            self._known[connection] = VisibleModel(self.load(self.layout, self.config, connection))
+        return self._known[connection]
+
+    def graph(self, connection: str) -> Graph:
+        """Return the joins of a connection's layer."""
+        if connection not in self._graphs:
+            self._graphs[connection] = Graph(self.of(connection).model)
+        return self._graphs[connection]
+
+    def neighbors(self, connection: str, source: str) -> list[str]:
+        """Return the sources that a join leads to."""
+        if connection not in self.config.connections:
+            return []
+        return list(dict.fromkeys(edge.target for edge in self.graph(connection).edges(source)))
+
+    def shows(self, table: FoundTable) -> bool:
+        """Whether a source that was found is there, and shown."""
+        shown = self.of(table.connection)
+        source = shown.model.sources.get(table.name)
+        return source is not None and shown.has(source)
+
+
+def _draft_lines(shown: VisibleModel, draft: Draft | None) -> Iterator[PackLine]:
+    if draft is None:
+        return
+    if draft.query is not None:
+        yield PackLine(DRAFT, f"sl_query {draft.query_text()}", draft.path, 0, "draft")
+    for reason, path in draft.reasons:
+        yield PackLine(DRAFT, f"- {reason}", path, 0, "draft")
+    if draft.sql:
+        yield PackLine(DRAFT, f"SQL to begin with: {draft.sql}", draft.path, 0, "draft")
+
+
+class _Packer:
+    """Makes the lines about the sources that were found."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        layers: _Layers,
+        request: PackRequest,
+        searcher: Searcher,
+        found: Sequence[FoundTable],
+        draft: Draft | None,
+    ) -> None:
+        self._layout, self._layers, self._request, self._searcher = layout, layers, request, searcher
+        self._draft = draft
+        self._tree = WorkingTree(layout.root)
+        self._known_decisions: dict[str, Decisions] = {}
+        self._variants: dict[str, list[str]] = {}
+        self.order = self._closed(found)
+
+    def lines(self) -> Iterator[PackLine]:
+        """Yield the lines; those of the best sources and what changes their numbers come first."""
+        for place, each in enumerate(self.order):
+            if place < _IN_FULL:
+                yield from self._described(each, 2 if place < 3 else 4, in_full=True)
+            elif place < _IN_SHORT:
+                yield from self._described(each, 6, in_full=False)
+            else:
+                yield self._named(each, 8 + place // 20)
+        yield from self._decisions()
+        yield from self._passages()
+        yield from self._values()
+        yield from self._questions()
+
+    def _closed(self, found: Sequence[FoundTable]) -> list[FoundTable]:
+        """Return the sources in the order they matter: the draft's, what moves its numbers, then the best.
+
+        The tables that the SQL of a source reads stand in front of it.
+        """
+        from ktx_cli.search import FoundTable
+
+        by_name = {(each.connection, each.name): each for each in found}
+        wanted: dict[tuple[str, str], None] = {}
+        if self._draft is not None:
+            connection = self._draft.connection
+            fact = self._draft.sources[0]
+            bases = self._bases(connection, fact)
+            for name in (*self._draft.sources, *bases, *self._moving(connection, fact)):
+                wanted.setdefault((connection, name))
+            self._variants = self._variants_of(found, connection, {fact, *bases})
+        for place, each in enumerate(found):
+            for base in self._bases(each.connection, each.name) if place < _IN_FULL else ():
+                wanted.setdefault((each.connection, base))
+            wanted.setdefault((each.connection, each.name))
+        return [by_name.get(key) or FoundTable(*key) for key in wanted if self._layers.shows(FoundTable(*key))]
+
+    def _variants_of(self, found: Sequence[FoundTable], connection: str, tables: Collection[str]) -> dict[str, list[str]]:
+        """Return each of some tables with the sources whose SQL reads it: those named like it, and those found."""
+        sources = self._layers.of(connection).model.sources
+        near = [each.name for each in found[:_MOST_VARIANTS] if each.connection == connection]
+        named = (name for name in sources if any(table in name for table in tables))
+        variants: dict[str, list[str]] = {}
+        for name in dict.fromkeys((*itertools.islice(named, _MOST_VARIANTS), *near)):
+            for base in self._bases(connection, name):
+                if base in tables:
+                    variants.setdefault(base, []).append(name)
+        return variants
+
+    def _moving(self, connection: str, fact: str) -> list[str]:
+        """Return the sources whose decision points move measures of a fact, and those that their readings name."""
+        found: dict[str, None] = {}
+        reached = self._draft.reached if self._draft is not None else ()
+        for point in self._points(connection):
+            if point.kind is DecisionKind.FISCAL_START or not (_moves(point, fact) or _is_above(point, reached)):
+                continue
+            found.setdefault(point.source)
+            for reading in point.alternatives:
+                for word in _NAME.findall(f"{reading.filter or ''} {reading.expr or ''}"):
+                    found.setdefault(word)
+        sources = self._layers.of(connection).model.sources
+        named = [name for name in found if name in sources]
+        return [*self._rates(connection, fact), *named][:_MOST_MOVING]
+
+    def _rates(self, connection: str, fact: str) -> list[str]:
+        """Return the source of exchange rates for a fact with a column of currencies."""
+        from ktx_cli.search import Scope, plain_words
+
+        sources = self._layers.of(connection).model.sources
+        if not any("currency" in plain_words(name) for name in sources[fact].columns):
+            return []
+        scope = Scope((), connection)
+        tables, _ = self._searcher.tables("currency exchange rate", self._layers.neighbors, scope, limit=5)
+        for each in tables:
+            words = [set(plain_words(name)) for name in sources[each.name].columns] if each.name in sources else []
+            if any("rate" in own for own in words) and any("currency" in own for own in words):
+                return [each.name]
+        return []
+
+    def _points(self, connection: str) -> Sequence[DecisionPoint]:
+        return self._decided(connection).points
+
+    def _decided(self, connection: str) -> Decisions:
+        if connection not in self._known_decisions:
+            model = self._layers.of(connection).model
+            self._known_decisions[connection] = load_decisions(self._tree, model, self._layout).decisions
+        return self._known_decisions[connection]
+
+    def _bases(self, connection: str, name: str) -> list[str]:
+        """Return the sources of the tables that the SQL of a source reads."""
+        from ktx_cli.protection import sources_of, view_reads
+
+        model = self._layers.of(connection).model
+        sql = model.sources[name].sql
+        if sql is None:
+            return []
+        tables = sorted(view_reads(sql, model.dialect).tables)
+        return list(dict.fromkeys(each.name for table in tables for each in sources_of(model, table)))
+
+    def _described(self, table: FoundTable, rank: int, *, in_full: bool) -> Iterator[PackLine]:
+        shown = self._layers.of(table.connection)
+        source = shown.model.sources[table.name]
+        group, path = f"{table.connection}/{table.name}", _path(source)
+        head = f"{self._shown_name(table)}{_relation(source)}: {one_line(source.description or 'no description', 200)}"
+        yield PackLine(SOURCES, head, path, rank, group)
+        yield PackLine(SOURCES, f"  {self._columns(shown, source, table, in_full=in_full)}", path, rank, group)
+        for text in self._measures(shown, source, table):
+            yield PackLine(SOURCES, f"  {text}", path, rank + 1, group)
+        joins = self._joins(table)
+        if joins:
+            yield PackLine(SOURCES, f"  joins: {'; '.join(joins)}", path, rank, group)
+        for text in self._rules_of(shown, source):
+            yield PackLine(SOURCES, f"  {text}", path, rank, group)
+        for name in self._variants.get(table.name, ()):
+            variant = shown.model.sources[name]
+            rules = list(self._rules_of(shown, variant))
+            if rules and name != table.name:
+                yield PackLine(SOURCES, f"  {name} reads it: {'; '.join(rules)}", _path(variant), rank, group)
+
+    def _shown_name(self, table: FoundTable) -> str:
+        several = len({each.connection for each in self.order}) > 1
+        return f"{table.connection}/{table.name}" if several else table.name
+
+    def _columns(self, shown: VisibleModel, source: Source, table: FoundTable, *, in_full: bool) -> str:
+        """Return the grain, the time and the columns of a source: those that matter first, in few words each."""
+        columns = shown.columns(source)
+        names = {each.name for each in columns}
+        keys = {own for edge in self._layers.graph(table.connection).edges(source.name) for own, _ in edge.pairs}
+        drafted = self._draft.columns.get(source.name, ()) if self._draft is not None else ()
+        matching = {name for name, score in table.members.items() if score > 0} | set(drafted)
+        chosen = [each for each in columns if each.name in matching or each.name in keys or each.name in source.grain]
+        if in_full:
+            rest = [each for each in columns if each not in chosen]
+            chosen = [each for each in columns if each in (*chosen, *rest)[:_MOST_COLUMNS]]
+        texts = [_column_text(each) for each in chosen]
+        more = len(columns) - len(chosen)
+        grain = [each for each in source.grain if each in names] if source.keyed else []
+        parts = [f"one row per {', '.join(grain)}"] if grain else ["no key is known"]
+        parts.append(f"columns: {', '.join(texts)}{f' and {more} more' if more else ''}" if texts else "")
+        return "; ".join(filter(None, parts))
+
+    def _measures(self, shown: VisibleModel, source: Source, table: FoundTable) -> Iterator[str]:
+        measures = sorted(
+            (each for each in shown.measures(source)), key=lambda each: (-table.members.get(each.name, 0.0), each.name)
+        )
+        texts = [_measure_text(shown, source, each) for each in measures[:_MOST_MEASURES]]
+        if texts:
+            more = len(measures) - len(texts)
+            yield f"measures: {'; '.join(texts)}{f'; and {more} more' if more else ''}"
+        segments = [
+            f"{each.name} = {each.expr}" if shown.can_show(source, each.expr) else each.name
+            for each in source.segments.values()
+        ]
+        if segments:
+            yield f"segments: {'; '.join(segments[:_MOST_MEASURES])}"
+
+    def _joins(self, table: FoundTable) -> list[str]:
+        """Return the joins of a source to others of the pack: with how many rows, and how sure they are."""
+        here = {each.name for each in self.order[:_IN_SHORT] if each.connection == table.connection}
+        shown = self._layers.of(table.connection)
+        return [
+            _join_text(edge, self._probabilities(table.connection))
+            for edge in self._layers.graph(table.connection).edges(table.name)
+            if edge.target in here and _may_show(shown, edge)
+        ]
+
+    @functools.cache  # noqa: B019  # a packer lives for one pack
+    def _probabilities(self, connection: str) -> Mapping[tuple[str, str], float]:
+        """Return the probability of each join that a scan inferred, by its (table.column) on both sides, folded."""
+        from ktx_cli.scan import RELATIONSHIPS, join_probabilities
+
+        path = Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS)
+        content = self._tree.read(path)
+        return {} if content is None else join_probabilities(content, path)
+
+    def _rules_of(self, shown: VisibleModel, source: Source) -> Iterator[str]:
+        """Yield what the SQL of a source, or of the model behind its table, does with rows and columns."""
+        rules = [*shown.lineage(source)]
+        if source.sql is not None:
+            from ktx_cli.sources import query_lines
+
+            rules += [each for each in query_lines(source.sql, shown.model.dialect) if shown.can_show(source, each)]
+        for each in rules[:_MOST_RULES]:
+            yield one_line(each, _LONGEST_RULE)
+
+    def _named(self, table: FoundTable, rank: int) -> PackLine:
+        shown = self._layers.of(table.connection)
+        source = shown.model.sources[table.name]
+        keys = [own for edge in self._layers.graph(table.connection).edges(source.name) for own, _ in edge.pairs]
+        names = [each.name for each in shown.columns(source)]
+        matching = sorted(table.members, key=lambda name: (-table.members[name], name))
+        wanted = [each for each in dict.fromkeys((*matching[:4], *source.grain[:2], *keys[:4])) if each in names]
+        text = f"{self._shown_name(table)}: {', '.join(wanted)}" if wanted else self._shown_name(table)
+        return PackLine(MORE, text, _path(source), rank, f"{table.connection}/{table.name}")
+
+    def _decisions(self) -> Iterator[PackLine]:
+        """Yield what is open, decided and stated of the decision points of the best sources."""
+        from ktx_cli.semantic import shown_decision
+
+        places = {(each.connection, each.name): place for place, each in enumerate(self.order[:_IN_SHORT])}
+        is_fiscal = "fiscal" in self._request.question.casefold() or "quarter" in self._request.question.casefold()
+        count = 0
+        for connection in dict.fromkeys(each.connection for each in self.order[:_IN_SHORT]):
+            shown = self._layers.of(connection)
+            decisions = self._decided(connection)
+            path = Layout.raw_path(connection, DATABASE_SOURCE, "decisions.json")
+            answers = {point.id: answer for point, _, answer in decisions.decided()}
+            fact = self._draft.sources[0] if self._draft is not None and self._draft.connection == connection else None
+            reached = self._draft.reached if fact is not None and self._draft is not None else ()
+            points = sorted(
+                decisions.points,
+                key=lambda each: (not (_moves(each, fact) or _is_above(each, reached)), places.get((connection, each.source), 99), each.id),
+            )
+            for point in points:
+                place = places.get((connection, point.source))
+                if point.kind is DecisionKind.FISCAL_START:
+                    place = 0 if is_fiscal else None
+                if place is None or count >= _MOST_POINTS:
+                    continue
+                count += 1
+                rank = 3 if place < _IN_FULL else 5
+                measures = [each for each in point.spreads if each.partition(".")[0] in {n for c, n in places}]
+                opened = shown_decision(decisions, shown, point, measures)
+                if point.id in answers and not opened.is_masked:
+                    answer = answers[point.id]
+                    text = f"decided: {answer.decision.rstrip('.')} ({answer.signature})"
+                    yield PackLine(RULES, text, "decisions.yaml", rank)
+                elif point.is_unsettled:
+                    yield PackLine(DECISIONS, opened.note(values=self._request.values), path, rank)
+                if not opened.is_masked:
+                    yield from _statements(point, rank)
+
+    def _passages(self) -> Iterator[PackLine]:
+        """Yield the passages and pages that fit the question, and those about the best sources."""
+        from ktx_cli.agent_tools import passage_of
+        from ktx_cli.search import Scope
+
+        scope = Scope(("passage", "page"), None, self._request.user)
+        seen: set[str] = set()
+        queries = [(self._request.question, 4)]
+        for each in self.order[:6]:
+            source = self._layers.of(each.connection).model.sources[each.name]
+            queries.append((f"{each.name} {one_line(source.description or '', 120)}", 2))
+        for place, (query, most) in enumerate(queries):
+            for hit in self._searcher.search(query, scope, limit=most).found.hits:
+                if hit.id in seen or len(seen) >= _MOST_PASSAGES:
+                    continue
+                seen.add(hit.id)
+                rank = 3 if place == 0 else 5
+                if hit.kind == "passage":
+                    passage = passage_of(self._layout, self._layers.config, hit.id)
+                    if passage is not None:
+                        path = f"{hit.id.partition(':')[0]}/{hit.id.partition(':')[2].rsplit(':', 2)[0]}"
+                        yield PackLine(RULES, f"{passage.title}: {_short(passage.text)}", path, rank)
+                elif hit.id and hit.summary:
+                    yield PackLine(RULES, f"page {hit.id}: {_short(hit.summary)}", f"wiki/global/{hit.id}.md", rank)
+
+    def _values(self) -> Iterator[PackLine]:
+        """Yield the conditions of values that the question names."""
+        if not self._request.values or self._draft is None:
+            return
+        for condition, path in self._draft.bindings[:_MOST_VALUES]:
+            yield PackLine(VALUES, condition, path, 2)
+
+    def _questions(self) -> Iterator[PackLine]:
+        """Yield the cases of evals that are most like the question."""
+        from ktx_cli.jobs.check.eval.cases import load_evals
+        from ktx_cli.search import Index
+        from ktx_cli.search.corpus import Document, Field
+
+        try:
+            cases = {each.name: each for each in load_evals(self._layout).cases if each.asked.question}
+        except KtxError:  # `ktx eval` says what is wrong with the files
+            return
+        if not cases:
+            return
+        documents = [Document("page", name, "", "", (Field("q", each.asked.question or ""),)) for name, each in cases.items()]
+        for hit in Index(documents).search(self._request.question, _MOST_QUESTIONS).hits:
+            case = cases[hit.id]
+            asked = case.asked.sql or case.asked.query
+            if asked is not None:
+                text = f"{case.asked.question} -> {one_line(str(asked), 400)}"
+                yield PackLine(QUESTIONS, text, f"evals/{case.file}.yaml", 4)
+
+
+def _moves(point: DecisionPoint, fact: str | None) -> bool:
+    """Whether the readings of a point change measures of a fact."""
+    return point.source == fact or any(name.partition(".")[0] == fact for name in point.spreads)
+
+
+def _is_above(point: DecisionPoint, reached: Sequence[str]) -> bool:
+    """Whether a point is about which rows count of what a fact reaches: rows below them may not count either."""
+    return point.is_about_rows and point.source in reached
+
+
+def _path(source: Source) -> str:
+    return "" if source.place is None else source.place.path
+
+
+def _relation(source: Source) -> str:
+    if source.table is not None:
+        return "" if source.table == (source.name,) else f" ({'.'.join(source.table)})"
+    return " (SQL)"
+
+
+def _column_text(column: Column) -> str:
+    kind = column.type.value[0] if column.type.value != "time" else ("date" if column.is_date else "time")
+    values = f" in ({', '.join(column.values[:8])})" if column.values else ""
+    unit = f" {column.unit}" if column.unit else ""
+    short = {"s": "", "n": " number", "b": " bool"}.get(kind, f" {kind}")
+    return f"{column.name}{short}{unit}{values}"
+
+
+def _measure_text(shown: VisibleModel, source: Source, measure: Measure) -> str:
+    expr = measure.expr if shown.can_show(source, measure.expr) else "(not shown)"
+    where = f" where {measure.filter}" if measure.filter and shown.can_show(source, measure.filter) else ""
+    mark = " (proposed)" if measure.is_proposed else ""
+    return f"{measure.name} = {one_line(expr, 120)}{one_line(where, 120)}{mark}"
+
+
+def _join_text(edge: Edge, probabilities: Mapping[tuple[str, str], float]) -> str:
+    on = " and ".join(f"{own} = {edge.name}.{other}" for own, other in edge.pairs)
+    called = "" if edge.name == edge.target else f" (alias of {edge.target})"
+    rows = "one row" if edge.to_one else "several rows"
+    own, other = edge.pairs[0] if edge.pairs else ("", "")
+    pair = (f"{edge.source}.{own}".casefold(), f"{edge.target}.{other}".casefold())
+    known = probabilities.get(pair, probabilities.get((pair[1], pair[0])))
+    sure = f", probability {known:.2f}" if known is not None else f", {edge.provenance}" if edge.provenance else ""
+    return f"{on}{called}, {rows}{sure}"
+
+
+def _may_show(shown: VisibleModel, edge: Edge) -> bool:
+    target = shown.model.sources.get(edge.target)
+    source = shown.model.sources[edge.source]
+    if target is None or not shown.has(target):
+        return False
+    ours, theirs = ({each.name for each in shown.columns(one)} for one in (source, target))
+    return all(own in ours and other in theirs for own, other in edge.pairs)
+
+
+def _short(text: str) -> str:
+    from ktx_cli.agent_tools import visible
+
+    return one_line(visible(text), _LONGEST_PASSAGE)
+
+
+def _statements(point: DecisionPoint, rank: int) -> Iterator[PackLine]:
+    if point.state is DecisionState.DECIDED:
+        return
+    for each in point.statements[:2]:
+        yield PackLine(RULES, f"stated about {point.source}: {_short(each.text)}", each.path, rank)

@@ -1,0 +1,106 @@
+"""The text of a pack: lines in sections, each with the number of the file that it comes from, within a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ktx_cli.core import plural
+
+CHARACTERS: Final = 3.6
+"""Characters of a token, as models read names and SQL: fewer than they need, so that a pack never exceeds its budget."""
+
+DRAFT, SOURCES, DECISIONS, RULES, VALUES, QUESTIONS, MORE = (
+    "Draft", "Sources", "Open decisions", "Rules", "Values", "Verified questions", "More sources",
+)  # fmt: skip
+SECTIONS: Final = (DRAFT, SOURCES, DECISIONS, RULES, VALUES, QUESTIONS, MORE)
+"""The sections in the order of the text."""
+
+_FILES: Final = "Files"
+
+
+def tokens_of(text: str) -> int:
+    """Return an estimate of the tokens of a text; a tokenizer of these models counts a few less."""
+    return math.ceil(len(text) / CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class PackLine:
+    """A piece of a pack. `rank`: what comes into a small pack first, 0 before 1.
+
+    `path`: the file that says it, empty where nothing but the question does. `group`: lines of one group stand
+    together, in the order they were made.
+    """
+
+    section: str
+    text: str
+    path: str
+    rank: int
+    group: str = ""
+
+
+@dataclass(slots=True)
+class PackText:
+    """Lines that fit into a budget, and how many did not."""
+
+    budget: int
+    kept: list[PackLine] = field(default_factory=list)
+    left_out: int = 0
+    _files: dict[str, int] = field(default_factory=dict)
+    _spent: int = 0
+
+    @classmethod
+    def of(cls, lines: Sequence[PackLine], budget: int) -> PackText:
+        """Return the lines of the lowest ranks that fit into a budget of tokens."""
+        text = cls(budget, _spent=_RESERVE)
+        order = sorted(range(len(lines)), key=lambda place: (lines[place].rank, place))
+        chosen = [place for place in order if text._add(lines[place])]
+        text.kept = [lines[place] for place in sorted(chosen)]
+        return text
+
+    def _add(self, line: PackLine) -> bool:
+        cost = tokens_of(line.text) + _LINE
+        if line.path and line.path not in self._files:
+            cost += tokens_of(line.path) + _LINE
+        if self._spent + cost > self.budget:
+            self.left_out += 1
+            return False
+        self._spent += cost
+        if line.path:
+            self._files.setdefault(line.path, 0)
+        return True
+
+    def render(self) -> str:
+        """Return the text; every line names its file by a number, and the files are listed at its end."""
+        numbers = {path: number for number, path in enumerate(dict.fromkeys(self._paths()), 1)}
+        parts = []
+        for section in SECTIONS:
+            lines = [each for each in self.kept if each.section == section]
+            if lines:
+                parts.append("\n".join([f"## {section}", *_numbered(lines, numbers)]))
+        if self.left_out:
+            parts.append(f"({plural(self.left_out, 'line')} left out: ask for a larger budget, or a narrower question)")
+        if numbers:
+            parts.append("\n".join([f"## {_FILES}", *(f"[{number}] {path}" for path, number in numbers.items())]))
+        return "\n\n".join(parts) + "\n"
+
+    def _paths(self) -> Iterable[str]:
+        return (each.path for section in SECTIONS for each in self.kept if each.section == section and each.path)
+
+
+_RESERVE: Final = 60
+"""Tokens of headings and of the line about what was left out."""
+_LINE: Final = 3
+"""Tokens of a line's end and of its file's number."""
+
+
+def _numbered(lines: Sequence[PackLine], numbers: dict[str, int]) -> Iterable[str]:
+    """Yield lines by group, in the order of the first line of each, with the number of their file."""
+    groups: dict[str, list[PackLine]] = {}
+    for number, each in enumerate(lines):
+        groups.setdefault(each.group or f"\0{number}", []).append(each)
+    for group in groups.values():
+        for each in group:
+            yield f"{each.text} [{numbers[each.path]}]" if each.path else each.text
