@@ -67,7 +67,7 @@ _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 
 COMMANDS: Final = (
     *("setup", "status", "doctor", "connection", "ingest", "scan", "memory"),
-    *("sl", "wiki", "decide", "search", "index", "sql", "lint", "diff", "eval", "proof", "evolve", "agents"),
+    *("sl", "wiki", "decide", "search", "pack", "index", "sql", "lint", "diff", "eval", "proof", "evolve", "agents"),
     *("mcp", "runs", "llm", "usage", "config", "demo", "completion"),
 )
 """The commands, in the order of `ktx --help`."""

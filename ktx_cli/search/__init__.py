@@ -11,6 +11,8 @@ if TYPE_CHECKING:
         KINDS,
         VALUE,
         Contents,
+        Document,
+        Field,
         Found,
         Hit,
         Layer,

@@ -46,17 +46,16 @@ wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
 STOP_WORDS: Final = frozenset((_ENGLISH + _GERMAN).split())
 """Words that say nothing of what is looked for, in English and German."""
 
-GENERIC_WORDS: Final = frozenset(
-    """
+_COMMON: Final = """
 able again ago already always another around ask away back bad become before begin best better big bring call case
 change come different early else enough even ever fact feel few find first go good great hand happen hard help high
 include instead keep kind know large last late later least leave less let little long look lot make mean most move
-need never new next now old only other own part place play point possible present problem put question quite read
-real right run same say second see seem set show side since small soon start stay still stop sure take think time
-today together try turn type understand until use usual want way whole without word work world write wrong year yet
-above against below between both down during few further here more no nor not off once out over through under up while
-""".split()
-)
+need never new next now old only other own part place play point possible present problem put question quite read real
+right run same say second see seem set show side since small soon start stay still stop sure take think time today
+together try turn type understand until use usual want way whole without word work world write wrong year yet above
+against below between both down during few further here more no nor not off once out over through under up while
+"""
+GENERIC_WORDS: Final = frozenset(_COMMON.split())
 """Common words of any text, which say little of what is looked for: among the most frequent of English."""
 
 _FORMS: Final = """

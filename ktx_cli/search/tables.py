@@ -60,8 +60,8 @@ _CROWD: Final = 60
 _SEEDS: Final = 60
 """How many sources lift their neighbors."""
 _ASKING: Final = """
-many much count number average mean total sum provide information details detail about show list display give tell find get return fetch retrieve report
-amount value zeige liste gib finde
+many much count number average mean total sum provide information details detail about show list display give tell
+find get return fetch retrieve report amount value zeige liste gib finde
 """
 _REQUESTS: Final = frozenset(map(stem, _ASKING.split()))
 """Stems of words by which people ask, rather than say what they look for."""
@@ -96,7 +96,11 @@ Neighbors = Callable[[str, str], Iterable[str]]
 def find_tables(
     stores: Sequence[Store], query: str, scope: Scope, neighbors: Neighbors, limit: int
 ) -> list[FoundTable]:
-    """Return the sources that a question may need, best first; `scope`: its connection and user count."""
+    """Return the sources that a question may need, best first.
+
+    `scope`: of the kinds only those of columns, measures and values count, where they are given: a source is also found
+    by what it has.
+    """
     asked = _asked(stores, query)
     scorer = Scorer(stores, asked, query)
     more = _from_documents(stores, asked, scorer, scope)
@@ -151,7 +155,9 @@ def _from_documents(
 ) -> list[AskedWord]:
     """Return the words that the best documents say about what was asked: people and tables call it differently."""
     rows = _candidates(stores, asked, replace(scope, kinds=("passage", "page"), connection=None))
-    telling = ((place, row) for place, row in rows if not (row.kind == "page" and row.connection))  # no list of documents
+    telling = (
+        (place, row) for place, row in rows if not (row.kind == "page" and row.connection)
+    )  # no list of documents
     ranked = sorted(((scorer.score(place, row).score, row.number, row) for place, row in telling), reverse=True)
     if not ranked or ranked[0][0] <= 0:
         return []
@@ -203,9 +209,7 @@ class _Naming:
         """Return what the name and the description of a source count."""
         named, covered = self._covered(row.name_text, {})
         described, said = self._covered(row.description_text, self._common)
-        return (
-            _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * said * said)
-        )
+        return _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * said * said)
 
     def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
         """Return what the words of a text count that were asked, by how much of it they are, and their share of it."""
@@ -225,6 +229,8 @@ def _add_members(
     table: Callable[[str, str], FoundTable],
 ) -> None:
     for kinds in (("column",), ("measure", "segment"), (VALUE,)):
+        if scope.kinds and not set(kinds) <= set(scope.kinds):
+            continue
         for place, row in _candidates(stores, asked, replace(scope, kinds=kinds)):
             score = scorer.score(place, row).score
             if row.kind == VALUE:

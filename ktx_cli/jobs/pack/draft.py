@@ -25,23 +25,30 @@ _CANDIDATES: Final = 14
 _COUNTING: Final = re.compile(r"\b(?:how many|number of|count of|wie ?viele?|anzahl)\b")
 _AVERAGE: Final = re.compile(r"\b(?:average|mean|avg|durchschnitt\w*|mittlere\w*)\b")
 _SHARE: Final = re.compile(r"\b(?:share|percentage|percent|rate|ratio|proportion|anteil|quote)\b")
-_AMOUNT: Final = re.compile(r"\b(?:how much|amount|value|total|sum|revenue|cost|costs|price|sales|turnover|spend|umsatz)\b")
+_AMOUNT: Final = re.compile(
+    r"\b(?:how much|amount|value|total|sum|revenue|cost|costs|price|sales|turnover|spend|umsatz)\b"
+)
 _MONEY: Final = re.compile(
     r"\b(?:revenue|cost|costs|price|sales|turnover|spend|umsatz|amount|value|billed|paid|euros?|dollars?|expenses?|refunds?|money)\b"
 )
-_MONEY_NAMES: Final = frozenset(
-    "amount total price revenue value cost costs spend sales turnover fee net gross balance paid credit debit".split()
+_MONEY_WORDS: Final = (
+    "amount total price revenue value cost costs spend sales turnover fee net gross balance paid credit debit"
 )
-_BESIDE_MONEY: Final = frozenset("tax discount quantity qty units count rate".split())
+_MONEY_NAMES: Final = frozenset(_MONEY_WORDS.split())
+_BESIDE_MONEY: Final = frozenset(["tax", "discount", "quantity", "qty", "units", "count", "rate"])
 _PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|menge)\b")
-_PIECE_NAMES: Final = frozenset("quantity qty units unit pieces volume count".split())
+_PIECE_NAMES: Final = frozenset(["quantity", "qty", "units", "unit", "pieces", "volume", "count"])
 _COUNTS: Final = 1.0
 """What it counts that the rows of a source are what a question counts."""
 _GROUPED: Final = 0.6
 """What a source counts less for a question about a number of things whose rows are groups of them."""
 _HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
-_CUT: Final = re.compile(r"(?:,|\s)\s*(?:by|per|for each|for every|broken down by|split by|grouped by|je|pro|nach)\s+(.+)$")
-_WHICH: Final = re.compile(r"\b(?:which|what|welche[rsn]?)\s+(.+?)\s+(?:brings?|has|have|had|do|does|is|are|gets?|makes?|sells?)\b")
+_CUT: Final = re.compile(
+    r"(?:,|\s)\s*(?:by|per|for each|for every|broken down by|split by|grouped by|je|pro|nach)\s+(.+)$"
+)
+_WHICH: Final = re.compile(
+    r"\b(?:which|what|welche[rsn]?)\s+(.+?)\s+(?:brings?|has|have|had|do|does|is|are|gets?|makes?|sells?)\b"
+)
 _TIMES: Final = re.compile(
     r"\b(?:in|during|since|for|of)?\s*(?:the\s+)?(?:fiscal year\s+|year\s+|financial year\s+)?(?:19|20)\d\d\b"
     r"|\b(?:in|over|during)?\s*(?:the\s+)?(?:last|past|previous)\s+\d*\s*(?:day|week|month|quarter|year)s?\b"
@@ -149,9 +156,8 @@ class _Drafter:
         *,
         values: bool,
     ) -> None:
-        from ktx_cli.search import folded, is_stop_word, plain_words, stem
+        from ktx_cli.search import folded
 
-        self._words = lambda text: [stem(each) for each in plain_words(text) if not is_stop_word(each)]
         self._shown, self._graph, self._model = shown, graph, shown.model
         self._facts, self._tables, self._with_values = facts[:_CANDIDATES], tables, values
         self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
@@ -161,6 +167,12 @@ class _Drafter:
         self._asked = folded(measured_part(question))
         self._noun = self._counted_noun()
         self._common = self._common_words()
+
+    def _words(self, text: str) -> list[str]:
+        """Return the stems of the words of a text that say something."""
+        from ktx_cli.search import is_stop_word, plain_words, stem
+
+        return [stem(each) for each in plain_words(text) if not is_stop_word(each)]
 
     def _counted_noun(self) -> list[str]:
         """Return the stems of what is counted: `How many support tickets were there` counts support tickets."""
@@ -228,11 +240,23 @@ class _Drafter:
         place = _path(fact)
         reached = tuple(name for _, name in self._reached(fact))
         columns = {name: tuple(dict.fromkeys(each)) for name, each in parts.columns.items()}
-        done = Draft(self._model.connection, query, tuple(parts.reasons), tuple(parts.sources), columns, tuple(bindings), "", place, reached)
+        done = Draft(
+            self._model.connection,
+            query,
+            tuple(parts.reasons),
+            tuple(parts.sources),
+            columns,
+            tuple(bindings),
+            "",
+            place,
+            reached,
+        )
         if refused is None:
             return done
         reasons = (*parts.reasons, (f"the semantic layer refuses this: {refused}", ""))
-        return Draft(done.connection, None, reasons, done.sources, columns, done.bindings, self._sql(fact), place, reached)
+        return Draft(
+            done.connection, None, reasons, done.sources, columns, done.bindings, self._sql(fact), place, reached
+        )
 
     def _measure(self) -> tuple[Source, str, str, str] | None:
         """Return the fact, the measure or expression, why, and the file of it."""
@@ -264,17 +288,26 @@ class _Drafter:
                 counts_rows = measure.expr.replace(" ", "").casefold() == "count(*)"
                 kind += _COUNTS * self._is_counted(source) if counts_rows else -0.3
                 kind -= _GROUPED * _is_grouped(source)
-            why = f"{source.name}.{measure.name}: {measure.description or measure.expr}"
+            expr = measure.expr if self._shown.can_show(source, measure.expr) else "(not shown)"
+            why = f"{source.name}.{measure.name}: {measure.description or expr}"
             why += " (proposed; nobody reviewed it)" if measure.is_proposed else ""
             place = measure.place.path if measure.place is not None else _path(source)
             yield named + 0.3 * described + kind + known + found, f"{source.name}.{measure.name}", why, place
         if wanted == "count" and _is_grouped(source):
             return
         if wanted == "count":
-            key = source.grain[0] if source.keyed and len(source.grain) == 1 else None
-            expr = f"count(distinct {source.name}.{key})" if key else f"count({source.name}.{next(iter(source.columns))})"
+            names = [each.name for each in self._shown.columns(source)]
+            key = source.grain[0] if source.keyed and len(source.grain) == 1 and source.grain[0] in names else None
+            if not names:
+                return
+            expr = f"count(distinct {source.name}.{key})" if key else f"count({source.name}.{names[0]})"
             fit = self._fit(words, self._words(source.name), about)
-            yield 0.1 + fit + _COUNTS * self._is_counted(source), expr, f"no measure counts {source.name}: its rows by their key", _path(source)
+            yield (
+                0.1 + fit + _COUNTS * self._is_counted(source),
+                expr,
+                f"no measure counts {source.name}: its rows by their key",
+                _path(source),
+            )
             return
         for column in self._shown.columns(source):
             if column.type.value != "number" or column.name in source.grain or column.name.endswith("_id"):
@@ -282,7 +315,12 @@ class _Drafter:
             fit = self._fit(words, self._words(column.name), about)
             if fit > 0:
                 how = "avg" if wanted == "avg" else "sum"
-                yield fit, f"{how}({source.name}.{column.name})", f"no measure fits better than {source.name}.{column.name}", _path(source)
+                yield (
+                    fit,
+                    f"{how}({source.name}.{column.name})",
+                    f"no measure fits better than {source.name}.{column.name}",
+                    _path(source),
+                )
 
     def _is_of_pieces(self, measure: Measure) -> float:
         """Return 1 where a question about pieces meets a measure of them, -1 where it meets another number."""
@@ -317,7 +355,11 @@ class _Drafter:
         asked = set(words)
         related = {other for word in words for other in alternatives(word)}
         own = [each for each in name if each not in about and each not in _FILLERS]
-        shared = sum(_alike(each, asked) or 0.7 * (each in related) for each in own) / len(own) if own else 0.5 * bool(asked & set(about))
+        shared = (
+            sum(_alike(each, asked) or 0.7 * (each in related) for each in own) / len(own)
+            if own
+            else 0.5 * bool(asked & set(about))
+        )
         covered = sum(1 for each in asked if each in set(name) | set(about)) / (len(asked) or 1)
         return shared + 0.5 * covered
 
@@ -331,9 +373,8 @@ class _Drafter:
             if not text:
                 continue
             grain = _GRAIN.search(text)
-            time = time_of(fact, None) or _first_time(fact)
-            if grain and time is not None:
-                name = time if isinstance(time, str) else time.column
+            name = self._time(fact)
+            if grain and name is not None:
                 word = _GRAINS.get(grain[1], grain[1])
                 word = f"fiscal_{word}" if "fiscal" in text and word in ("year", "quarter") else word
                 self._parts.use(fact.name, name)
@@ -342,7 +383,9 @@ class _Drafter:
                 continue
             found = self._column_for(fact, text)
             if found is None:
-                self._parts.reasons.append((f"by {text}: no column of {fact.name}, or of what it joins, has such a name", ""))
+                self._parts.reasons.append(
+                    (f"by {text}: no column of {fact.name}, or of what it joins, has such a name", "")
+                )
                 continue
             source, column = found
             self._parts.use(source.name, column.name)
@@ -391,9 +434,14 @@ class _Drafter:
                         following.append(edge.target)
             level, distance = following, distance + 1
 
+    def _time(self, fact: Source) -> str | None:
+        """Return the time column of a fact: the one it says, else the one that its names suggest; None: not shown."""
+        time = time_of(fact, None)
+        name = time.column if time is not None else _first_time(fact)
+        return name if name in {each.name for each in self._shown.columns(fact)} else None
+
     def _time_range(self, fact: Source) -> dict[str, str] | None:
-        time = time_of(fact, None) or _first_time(fact)
-        name = None if time is None else time if isinstance(time, str) else time.column
+        name = self._time(fact)
         found = _period(self._text)
         if found is None:
             return None
@@ -448,7 +496,9 @@ class _Drafter:
         return " ".join((f"SELECT ... FROM {_relation(fact)} AS {fact.name}", *dict.fromkeys(joins)))
 
 
-_FILLERS: Final = frozenset({"total", "sum", "count", "number", "averag", "avg", "rate", "distinct", "the", "row", "of", "amount"})
+_FILLERS: Final = frozenset(
+    {"total", "sum", "count", "number", "averag", "avg", "rate", "distinct", "the", "row", "of", "amount"}
+)
 
 
 def _alike(word: str, asked: Iterable[str]) -> bool:

@@ -5,7 +5,6 @@ Everything is read, nothing is asked of a model or a database: the same files gi
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -100,12 +99,13 @@ def context_pack(
     layout: Layout, config: KtxConfig, request: PackRequest, *, searcher: Searcher, load: LoadLayer
 ) -> ContextPack:
     """Return what a question needs of a project; raises `UsageError` for a question without a word."""
-    from ktx_cli.search import Scope
+    from ktx_cli.search import KINDS, VALUE, Scope
 
     if not request.question.strip():
         raise UsageError("the question is empty", hint="ask in words: How many orders were shipped late?")
     layers = _Layers(layout, config, load)
-    scope = Scope((), request.connection, request.user)
+    kinds = tuple(kind for kind in KINDS if request.values or kind != VALUE)
+    scope = Scope(kinds, request.connection, request.user)
     tables, warnings = searcher.tables(request.question, layers.neighbors, scope, limit=_LISTED * 2)
     found = [each for each in tables if each.connection in config.connections and layers.shows(each)][:_LISTED]
     lines: list[PackLine] = []
@@ -113,7 +113,9 @@ def context_pack(
     if found:
         first = found[0].connection
         here = [each for each in found if each.connection == first]
-        asked, _ = searcher.tables(measured_part(request.question), _no_neighbors, Scope((), first, request.user), 30)
+        asked, _ = searcher.tables(
+            measured_part(request.question), _no_neighbors, Scope(kinds, first, request.user), 30
+        )
         facts = [each for each in asked if layers.shows(each)] or here
         shown, graph = layers.of(first), layers.graph(first)
         draft = draft_query(shown, graph, request.question, facts, here, values=request.values)
@@ -195,6 +197,7 @@ class _Packer:
         self._draft = draft
         self._tree = WorkingTree(layout.root)
         self._known_decisions: dict[str, Decisions] = {}
+        self._known_probabilities: dict[str, Mapping[tuple[str, str], float]] = {}
         self._variants: dict[str, list[str]] = {}
         self.order = self._closed(found)
 
@@ -234,7 +237,9 @@ class _Packer:
             wanted.setdefault((each.connection, each.name))
         return [by_name.get(key) or FoundTable(*key) for key in wanted if self._layers.shows(FoundTable(*key))]
 
-    def _variants_of(self, found: Sequence[FoundTable], connection: str, tables: Collection[str]) -> dict[str, list[str]]:
+    def _variants_of(
+        self, found: Sequence[FoundTable], connection: str, tables: Collection[str]
+    ) -> dict[str, list[str]]:
         """Return each of some tables with the sources whose SQL reads it: those named like it, and those found."""
         sources = self._layers.of(connection).model.sources
         near = [each.name for each in found[:_MOST_VARIANTS] if each.connection == connection]
@@ -331,7 +336,7 @@ class _Packer:
         if in_full:
             rest = [each for each in columns if each not in chosen]
             chosen = [each for each in columns if each in (*chosen, *rest)[:_MOST_COLUMNS]]
-        texts = [_column_text(each) for each in chosen]
+        texts = [_column_text(each, values=self._request.values) for each in chosen]
         more = len(columns) - len(chosen)
         grain = [each for each in source.grain if each in names] if source.keyed else []
         parts = [f"one row per {', '.join(grain)}"] if grain else ["no key is known"]
@@ -363,14 +368,16 @@ class _Packer:
             if edge.target in here and _may_show(shown, edge)
         ]
 
-    @functools.cache  # noqa: B019  # a packer lives for one pack
     def _probabilities(self, connection: str) -> Mapping[tuple[str, str], float]:
         """Return the probability of each join that a scan inferred, by its (table.column) on both sides, folded."""
         from ktx_cli.scan import RELATIONSHIPS, join_probabilities
 
         path = Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS)
-        content = self._tree.read(path)
-        return {} if content is None else join_probabilities(content, path)
+        if connection not in self._known_probabilities:
+            content = self._tree.read(path)
+            found = {} if content is None else join_probabilities(content, path)
+            self._known_probabilities[connection] = found
+        return self._known_probabilities[connection]
 
     def _rules_of(self, shown: VisibleModel, source: Source) -> Iterator[str]:
         """Yield what the SQL of a source, or of the model behind its table, does with rows and columns."""
@@ -378,7 +385,10 @@ class _Packer:
         if source.sql is not None:
             from ktx_cli.sources import query_lines
 
-            rules += [each for each in query_lines(source.sql, shown.model.dialect) if shown.can_show(source, each)]
+            connection, sources = shown.model.connection, shown.model.sources
+            read = [source, *(sources[name] for name in self._bases(connection, source.name))]
+            lines = query_lines(source.sql, shown.model.dialect)
+            rules += [line for line in lines if all(shown.can_show(each, line) for each in read)]
         for each in rules[:_MOST_RULES]:
             yield one_line(each, _LONGEST_RULE)
 
@@ -408,7 +418,11 @@ class _Packer:
             reached = self._draft.reached if fact is not None and self._draft is not None else ()
             points = sorted(
                 decisions.points,
-                key=lambda each: (not (_moves(each, fact) or _is_above(each, reached)), places.get((connection, each.source), 99), each.id),
+                key=lambda each: (
+                    not (_moves(each, fact) or _is_above(each, reached)),
+                    places.get((connection, each.source), 99),
+                    each.id,
+                ),
             )
             for point in points:
                 place = places.get((connection, point.source))
@@ -464,8 +478,7 @@ class _Packer:
     def _questions(self) -> Iterator[PackLine]:
         """Yield the cases of evals that are most like the question."""
         from ktx_cli.jobs.check.eval.cases import load_evals
-        from ktx_cli.search import Index
-        from ktx_cli.search.corpus import Document, Field
+        from ktx_cli.search import Document, Field, Index
 
         try:
             cases = {each.name: each for each in load_evals(self._layout).cases if each.asked.question}
@@ -473,7 +486,9 @@ class _Packer:
             return
         if not cases:
             return
-        documents = [Document("page", name, "", "", (Field("q", each.asked.question or ""),)) for name, each in cases.items()]
+        documents = [
+            Document("page", name, "", "", (Field("q", each.asked.question or ""),)) for name, each in cases.items()
+        ]
         for hit in Index(documents).search(self._request.question, _MOST_QUESTIONS).hits:
             case = cases[hit.id]
             asked = case.asked.sql or case.asked.query
@@ -502,12 +517,12 @@ def _relation(source: Source) -> str:
     return " (SQL)"
 
 
-def _column_text(column: Column) -> str:
+def _column_text(column: Column, *, values: bool) -> str:
     kind = column.type.value[0] if column.type.value != "time" else ("date" if column.is_date else "time")
-    values = f" in ({', '.join(column.values[:8])})" if column.values else ""
+    known = f" in ({', '.join(column.values[:8])})" if column.values and values else ""
     unit = f" {column.unit}" if column.unit else ""
     short = {"s": "", "n": " number", "b": " bool"}.get(kind, f" {kind}")
-    return f"{column.name}{short}{unit}{values}"
+    return f"{column.name}{short}{unit}{known}"
 
 
 def _measure_text(shown: VisibleModel, source: Source, measure: Measure) -> str:

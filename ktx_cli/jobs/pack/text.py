@@ -10,7 +10,7 @@ from typing import Final
 from ktx_cli.core import plural
 
 CHARACTERS: Final = 3.6
-"""Characters of a token, as models read names and SQL: fewer than they need, so that a pack never exceeds its budget."""
+"""Characters of a token of names and SQL: fewer than a model counts, so that a pack never exceeds its budget."""
 
 DRAFT, SOURCES, DECISIONS, RULES, VALUES, QUESTIONS, MORE = (
     "Draft", "Sources", "Open decisions", "Rules", "Values", "Verified questions", "More sources",

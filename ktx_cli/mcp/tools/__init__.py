@@ -7,9 +7,10 @@ from typing import Final
 
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import layer, project, query, search
+from ktx_cli.mcp.tools import layer, pack, project, query, search
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
+    pack.context_pack,
     project.connection_list,
     *(search.discover_data, search.context_read, search.dictionary_search, search.wiki_search, search.wiki_read),
     *(layer.entity_details, layer.sl_list, layer.sl_read_source, layer.sl_validate),
@@ -21,7 +22,10 @@ TOOLS: Final[tuple[ServerTool, ...]] = (
 """All tools, in the order a client shows them."""
 
 PROFILES: Final[Mapping[Profile, tuple[str, ...]]] = {
-    Profile.DEFAULT: ("discover_data", "context_read", "sl_query", "sql_execution", "memory_ingest", "context_status"),
+    Profile.DEFAULT: (
+        *("context_pack", "discover_data", "context_read", "sl_query", "sql_execution"),
+        *("memory_ingest", "context_status"),
+    ),
     Profile.ADMIN: tuple(each.name for each in TOOLS),
 }
 """The names of the tools that a server lists, by its profile."""

@@ -189,7 +189,9 @@ def query_lines(sql: str, dialect: str) -> list[str]:
     facts = read_facts("", "", Rendered(sql), dialect)
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
-    return list(dict.fromkeys((*rules, *(f"`{each.name}` is `{each.expression}`" for each in facts.columns if each.expression))))
+    return list(
+        dict.fromkeys((*rules, *(f"`{each.name}` is `{each.expression}`" for each in facts.columns if each.expression)))
+    )
 
 
 class _Reader:
