@@ -25,12 +25,14 @@ from typing import Any
 from ktx_cli.agent_tools.searcher import contents_of
 from ktx_cli.core import yaml
 from ktx_cli.jobs.index import refresh_index
+from ktx_cli.jobs.pack.pack import PackRequest, context_pack
 from ktx_cli.project import Layout, WorkingTree, load_config
 from ktx_cli.search import Scope, Searcher
 from ktx_cli.semantic import load_layer
 from ktx_cli.semantic.lookup import lookup_of
 
 CONNECTION = "warehouse"
+BUDGETS = (2_000, 4_000, 8_000)
 _TYPES = {"number": ("int", "dec", "num", "float", "double", "real"), "time": ("date", "time"), "boolean": ("bool",)}
 
 
@@ -145,6 +147,20 @@ def main() -> None:
             spent.append(time.process_time() - begun)
             ranks.append(ranks_of([one.name for one in tables_found], [names[table] for table in each["tables"]]))
         print_ranks("tables", ranks, spent)
+        for budget in BUDGETS:
+            shares, spent = [], []
+            for each in questions:
+                request = PackRequest(each["question"], budget)
+                begun = time.process_time()
+                pack = context_pack(layout, config, request, searcher=searcher, load=lambda *_: model)
+                spent.append(time.process_time() - begun)
+                held = {source.partition("/")[2] for source in pack.sources}
+                shares.append([names[table] in held for table in each["tables"]])
+            recall = statistics.mean(statistics.mean(each) for each in shares)
+            print(
+                f"{f'pack of {budget:,} tokens':24} all {statistics.mean(map(all, shares)):.2f}  recall {recall:.2f}"
+                f"   CPU p50 {1000 * statistics.median(spent):.1f} ms"
+            )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.jobs.pack.values import FindValues, bindings
 from ktx_cli.semantic import SemanticError, time_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ _COUNTED: Final = re.compile(
     r"\b(?:how many|number of|count of|wie ?viele?|anzahl(?: der)?)\s+(.+?)"
     r"(?:\s+(?:did|do|does|have|has|had|were|was|are|is|came|began|joined|started|of our|haben|gibt|sind|wurden)\b|$)"
 )
+_OBJECT: Final = re.compile(
+    r"\b(?:amount|value|costs?|total|sum|revenue|price|average|turnover|sales|spend|rate|share)\b[^,]*?"
+    r"\b(?:of|from|for)\s+(?:the|our|all|an?)?\s*(.+?)(?:\s+(?:that|which|in|we)\b|$)"
+)
+_BUYING: Final = frozenset({"supplier", "vendor", "purchas", "procurement", "po", "creditor"})
+_BOUGHT: Final = 0.5
+"""What a source about buying counts less for a question that does not say so."""
 _YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -120,14 +128,14 @@ def draft_query(
     question: str,
     facts: Sequence[FoundTable],
     tables: Sequence[FoundTable],
-    *,
-    values: bool,
+    find_values: FindValues | None,
 ) -> Draft | None:
     """Return a draft; None where nothing can be measured.
 
-    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first.
+    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first. `find_values`
+    looks for values of columns; None: none may be shown.
     """
-    return _Drafter(shown, graph, question, facts, tables, values=values).draft()
+    return _Drafter(shown, graph, question, facts, tables, find_values).draft()
 
 
 @dataclass(slots=True)
@@ -153,19 +161,23 @@ class _Drafter:
         question: str,
         facts: Sequence[FoundTable],
         tables: Sequence[FoundTable],
-        *,
-        values: bool,
+        find_values: FindValues | None,
     ) -> None:
         from ktx_cli.search import folded
 
         self._shown, self._graph, self._model = shown, graph, shown.model
-        self._facts, self._tables, self._with_values = facts[:_CANDIDATES], tables, values
+        self._facts, self._tables = facts[:_CANDIDATES], tables
+        self._shows_values = find_values is not None
+        self._find_values: FindValues = find_values or (lambda text: ())
         self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
         self._parts = _Parts()
         cut = _CUT.search(self._text)
         self._cut = cut[1] if cut else ""
         self._asked = folded(measured_part(question))
         self._noun = self._counted_noun()
+        of = _OBJECT.search(self._asked)
+        self._object = self._words(of[1]) if of and not self._noun else []
+        """The stems of what an amount is of: `the cost of our ads` is of ads."""
         self._common = self._common_words()
 
     def _words(self, text: str) -> list[str]:
@@ -191,7 +203,7 @@ class _Drafter:
         """Return how much what a source is about was asked: by its name or its description, 0 to 1."""
         from ktx_cli.search import alternatives
 
-        words = set(self._words(self._asked))
+        words = set(self._object or self._words(self._asked))
         related = {other for word in words for other in alternatives(word)}
 
         def covered(text: str) -> float:
@@ -199,6 +211,11 @@ class _Drafter:
             return sum(1.0 if each in words else 0.7 * (each in related) for each in own) / len(own) if own else 0.0
 
         return max(covered(source.name), covered(source.description or ""))
+
+    def _is_bought(self, source: Source) -> bool:
+        """Whether a source is about what a company buys, and the question is not."""
+        about = {*self._words(source.name), *self._words(source.description or "")}
+        return bool(about & _BUYING) and not _BUYING & {*self._words(self._asked)}
 
     def _is_counted(self, source: Source) -> float:
         """Return how much the rows of a source are what is counted, by its name and description, 0 to 1."""
@@ -231,7 +248,7 @@ class _Drafter:
         time_range = self._time_range(fact)
         if time_range:
             query["time_range"] = time_range
-        bindings = list(self._bindings(fact)) if self._with_values else []
+        bindings = list(self._bindings(fact)) if self._shows_values else []
         if bindings:
             query["filters"] = [condition for condition, _ in bindings]
         if _HIGHEST.search(self._text) and dimensions:
@@ -264,7 +281,7 @@ class _Drafter:
         top = max((each.own for each in self._facts), default=0.0) or 1.0
         for place, table in enumerate(self._facts):
             source = self._model.sources[table.name]
-            share = _OWN * table.own / top + _ENTITY * self._entity(source)
+            share = _OWN * table.own / top + _ENTITY * self._entity(source) - _BOUGHT * self._is_bought(source)
             for score, expr, why, path in self._options(source, table):
                 total = score + share - 0.01 * place
                 if best is None or total > best[0] + 1e-9:
@@ -279,7 +296,9 @@ class _Drafter:
         for measure in self._shown.measures(source):
             named = self._fit(words, self._words(measure.name), about)
             described = self._fit(words, self._words(measure.description or ""), about)
-            kind = 0.35 if _aggregate(measure) == wanted else -0.25 if wanted and _aggregate(measure) else 0.0
+            how = _aggregate(measure)
+            kind = 0.35 if how == wanted else -0.25 if wanted and how else 0.0
+            kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
             known = -0.1 if measure.is_proposed else 0.15
             found = 0.3 if table.members.get(measure.name) else 0.0
             if wanted in ("sum", "avg"):
@@ -455,19 +474,16 @@ class _Drafter:
         return found if only else found | {"field": f"{fact.name}.{name}"}
 
     def _bindings(self, fact: Source) -> Iterator[tuple[str, str]]:
-        """Yield the conditions of values that the question names in full, of the fact and what it reaches."""
-        reached = {name for _, name in self._reached(fact)}
-        asked = set(self._words(self._text))
-        for table in self._tables:
-            if table.name not in reached:
-                continue
-            for condition in sorted(table.values, key=lambda each: (-table.values[each], each)):
-                column, _, value = condition.partition(" = ")
-                words = self._words(value)
-                if words and set(words) <= asked and not set(words) <= set(self._words(column)):
-                    self._parts.use(table.name, column.rpartition(".")[2])
-                    yield condition, _path(self._model.sources[table.name])
-                    break
+        """Yield the conditions of values that the question names, of the fact and what it reaches, with their files."""
+        from ktx_cli.search import plain_words
+
+        reached = [name for _, name in self._reached(fact)]
+        words = plain_words(self._text)
+        found = bindings(words, self._words(self._text), self._tables, reached, self._words, self._find_values)
+        for condition in dict.fromkeys(found):
+            source, _, column = condition.partition(" = ")[0].rpartition(".")
+            self._parts.use(source, column)
+            yield condition, _path(self._model.sources[source])
 
     def _refusal(self, query: Mapping[str, Any]) -> str | None:
         """Return why the layer refuses a query, None where it would answer it."""
@@ -497,7 +513,22 @@ class _Drafter:
 
 
 _FILLERS: Final = frozenset(
-    {"total", "sum", "count", "number", "averag", "avg", "rate", "distinct", "the", "row", "of", "amount"}
+    {
+        "value",
+        "valu",
+        "total",
+        "sum",
+        "count",
+        "number",
+        "averag",
+        "avg",
+        "rate",
+        "distinct",
+        "the",
+        "row",
+        "of",
+        "amount",
+    }
 )
 
 

@@ -21,6 +21,7 @@ from ktx_cli.jobs.pack.text import (
     QUESTIONS,
     RULES,
     SOURCES,
+    TRAPS,
     VALUES,
     PackLine,
     PackText,
@@ -42,7 +43,7 @@ _IN_FULL: Final = 9
 """Sources that are described with all their columns."""
 _IN_SHORT: Final = 14
 """Sources that are described with the columns that matter."""
-_LISTED: Final = 60
+_LISTED: Final = 120
 """Sources that are named."""
 _MOST_COLUMNS: Final = 40
 """Columns of a source that are named; the ones that matter first."""
@@ -118,7 +119,12 @@ def context_pack(
         )
         facts = [each for each in asked if layers.shows(each)] or here
         shown, graph = layers.of(first), layers.graph(first)
-        draft = draft_query(shown, graph, request.question, facts, here, values=request.values)
+
+        def find_values(text: str) -> list[str]:
+            return [each.id for each in searcher.search(text, Scope((VALUE,), first), limit=20).found.hits]
+
+        find = find_values if request.values else None
+        draft = draft_query(shown, graph, request.question, facts, here, find)
         lines += _draft_lines(layers.of(first), draft)
     packer = _Packer(layout, layers, request, searcher, found, draft)
     lines += packer.lines()
@@ -210,6 +216,7 @@ class _Packer:
                 yield from self._described(each, 6, in_full=False)
             else:
                 yield self._named(each, 8 + place // 20)
+        yield from self._traps()
         yield from self._decisions()
         yield from self._passages()
         yield from self._values()
@@ -305,7 +312,8 @@ class _Packer:
         shown = self._layers.of(table.connection)
         source = shown.model.sources[table.name]
         group, path = f"{table.connection}/{table.name}", _path(source)
-        head = f"{self._shown_name(table)}{_relation(source)}: {one_line(source.description or 'no description', 200)}"
+        about = f": {one_line(source.description, 200)}" if source.description else ""
+        head = f"{self._shown_name(table)}{_relation(source)}{about}"
         yield PackLine(SOURCES, head, path, rank, group)
         yield PackLine(SOURCES, f"  {self._columns(shown, source, table, in_full=in_full)}", path, rank, group)
         for text in self._measures(shown, source, table):
@@ -401,6 +409,26 @@ class _Packer:
         wanted = [each for each in dict.fromkeys((*matching[:4], *source.grain[:2], *keys[:4])) if each in names]
         text = f"{self._shown_name(table)}: {', '.join(wanted)}" if wanted else self._shown_name(table)
         return PackLine(MORE, text, _path(source), rank, f"{table.connection}/{table.name}")
+
+    def _traps(self) -> Iterator[PackLine]:
+        """Yield what goes wrong where the fact of the draft is joined to the other best sources."""
+        from ktx_cli.semantic import SemanticError
+
+        if self._draft is None:
+            return
+        connection, fact = self._draft.connection, self._draft.sources[0]
+        graph, path = self._layers.graph(connection), self._draft.path
+        for each in self.order[:_IN_FULL]:
+            if each.connection != connection or each.name == fact:
+                continue
+            try:
+                way = graph.path(fact, (each.name,))
+            except SemanticError as error:
+                yield PackLine(TRAPS, one_line(f"{fact} to {each.name}: {error.message}", 300), path, 4)
+                continue
+            if way is not None and not way.to_one and len(way.edges) == 1:
+                text = f"{fact} to {each.name}: several rows for one, so amounts of {fact} would be counted repeatedly"
+                yield PackLine(TRAPS, text, path, 5)
 
     def _decisions(self) -> Iterator[PackLine]:
         """Yield what is open, decided and stated of the decision points of the best sources."""

@@ -12,10 +12,10 @@ from ktx_cli.core import plural
 CHARACTERS: Final = 3.6
 """Characters of a token of names and SQL: fewer than a model counts, so that a pack never exceeds its budget."""
 
-DRAFT, SOURCES, DECISIONS, RULES, VALUES, QUESTIONS, MORE = (
-    "Draft", "Sources", "Open decisions", "Rules", "Values", "Verified questions", "More sources",
+DRAFT, SOURCES, TRAPS, DECISIONS, RULES, VALUES, QUESTIONS, MORE = (
+    "Draft", "Sources", "Traps", "Open decisions", "Rules", "Values", "Verified questions", "More sources",
 )  # fmt: skip
-SECTIONS: Final = (DRAFT, SOURCES, DECISIONS, RULES, VALUES, QUESTIONS, MORE)
+SECTIONS: Final = (DRAFT, SOURCES, TRAPS, DECISIONS, RULES, VALUES, QUESTIONS, MORE)
 """The sections in the order of the text."""
 
 _FILES: Final = "Files"
