@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -41,11 +41,14 @@ _PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|meng
 _PIECE_NAMES: Final = frozenset(["quantity", "qty", "units", "unit", "pieces", "volume", "count"])
 _COUNTS: Final = 1.0
 """What it counts that the rows of a source are what a question counts."""
+_BY_NAME: Final = 0.8
+"""What a measure counts whose whole name was asked."""
 _GROUPED: Final = 0.6
 """What a source counts less for a question about a number of things whose rows are groups of them."""
 _HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
 _CUT: Final = re.compile(
-    r"(?:,|\s)\s*(?:by|per|for each|for every|broken down by|split by|grouped by|je|pro|nach)\s+(.+)$"
+    r"(?:,|\s)\s*(?:by|per|for each|in each|of each|for every|in every|each|broken down by|split by|grouped by"
+    r"|je|pro|nach)\s+(.+)$"
 )
 _WHICH: Final = re.compile(
     r"\b(?:which|what|welche[rsn]?)\s+(.+?)\s+(?:brings?|has|have|had|do|does|is|are|gets?|makes?|sells?)\b"
@@ -73,6 +76,10 @@ _MONTHS: Final = (
 _LAST: Final = re.compile(r"\b(?:last|past|previous)\s+(\d+)\s+(day|week|month|quarter|year)s?\b")
 _GRAIN: Final = re.compile(r"\b(day|daily|week|weekly|month|monthly|quarter|quarterly|year|yearly)\b")
 _GRAINS: Final = {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}
+_TRIED: Final = 5
+"""How many facts are tried for what a question groups by."""
+_UNRESOLVED: Final = 0.9
+"""What a group counts that a fact does not reach."""
 _ENTITY: Final = 0.8
 """What it counts that a source is about what was asked."""
 _FEW: Final = 8
@@ -142,6 +149,10 @@ def draft_query(
 class _Parts:
     """What a draft is made of so far."""
 
+    fact: Source
+    query: dict[str, Any] = field(default_factory=dict)
+    bindings: list[tuple[str, str]] = field(default_factory=list)
+    unresolved: int = 0
     reasons: list[tuple[str, str]] = field(default_factory=list)
     columns: dict[str, list[str]] = field(default_factory=dict)
     sources: dict[str, None] = field(default_factory=dict)
@@ -170,7 +181,7 @@ class _Drafter:
         self._shows_values = find_values is not None
         self._find_values: FindValues = find_values or (lambda text: ())
         self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
-        self._parts = _Parts()
+        self._parts: _Parts
         cut = _CUT.search(self._text)
         self._cut = cut[1] if cut else ""
         self._asked = folded(measured_part(question))
@@ -234,59 +245,85 @@ class _Drafter:
         return 0.7 if set(name) <= related else 0.4 if related & {*name, *description} else 0.0
 
     def draft(self) -> Draft | None:
-        chosen = self._measure()
-        if chosen is None:
-            return None
-        fact, expr, why, path = chosen
-        parts = self._parts
+        """Return the draft of the best fact that has, or reaches, what the question groups by."""
+        best: tuple[float, _Parts] | None = None
+        tried: set[str] = set()
+        for total, fact, expr, why, path in self._measures():
+            if fact.name in tried or len(tried) >= _TRIED or (best is not None and total <= best[0]):
+                continue
+            tried.add(fact.name)
+            parts = self._parts_of(fact, expr, why, path)
+            total -= _UNRESOLVED * parts.unresolved
+            if best is None or total > best[0]:
+                best = (total, parts)
+        return None if best is None else self._drafted(best[1])
+
+    def _parts_of(self, fact: Source, expr: str, why: str, path: str) -> _Parts:
+        """Return what a question about a fact is made of."""
+        self._parts = parts = _Parts(fact)
         parts.use(fact.name)
         parts.reasons.append((why, path))
-        query: dict[str, Any] = {"connection": self._model.connection, "measures": [expr]}
+        parts.query = {"connection": self._model.connection, "measures": [expr]}
         dimensions = list(self._dimensions(fact))
-        if dimensions:
-            query["dimensions"] = dimensions
         time_range = self._time_range(fact)
+        parts.bindings = self._conditions(fact, expr) if self._shows_values else []
+        repeated = self._repeated(parts.bindings)
+        dimensions += [each for each in repeated if each not in dimensions]
+        if dimensions:
+            parts.query["dimensions"] = dimensions
         if time_range:
-            query["time_range"] = time_range
-        bindings = list(self._bindings(fact)) if self._shows_values else []
-        if bindings:
-            query["filters"] = [condition for condition, _ in bindings]
-        if _HIGHEST.search(self._text) and dimensions:
-            query |= {"order_by": [f"{expr} desc"]} if "(" not in expr else {}
-        refused = self._refusal(query)
-        place = _path(fact)
-        reached = tuple(name for _, name in self._reached(fact))
-        columns = {name: tuple(dict.fromkeys(each)) for name, each in parts.columns.items()}
-        done = Draft(
-            self._model.connection,
-            query,
-            tuple(parts.reasons),
-            tuple(parts.sources),
-            columns,
-            tuple(bindings),
-            "",
-            place,
-            reached,
-        )
-        if refused is None:
-            return done
-        reasons = (*parts.reasons, (f"the semantic layer refuses this: {refused}", ""))
+            parts.query["time_range"] = time_range
+        filters = [condition for condition, _ in parts.bindings if condition.partition(" = ")[0] not in repeated]
+        filters += [f"{column} in ({', '.join(values)})" for column, values in repeated.items()]
+        if filters:
+            parts.query["filters"] = filters
+        if _HIGHEST.search(self._text) and dimensions and "(" not in expr:
+            parts.query["order_by"] = [f"{expr} desc"]
+        return parts
+
+    def _drafted(self, parts: _Parts) -> Draft:
+        self._parts = parts
+        refused = self._refusal(parts.query)
+        if refused is not None and "filters" in parts.query:  # rather the right measure of all rows than nothing
+            without = {key: value for key, value in parts.query.items() if key != "filters"}
+            if self._refusal(without) is None:
+                left = "; ".join(parts.query["filters"])
+                parts.reasons.append((f"left out, for the semantic layer refuses it: {left} ({refused})", ""))
+                parts.query, refused = without, None
+        reasons = [*parts.reasons]
+        if refused is not None:
+            reasons.append((f"the semantic layer refuses this: {refused}", ""))
         return Draft(
-            done.connection, None, reasons, done.sources, columns, done.bindings, self._sql(fact), place, reached
+            connection=self._model.connection,
+            query=parts.query if refused is None else None,
+            reasons=tuple(reasons),
+            sources=tuple(parts.sources),
+            columns={name: tuple(dict.fromkeys(each)) for name, each in parts.columns.items()},
+            bindings=tuple(parts.bindings),
+            sql="" if refused is None else self._sql(parts.fact),
+            path=_path(parts.fact),
+            reached=tuple(name for _, name in self._reached(parts.fact)),
         )
 
-    def _measure(self) -> tuple[Source, str, str, str] | None:
-        """Return the fact, the measure or expression, why, and the file of it."""
-        best: tuple[float, Source, str, str, str] | None = None
+    @staticmethod
+    def _repeated(bindings: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+        """Return the columns of which several values are named, with the values: they are compared, not picked."""
+        values: dict[str, list[str]] = {}
+        for condition, _ in bindings:
+            column, _, value = condition.partition(" = ")
+            values.setdefault(column, []).append(value)
+        return {column: each for column, each in values.items() if len(each) > 1}
+
+    def _measures(self) -> list[tuple[float, Source, str, str, str]]:
+        """Return (score, fact, measure or expression, why, file) of all that may be measured, the best first."""
+        found = []
         top = max((each.own for each in self._facts), default=0.0) or 1.0
         for place, table in enumerate(self._facts):
             source = self._model.sources[table.name]
             share = _OWN * table.own / top + _ENTITY * self._entity(source) - _BOUGHT * self._is_bought(source)
             for score, expr, why, path in self._options(source, table):
-                total = score + share - 0.01 * place
-                if best is None or total > best[0] + 1e-9:
-                    best = (total, source, expr, why, path)
-        return None if best is None else best[1:]
+                found.append((score + share - 0.01 * place, source, expr, why, path))
+        return sorted(found, key=lambda each: (-round(each[0], 6), each[1].name, each[2]))
 
     def _options(self, source: Source, table: FoundTable) -> Iterator[tuple[float, str, str, str]]:
         """Yield (score, measure or expression, why, file) of what may be measured of a source."""
@@ -296,6 +333,9 @@ class _Drafter:
         for measure in self._shown.measures(source):
             named = self._fit(words, self._words(measure.name), about)
             described = self._fit(words, self._words(measure.description or ""), about)
+            own = self._words(measure.name)
+            if set(own) <= set(words) and len(own) > 1 - (not set(own) & set(about)):
+                named += _BY_NAME
             how = _aggregate(measure)
             kind = 0.35 if how == wanted else -0.25 if wanted and how else 0.0
             kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
@@ -402,6 +442,7 @@ class _Drafter:
                 continue
             found = self._column_for(fact, text)
             if found is None:
+                self._parts.unresolved += 1
                 self._parts.reasons.append(
                     (f"by {text}: no column of {fact.name}, or of what it joins, has such a name", "")
                 )
@@ -473,17 +514,43 @@ class _Drafter:
         only = time_of(fact, None) is not None
         return found if only else found | {"field": f"{fact.name}.{name}"}
 
-    def _bindings(self, fact: Source) -> Iterator[tuple[str, str]]:
-        """Yield the conditions of values that the question names, of the fact and what it reaches, with their files."""
+    def _conditions(self, fact: Source, expr: str) -> list[tuple[str, str]]:
+        """Return the conditions of values and flags that the question names, with their files.
+
+        What the measure or the fact is named by is no condition: `failed payments` of `failed_payment_rate`.
+        """
         from ktx_cli.search import plain_words
 
         reached = [name for _, name in self._reached(fact)]
         words = plain_words(self._text)
+        measure = fact.measure(expr.rpartition(".")[2])
+        about = {*self._words(fact.name), *self._words(expr), *self._words(measure.filter or "" if measure else "")}
+        names = Counter(word for column in self._shown.columns(fact) for word in set(self._words(column.name)))
         found = bindings(words, self._words(self._text), self._tables, reached, self._words, self._find_values)
+        bound: dict[tuple[str, str], str] = {}
         for condition in dict.fromkeys(found):
-            source, _, column = condition.partition(" = ")[0].rpartition(".")
-            self._parts.use(source, column)
-            yield condition, _path(self._model.sources[source])
+            column, _, value = condition.partition(" = ")
+            own = self._words(value)
+            literal = set(plain_words(value)) <= set(words) or len(value.strip("'")) <= 3
+            if literal and not set(own) & about and not any(names[word] for word in own):
+                bound.setdefault((column.rpartition(".")[2], value), condition)
+        done = [(each, each.partition(" = ")[0]) for each in bound.values()]
+        done += [(f"{column} = true", column) for column in self._flags(fact, about)]
+        for _, column in done:
+            self._parts.use(*column.rpartition(".")[::2])
+        return [(text, _path(self._model.sources[column.rpartition(".")[0]])) for text, column in done]
+
+    def _flags(self, fact: Source, about: Collection[str]) -> Iterator[str]:
+        """Yield the boolean columns of a fact whose whole name was asked: `customers take the newsletter`."""
+        from ktx_cli.search import plain_words
+
+        asked = set(self._words(self._asked))
+        if {"not", "without", "no", "kein", "ohne"} & set(plain_words(self._text)):
+            return
+        for column in self._shown.columns(fact):
+            words = [each for each in self._words(column.name) if each not in _FLAG_WORDS]
+            if column.type.value == "boolean" and words and set(words) <= asked and not set(words) & set(about):
+                yield f"{fact.name}.{column.name}"
 
     def _refusal(self, query: Mapping[str, Any]) -> str | None:
         """Return why the layer refuses a query, None where it would answer it."""
@@ -512,6 +579,7 @@ class _Drafter:
         return " ".join((f"SELECT ... FROM {_relation(fact)} AS {fact.name}", *dict.fromkeys(joins)))
 
 
+_FLAG_WORDS: Final = frozenset({"is", "has", "was", "flag"})
 _FILLERS: Final = frozenset(
     {
         "value",
