@@ -555,9 +555,10 @@ def _column_text(column: Column, *, values: bool) -> str:
 
 def _measure_text(shown: VisibleModel, source: Source, measure: Measure) -> str:
     expr = measure.expr if shown.can_show(source, measure.expr) else "(not shown)"
-    where = f" where {measure.filter}" if measure.filter and shown.can_show(source, measure.filter) else ""
+    is_filtered = measure.filter and shown.can_show(source, measure.filter)
+    where = f" where {one_line(measure.filter or '', 120)}" if is_filtered else ""
     mark = " (proposed)" if measure.is_proposed else ""
-    return f"{measure.name} = {one_line(expr, 120)}{one_line(where, 120)}{mark}"
+    return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
 
 
 def _join_text(edge: Edge, probabilities: Mapping[tuple[str, str], float]) -> str:

@@ -1,0 +1,47 @@
+"""`ktx pack`: what a question needs, on a terminal and as data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ktx_cli.cli.app import app
+
+
+def ktx(project: Path, *arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["--project-dir", str(project), *arguments], prog_name="ktx")
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def test_it_prints_the_text(demo_project: Path) -> None:
+    text = ktx(demo_project, "pack", "Net revenue by region in 2025?")
+    assert text.startswith("## Draft\nsl_query {")
+    assert '"measures": ["order_revenue.net_revenue"]' in text
+    assert "## Files\n[1] semantic-layer/warehouse/" in text
+
+
+def test_it_is_data_with_json(demo_project: Path) -> None:
+    found = json.loads(ktx(demo_project, "pack", "--json", "--tokens", "900", "Net", "revenue", "by", "region?"))
+    data = found["data"]
+    assert found["schema"] == "ktx/pack/v1" and data["tokens"] <= 900 and data["left_out"] > 0
+    assert data["question"] == "Net revenue by region?"
+    assert data["draft"]["query"]["dimensions"] == ["order_revenue.region_code"]
+    assert data["sources"][0] == "warehouse/order_revenue"
+
+
+def test_values_stay_out_where_they_are_not_wanted(demo_project: Path) -> None:
+    asked = "How many business customers do we have?"
+    assert "customers.segment = 'business'" in ktx(demo_project, "pack", asked)
+    assert "'business'" not in ktx(demo_project, "pack", "--no-values", asked)
+
+
+@pytest.mark.table(
+    ("arguments", "code"),
+    [(("pack", "  "), 2), (("pack", "-c", "nowhere", "revenue"), 2), (("pack", "--tokens", "3", "revenue"), 2)],
+)
+def test_what_cannot_be_asked(demo_project: Path, arguments: tuple[str, ...], code: int) -> None:
+    ktx(demo_project, *arguments, code=code)
