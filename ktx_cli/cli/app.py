@@ -75,7 +75,7 @@ COMMANDS: Final = (
 _SHARED: Final = {
     **dict.fromkeys(("status", "doctor", "usage"), "health"),
     **dict.fromkeys(("lint", "diff", "eval"), "check"),
-    "index": "search",
+    **dict.fromkeys(("index", "pack"), "search"),
 }
 """The module of each command that has none of its own name."""
 
