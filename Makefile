@@ -42,6 +42,7 @@ bench: $(STAMP)  ## the benchmarks; each prints a ratio and how it grows
 	$(BIN)/python benchmarks/relationships.py --generated 20 --exclude-unconfirmable
 	$(BIN)/python benchmarks/measures.py --draw 0
 	$(BIN)/python benchmarks/decisions.py
+	$(BIN)/python benchmarks/packs.py
 	$(BIN)/python -m benchmarks.semantic_oracle --quiet
 
 mutate-semantic: $(STAMP)  ## break one decision of the semantic layer at a time; the oracle's cases must notice

@@ -2,7 +2,7 @@
 
 Each seed gives a company with 60 questions whose right SQL is known, and with conventions that documents, dbt SQL, the
 data alone or nothing settles. It is read without a model. For each question, a pack of 4,000 tokens is made, and counts
-if it has all of these:
+if it has all of these (a pack of the usual size is measured, too):
 
 * every table of the right SQL, and each of its columns in the block of its table;
 * the sentence or the SQL of every convention that is stated somewhere and that the answer depends on;
@@ -149,7 +149,9 @@ def measure(seed: int, folder: Path) -> Counter[str]:
         counts["whole"] += not lacks
         counts["drafts"] += is_about(pack, needs_of(question).fact)
         counts["questions"] += 1
-        counts["characters"] += len(pack.text)
+        usual = context_pack(layout, config, PackRequest(question.text), searcher=searcher, load=load_layer)
+        counts["usual whole"] += not list(missing(company, question, usual))
+        counts["characters"] += len(usual.text)
         before.append(read_before(project, question))
     counts["before"] = sum(before)
     project.close()
@@ -158,7 +160,8 @@ def measure(seed: int, folder: Path) -> Counter[str]:
     lacking = ", ".join(f"{counts[kind]} lack {kind}" for kind in ("tables", "columns", "rules", "decisions"))
     print(
         f"seed {seed}: whole {counts['whole'] / number:.0%} ({lacking}), drafts {counts['drafts'] / number:.0%},"
-        f" {counts['characters'] // number:,} characters, {counts['before'] // number:,} before,"
+        f" usual size: {counts['usual whole'] / number:.0%} whole in {counts['characters'] // number:,} characters,"
+        f" {counts['before'] // number:,} before,"
         f" CPU p50 {1000 * statistics.median(spent):.0f} ms"
     )
     return counts

@@ -208,8 +208,8 @@ class _Naming:
     def worth(self, row: Row) -> float:
         """Return what the name and the description of a source count."""
         named, covered = self._covered(row.name_text, {})
-        described, said = self._covered(row.description_text, self._common)
-        return _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * said * said)
+        described, part = self._covered(row.description_text, self._common)
+        return _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * part * part)
 
     def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
         """Return what the words of a text count that were asked, by how much of it they are, and their share of it."""

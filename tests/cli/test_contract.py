@@ -61,6 +61,7 @@ ARGUMENTS = {
     "runs show": ("latest",),
     "runs replay": ("latest",),
     "search": ("customers",),
+    "pack": ("How many customers are there?",),
     "wiki read": ("revenue",),
     "wiki write": ("refunds", "--summary", "Money given back", "--content", "Subtracted from revenue."),
 }

@@ -88,7 +88,7 @@ def _hits_table(hits: tuple[Hit, ...]) -> Table:
     return Table((*(["connection"] if several else []), "kind", "name", "summary", "matched on"), rows)
 
 
-_TOKENS = 4_000
+_TOKENS = 2_400
 _LEAST, _MOST = 500, 32_000
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ktx_cli.search import FoundTable, Searcher
     from ktx_cli.semantic import Column, DecisionPoint, Decisions, Edge, LoadLayer, Measure, Source
 
-BUDGET: Final = 4_000
+BUDGET: Final = 2_400
 """Tokens of a pack, unless the question asks for another size."""
 LEAST_BUDGET, MOST_BUDGET = 500, 32_000
 
