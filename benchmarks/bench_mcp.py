@@ -1,8 +1,9 @@
 """The MCP server on the demo: latency of `sl_query` over stdio and HTTP, 200 calls at once, memory over many calls.
 
 Prints p50 and p99 in ms of the demo's questions, of 50 questions made of them, and of such 50 when each is new to the
-server, one client in sequence, and the ratio to the same question in process; calls lost of 200 by 20 clients; RSS of
-the server at each quarter of the last part.
+server, one client in sequence, the CPU time that the server takes for a call (in process: the benchmark), and the ratio
+to the same question in process; calls lost of 200 by 20 clients; RSS of the server at each quarter of the last part.
+Wall times depend on what else the machine does; CPU times do not.
 
     python benchmarks/bench_mcp.py [PROJECT] [--calls 20000] [--rounds 40]
 """
@@ -72,6 +73,7 @@ def in_process(project: Path, queries: list[Query], rounds: int, *, first: bool 
     served = ServedProject(Layout(project), dict(os.environ))
     times = []
     try:
+        tool.run(Call(served, Options()), tool.input_model.model_validate(demo_questions()[0]))  # loads the layer
         for at in range(rounds + 1):
             for query in queries:
                 begun = time.perf_counter()
@@ -84,6 +86,7 @@ def in_process(project: Path, queries: list[Query], rounds: int, *, first: bool 
 
 async def over(session: ClientSession, queries: list[Query], rounds: int, *, first: bool = False) -> list[float]:
     times = []
+    await session.call_tool("sl_query", demo_questions()[0])  # so that the layer is loaded
     for at in range(rounds + 1):
         for query in queries:
             begun = time.perf_counter()
@@ -115,13 +118,19 @@ async def with_http(url: str, work: Work) -> Any:
         return await work(session)
 
 
+def cpu(pid: int) -> float:
+    """Return the CPU time of a process in ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
 def rss(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-async def at_once(url: str, clients: int = 20, each: int = 10) -> tuple[int, float]:
-    """Return how many of the calls were answered, and how long all took."""
+async def at_once(url: str, pid: int, clients: int = 20, each: int = 10) -> tuple[int, float, float]:
+    """Return how many of the calls were answered, how long all took, and the CPU time of the server in ms."""
     answered = 0
     queries = demo_questions()
 
@@ -135,11 +144,11 @@ async def at_once(url: str, clients: int = 20, each: int = 10) -> tuple[int, flo
             for at in range(each):
                 calls.start_soon(one, at)
 
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), cpu(pid)
     async with anyio.create_task_group() as tasks:
         for _ in range(clients):
             tasks.start_soon(with_http, url, client)
-    return answered, time.perf_counter() - begun
+    return answered, time.perf_counter() - begun, cpu(pid) - used
 
 
 async def memory(url: str, pid: int, calls: int) -> None:
@@ -155,7 +164,14 @@ async def memory(url: str, pid: int, calls: int) -> None:
     await with_http(url, work)
 
 
-def latency(project: Path, url: str, rounds: int) -> None:
+def timed(ask: Callable[[], list[float]], used: Callable[[], float] | None) -> tuple[float, float, float | None]:
+    """Return p50 and p99 in ms, and the CPU time of a call where `used` tells how much there was so far."""
+    before = None if used is None else used()
+    times = ask()
+    return *percentiles(times), None if used is None or before is None else (used() - before) / len(times)
+
+
+def latency(project: Path, url: str, pid: int, rounds: int) -> None:
     turns = max(1, rounds // 10)
     for name, limits, made, rounds_of, first in (
         ("the demo's questions", (1, 1, 1), lambda limit: demo_questions(), rounds, False),
@@ -163,17 +179,19 @@ def latency(project: Path, url: str, rounds: int) -> None:
         ("each for the first time", (200, 300, 400), lambda limit: made_questions(first_limit=limit), 0, True),
     ):
         asked = [made(limit) for limit in limits]
-        base = percentiles(in_process(project, asked[0], rounds_of, first=first))
         ask = functools.partial(over, rounds=rounds_of, first=first)
+        direct = functools.partial(in_process, project, asked[0], rounds_of, first=first)
+        stdio, http = (functools.partial(ask, queries=each) for each in asked[1:])
         rows = {
-            "in process": base,
-            "stdio": percentiles(anyio.run(with_stdio, project, functools.partial(ask, queries=asked[1]))),
-            "HTTP": percentiles(anyio.run(with_http, url, functools.partial(ask, queries=asked[2]))),
+            "in process": timed(direct, lambda: time.process_time() * 1000),
+            "stdio": timed(functools.partial(anyio.run, with_stdio, project, stdio), None),
+            "HTTP": timed(functools.partial(anyio.run, with_http, url, http), functools.partial(cpu, pid)),
         }
-        for way, (p50, p99) in rows.items():
+        for way, (p50, p99, used) in rows.items():
+            ratio = p50 / rows["in process"][0]
+            spent = "" if used is None else f"  {used:5.1f} ms CPU"
             print(
-                f"{name:24} {way:12} p50 {p50:6.1f} ms  p99 {p99:6.1f} ms  {p50 / base[0]:5.1f} x in process",
-                flush=True,
+                f"{name:24} {way:12} p50 {p50:6.1f} ms  p99 {p99:6.1f} ms  {ratio:5.1f} x in process{spent}", flush=True
             )
 
 
@@ -193,9 +211,10 @@ def main() -> None:
         done = subprocess.run([*start, "start", "--port", "0", "--json"], capture_output=True, text=True, check=True)
         data = json.loads(done.stdout)["data"]
         try:
-            latency(project, data["url"], asked.rounds)
-            answered, seconds = anyio.run(at_once, data["url"])
-            print(f"200 calls of 20 clients at once: {answered} answered in {seconds:.2f} s")
+            latency(project, data["url"], data["pid"], asked.rounds)
+            for _ in range(3):
+                answered, seconds, used = anyio.run(at_once, data["url"], data["pid"])
+                print(f"200 calls of 20 clients at once: {answered} answered in {seconds:.2f} s, {used:.0f} ms CPU")
             anyio.run(memory, data["url"], data["pid"], asked.calls)
         finally:
             subprocess.run([*start, "stop"], check=True, stdout=subprocess.DEVNULL)

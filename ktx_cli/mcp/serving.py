@@ -90,7 +90,7 @@ def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str
     """Hold one project: its lock, its server, its audit log; `ConfigError` for settings that cannot be used."""
     layout = Layout(Path(folder.folder))
     load_config(layout.config)
-    with only_server(layout), closing(ServedProject(layout, dict(environ))) as project:
+    with only_server(layout), closing(ServedProject(layout, dict(environ), is_own_process=True)) as project:
         audit = AuditLog(layout, "http", settings.privacy)
         options = Options(settings.read_only, settings.privacy, settings.user_attributes, settings.profile)
         server = ProjectServer(project, options)

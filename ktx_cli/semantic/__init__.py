@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         plan_check,
     )
     from ktx_cli.semantic.formats import number_styles
-    from ktx_cli.semantic.graph import Edge, Graph, reached_from
+    from ktx_cli.semantic.graph import Edge, Graph, graph_of, reached_from
     from ktx_cli.semantic.guarded import (
         DEFAULT_BYTES,
         UNCACHED,

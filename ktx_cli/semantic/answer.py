@@ -14,13 +14,13 @@ from ktx_cli.semantic.calendar import UTC_NAME
 from ktx_cli.semantic.compile.build import Build, FactUse
 from ktx_cli.semantic.compile.statement import Compiled, compile_plan
 from ktx_cli.semantic.expressions.names import Expression
-from ktx_cli.semantic.graph import Graph, Path
+from ktx_cli.semantic.graph import Graph, Path, graph_of
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.plan.planner import Planner
 from ktx_cli.semantic.query import Query, parse_query
-from ktx_cli.warehouses import Connector
+from ktx_cli.warehouses import Connector, dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.probes import Probe, ProbePlan
@@ -186,8 +186,13 @@ class CompiledQuery:
 
     @functools.cached_property
     def sql(self) -> str:
-        """The statement as text."""
+        """The statement as people read it."""
         return self.compiled.tree.sql(self.dialect, pretty=True, copy=False)
+
+    @functools.cached_property
+    def sent(self) -> str:
+        """The statement as the guard writes it, which then has to check one text and not two."""
+        return dialect_named(self.dialect).rendered(self.compiled.tree)
 
 
 def compile_query(
@@ -201,7 +206,7 @@ def compile_query(
     """Return the statement of a question; `SemanticError` where it has no right answer."""
     parsed = query if isinstance(query, Query) else parse_query(query)
     try:
-        planner = Planner(model, graph or Graph(model), parsed, attributes or {}, now or datetime.now(UTC))
+        planner = Planner(model, graph or graph_of(model), parsed, attributes or {}, now or datetime.now(UTC))
         plan = planner.plan()
         compiled = compile_plan(Build(planner.names, plan))
     except RecursionError:
@@ -297,7 +302,7 @@ def ask_prepared(
     probes = [probe.run(probing or connector) for probe in prepared.probes]
     checked = monotonic()
     limit = asked.plan.query.limit
-    found = connector.query(asked.sql, max_rows=limit + 1)
+    found = connector.query(asked.sent, max_rows=limit + 1)
     rows = [tuple(row) for row in found.rows]
     totals = None if asked.totals is None else _total_row(asked, asked.totals, connector)
     timing = {"compile": compiled_in, "probe": checked - started, "execute": monotonic() - checked}
@@ -308,7 +313,7 @@ def ask_prepared(
 
 def _total_row(asked: CompiledQuery, totals: CompiledQuery, connector: Connector) -> tuple[Any, ...] | None:
     """Return the total of every measure of the answer in its order, None for one that has none."""
-    rows = connector.query(totals.sql, max_rows=1).rows
+    rows = connector.query(totals.sent, max_rows=1).rows
     if not rows:
         return None
     values = dict(zip((output.asked for output in totals.plan.outputs), rows[0], strict=True))

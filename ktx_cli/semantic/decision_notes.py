@@ -19,7 +19,7 @@ from ktx_cli.semantic.decisions import (
     percent,
 )
 from ktx_cli.semantic.expressions.names import Expression
-from ktx_cli.semantic.graph import Graph, reached_from
+from ktx_cli.semantic.graph import graph_of, reached_from
 from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.readings import condition_in
@@ -216,7 +216,7 @@ def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDec
         return PlanDecisions()
     used = list(_used(plan))
     sources = {point.source for point in (*unsettled, *(point for point, _, _ in decided))}
-    graph, visible = Graph(model), VisibleModel(model)
+    graph, visible = graph_of(model), VisibleModel(model)
     reached = {each.home: reached_from(graph, each.home, sources) for each in used}
     found = []
     for point in unsettled:

@@ -99,6 +99,7 @@ class Graph:
     def __init__(self, model: Model) -> None:
         self._edges: dict[str, list[Edge]] = {}
         self._found: dict[tuple[Any, ...], Path | SemanticError | None] = {}
+        self._longer: dict[tuple[Path, tuple[str, ...]], list[Path]] = {}
         self._sources, self._lookup = model.sources, lookup_of(model)
 
     @property
@@ -196,8 +197,13 @@ class Graph:
         """Return other, longer paths to the same place, for the receipt."""
         if not path.edges:
             return []
-        found = self._cheapest(path.start, tuple(hops), many=False, exact=False, beyond=len(path.edges))
-        return [each for each in found if each.edges != path.edges]
+        key = (path, tuple(hops))
+        if key not in self._longer:
+            if len(self._longer) >= _MOST:
+                self._longer.clear()
+            found = self._cheapest(path.start, tuple(hops), many=False, exact=False, beyond=len(path.edges))
+            self._longer[key] = [each for each in found if each.edges != path.edges]
+        return list(self._longer[key])
 
     def _is_to_one_back(self, edge: Edge) -> bool:
         return any(other.to_one and other.goes_back(edge) for other in self.edges(edge.target))
@@ -366,6 +372,14 @@ def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> S
 def _path_text(path: Path) -> str:
     """Return a path with what tells its joins from others: the alias, else the columns."""
     return " -> ".join((path.start, *(f"{edge.target} ({edge.labels[0]})" for edge in path.edges)))
+
+
+def graph_of(model: Model) -> Graph:
+    """Return the graph of a model; it is kept with the model, with what it has looked up."""
+    found: Graph | None = model.remembered.get("graph")
+    if found is None:
+        found = model.remembered["graph"] = Graph(model)
+    return found
 
 
 def _via(path: Path, paths: Sequence[Path]) -> str:

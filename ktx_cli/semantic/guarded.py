@@ -354,11 +354,16 @@ def prepare_question(
     return prepare(model, query, attributes=attributes, now=now)
 
 
+Remember = Callable[[str, "Prepared", str, Callable[[], Any]], Any]
+"""Takes a connection, a prepared question of it, a name, and what makes the value that goes by it; returns that."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryServices:
     """The functions that `ask_layer` calls to answer a question; a server puts functions with caches in their place.
 
     `query_cache`: results of the statements that check joins, used again while the data is proved unchanged.
+    `remember`: gives what was made of a prepared question under a name, as long as nothing it is made of has changed.
     """
 
     load: LoadLayer = load_layer
@@ -366,6 +371,7 @@ class QueryServices:
     guard: MakeGuard = guard_of
     prepare: Prepare = prepare_question
     query_cache: QueryCache | None = None
+    remember: Remember = lambda connection, prepared, name, make: make()
 
 
 UNCACHED: Final = QueryServices()

@@ -371,7 +371,7 @@ class Model:
     `dialect` is sqlglot's name for the SQL of its expressions. `sources`: by name, those without errors. `problems`: of
     all files, in their order. `barred`: by name, sources that are not among them and whose tables nobody reads by raw
     SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about. `lookups`:
-    kept by `lookup_of`.
+    kept by `lookup_of`. `remembered`: what was computed of the layer, by what it is: `graph_of` and others keep it.
     """
 
     connection: str
@@ -382,6 +382,7 @@ class Model:
     barred: Mapping[str, Barred] = field(default_factory=dict)
     sealed: Diagnostic | None = None
     lookups: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
+    remembered: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 class SemanticError(KtxError):

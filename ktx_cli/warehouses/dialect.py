@@ -357,9 +357,12 @@ class Dialect(TimeArithmetic):
     file_formats: frozenset[str] = frozenset()
     """Names taken for the format of a file or of another source where a schema is expected."""
 
-    def rendered(self, tree: exp.Expr) -> str:
-        """Return the text of a checked statement, without comments, names of functions as they were written."""
-        return tree.sql(dialect=self.name, comments=False, normalize_functions=False)
+    def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
+        """Return the text of a checked statement, without comments, names of functions as they were written.
+
+        `copy`: the tree stays as it is; without it nobody may use the tree any more.
+        """
+        return tree.sql(dialect=self.name, comments=False, normalize_functions=False, copy=copy)
 
     # Query history
 

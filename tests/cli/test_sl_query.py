@@ -259,7 +259,7 @@ COMPARED_ROW = ["2024-01-01", 37.0, 5.0, 32.0, 640.0]
 def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the compiler write statements that count every sum twice."""
     wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
-    monkeypatch.setattr("ktx_cli.semantic.answer.CompiledQuery.sql", wrong)
+    monkeypatch.setattr("ktx_cli.semantic.answer.CompiledQuery.sent", wrong)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_an_answer_that_does_not_verify_is_refused(
     company: Company, monkeypatch: pytest.MonkeyPatch, privacy: bool
 ) -> None:
     wrong = property(lambda asked: asked.compiled.tree.sql(asked.dialect).replace("SUM(", "2 * SUM("))
-    monkeypatch.setattr("ktx_cli.semantic.answer.CompiledQuery.sql", wrong)
+    monkeypatch.setattr("ktx_cli.semantic.answer.CompiledQuery.sent", wrong)
     monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 60.0)
     watch = Watch(Stop())
     with pytest.raises(KtxError) as caught:

@@ -73,7 +73,7 @@ def stdio(
     from ktx_cli.mcp.tool import Options
 
     options = Options(read_only, privacy, server_attributes(user_attribute), profile)
-    project = ServedProject(layout, dict(os.environ))
+    project = ServedProject(layout, dict(os.environ), is_own_process=True)
     try:
         code = serve_stdio(ProjectServer(project, options))
     finally:

@@ -219,7 +219,7 @@ class _Computing:
         asked = compile_query(model, query, now=self._now)
         if not self._budget.take():
             raise _UsedUp
-        return self._connector.query(asked.sql, max_rows=most).rows
+        return self._connector.query(asked.sent, max_rows=most).rows
 
     def _last_month(self, touched: TouchedMeasure) -> date | None:
         """Return the first day of the last month of which there is all data, None where the rows have no time."""

@@ -17,6 +17,7 @@ from ktx_cli.semantic import (
     PlanDecisions,
     VisibleModel,
     decisions_of_plan,
+    graph_of,
     is_touched,
     names_hidden,
     open_notes,
@@ -206,7 +207,7 @@ class DefinitionNotes:
             return None
         model = self._load(connection)
         decisions = load_decisions(WorkingTree(self._layout.root), model, self._layout).decisions
-        return model, Graph(model), decisions
+        return model, graph_of(model), decisions
 
 
 def has_points(layout: Layout, connection: str) -> bool:

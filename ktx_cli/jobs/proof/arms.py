@@ -282,7 +282,7 @@ class Arms:
         return load_tree(tree, connection, self.dialect(connection), configured=self.config.connections.keys())
 
     def _served(self, folder: Path) -> ArmProject:
-        return ArmProject(Layout(folder), self.environ, self._pool, settings=self.config)
+        return ArmProject(Layout(folder), self.environ, pool=self._pool, settings=self.config)
 
     def _place(self, name: str) -> Path:
         """Return a folder so deep that what paths of the project reach by `..` stays inside the scratch folder."""

@@ -151,9 +151,11 @@ def ask_layer(
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         _require_shown(layout, model, prepared)
-        decisions = _decisions_of(prepared.asked.plan, layout, config, model)
+        of_plan = functools.partial(_decisions_of, prepared.asked.plan, layout, config, model)
+        decisions = services.remember(connection, prepared, "decisions", of_plan)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
-        status = answer_status(layout, config, model, prepared.asked, question.least)
+        of_answer = functools.partial(answer_status, layout, config, model, prepared.asked, question.least)
+        status = services.remember(connection, prepared, f"status {question.least}", of_answer)
         with _schema_changes_named(connection):
             answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
@@ -295,7 +297,7 @@ def _verify_answer(answer: Answer, connector: GuardedConnector, wanted: bool | N
         return None
 
     def ask_again() -> Sequence[Sequence[Any]]:
-        return connector.query(asked.sql, max_rows=asked.plan.query.limit + 1).rows
+        return connector.query(asked.sent, max_rows=asked.plan.query.limit + 1).rows
 
     build = asked.compiled.build
     if wanted:

@@ -65,7 +65,7 @@ def ask_served(
             answer = ask_layer(
                 project.layout,
                 config,
-                question,
+                dataclasses.replace(question, connection=connection),
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
                 suggest=None if privacy else True,  # whether a row has a value tells of values

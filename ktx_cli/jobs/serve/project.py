@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Recent, monotonic
 from ktx_cli.jobs.serve.runs import Memories
-from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, load_config
+from ktx_cli.project import DECISIONS_NAME, SEMANTIC_NAME, KtxConfig, Layout, load_config
+from ktx_cli.scan import decisions_path
 from ktx_cli.warehouses import ConnectorPool, QueryCache
 
 if TYPE_CHECKING:
@@ -92,15 +93,27 @@ Stamp = tuple[tuple[str, tuple[int, ...]], ...]
 or where who may read it has changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was made of a prepared question, and what it is made of besides the layer."""
+
+    prepared: Prepared
+    config: KtxConfig
+    stamp: Stamp
+    value: Any
+
+
 @dataclass(slots=True)
 class ServedProject:
     """A project held open by a server, with its caches; may be used by many threads. Close it in the end.
 
     Files are looked at with every question: an edit of `ktx.yaml` or of the semantic layer is seen by the next one.
+    `is_own_process`: this process serves and does nothing else, so what stays is taken out of garbage collections.
     """
 
     layout: Layout
     environ: Mapping[str, str]
+    is_own_process: bool = False
     pool: ConnectorPool = field(default_factory=ConnectorPool)
     query_cache: QueryCache = field(default_factory=lambda: Recent(_COUNTS))
     answers: KeptAnswers = field(default_factory=KeptAnswers)
@@ -109,6 +122,7 @@ class ServedProject:
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
     _questions: dict[str, tuple[Model, Recent[Prepared], Graph]] = field(default_factory=dict)
     _guards: dict[str, tuple[Model, ConnectionGuard]] = field(default_factory=dict)
+    _made: OrderedDict[tuple[int, str], _Made] = field(default_factory=OrderedDict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -118,7 +132,7 @@ class ServedProject:
     def config(self) -> KtxConfig:
         """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
         with self._lock:
-            stamp = _stamp([self.layout.config])
+            stamp = _stamp([str(self.layout.config)])
             if self._config is None or self._config[0] != stamp:
                 self._config = (stamp, load_config(self.layout.config).config)
             return self._config[1]
@@ -131,10 +145,12 @@ class ServedProject:
         from ktx_cli.semantic import load_layer
 
         with self._lock:
-            stamp = _stamp(_files(layout.root / SEMANTIC_NAME, connection, config.connections))
+            stamp = _stamp(_files(str(layout.root / SEMANTIC_NAME), connection, config.connections))
             kept = self._models.get(connection)
             if kept is None or kept[0] != stamp or kept[1] is not config:
                 kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
+                if self.is_own_process:
+                    _freeze()
             return kept[2]
 
     @property
@@ -142,7 +158,7 @@ class ServedProject:
         """The services that answer questions of this project: the cached layer, guards and connections."""
         from ktx_cli.semantic import QueryServices
 
-        return QueryServices(self.load_layer, self.pool.open, self.guard, self.prepare, self.query_cache)
+        return QueryServices(self.load_layer, self.pool.open, self.guard, self.prepare, self.query_cache, self.remember)
 
     def prepare(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
@@ -154,14 +170,35 @@ class ServedProject:
         kept, graph = self._of_layer(model)
         return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
 
+    def remember(self, connection: str, prepared: Prepared, name: str, make: Callable[[], Any]) -> Any:
+        """Return what was made of a prepared question, made again where a decision, a status or a setting changed.
+
+        A definition that changed makes another layer, and with it another prepared question; so does another day.
+        """
+        state = str(self.layout.state)
+        decided = self.layout.root / DECISIONS_NAME, self.layout.root / decisions_path(connection)
+        stamp, config = _stamp([state, f"{state}-wal", *map(str, decided)]), self.config()
+        key = (id(prepared), name)
+        with self._lock:
+            kept = self._made.get(key)
+        if kept is None or kept.prepared is not prepared or kept.config is not config or kept.stamp != stamp:
+            kept = _Made(prepared, config, stamp, make())
+            with self._lock:
+                self._made[key] = kept
+                self._made.move_to_end(key)
+                while len(self._made) > 2 * _QUESTIONS:
+                    self._made.popitem(last=False)
+        return kept.value
+
     def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
         """Return the compiled questions of a layer and its joins; of another layer none is kept."""
-        from ktx_cli.semantic import Graph
+        from ktx_cli.semantic import graph_of
 
         with self._lock:
             kept = self._questions.get(model.connection)
             if kept is None or kept[0] is not model:
-                kept = self._questions[model.connection] = (model, Recent(_QUESTIONS), Graph(model))
+                kept = self._questions[model.connection] = (model, Recent(_QUESTIONS), graph_of(model))
+                self._made.clear()
             return kept[1], kept[2]
 
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
@@ -195,30 +232,38 @@ class ServedProject:
                 self._searcher = None
 
 
-def _stamp(paths: list[Path]) -> Stamp:
+def _freeze() -> None:
+    """Take what is there now out of garbage collections: going through it takes longer than most answers."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def _stamp(paths: Iterable[str]) -> Stamp:
     """Return the stamp of files; of a link that of what it leads to, of one that leads nowhere its own."""
     found = []
     for path in paths:
-        for look in (path.stat, path.lstat):
+        for look in (os.stat, os.lstat):
             try:
-                status = look()
+                status = look(path)
             except OSError:
                 continue
             facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
-            found.append((str(path), facts))
+            found.append((path, facts))
             break
     return tuple(sorted(found))
 
 
-def _files(folder: Path, connection: str, configured: Collection[str]) -> list[Path]:
+def _files(folder: str, connection: str, configured: Collection[str]) -> list[str]:
     """Return what in the folder of all layers counts for a connection: its own folder, and what is of no connection.
 
     A folder is among them too, for who may list it counts.
     """
     try:
-        others = [path for path in folder.iterdir() if path.name not in {*configured, connection}]
+        with os.scandir(folder) as entries:
+            others = [each.path for each in entries if each.name not in {*configured, connection}]
     except OSError:
         others = []
-    tops = [folder / connection, *others]
-    below = [Path(at) / name for top in tops for at, folders, names in os.walk(top) for name in (*folders, *names)]
+    tops = [f"{folder}/{connection}", *others]
+    below = [f"{at}/{name}" for top in tops for at, folders, names in os.walk(top) for name in (*folders, *names)]
     return [folder, *tops, *below]

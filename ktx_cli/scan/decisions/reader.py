@@ -24,6 +24,7 @@ from ktx_cli.semantic import (
     SemanticError,
     Source,
     Statement,
+    graph_of,
     parse,
 )
 from ktx_cli.warehouses import TableRef
@@ -43,9 +44,18 @@ def read_decisions(tree: Tree, model: Model, decided: Collection[str] = ()) -> D
     A point whose table has no source in the layer is not among them. `decided`: the ids of points that a person has
     answered. Raises `KtxError` for a damaged record.
     """
-    found = read_record(tree, model.connection)
-    if not found:
+    where = decisions_path(model.connection)
+    content = tree.read(where)
+    if content is None:
         return Decisions()
+    key, kept = (content, frozenset(decided)), model.remembered.get("decisions")
+    if kept is None or kept[0] != key:
+        kept = model.remembered["decisions"] = (key, _in_names_of(model, read_points(content, where), decided))
+    found: Decisions = kept[1]
+    return found
+
+
+def _in_names_of(model: Model, found: FoundPoints, decided: Collection[str]) -> Decisions:
     layer = _Layer(model)
     points = (layer.point(each, decided) for each in found)
     return Decisions(tuple(sorted((each for each in points if each is not None), key=lambda each: each.id)))
@@ -96,7 +106,7 @@ class _Layer:
     @cached_property
     def graph(self) -> Graph:
         """The joins of the layer."""
-        return Graph(self.model)
+        return graph_of(self.model)
 
     @cached_property
     def _sources_above(self) -> Mapping[str, tuple[str, ...]]:

@@ -83,7 +83,7 @@ def check(
         if schema_of is not None:
             qualify(tree, schema_of)
         headers = written_headers(query, tree, dialect)
-        text = syntax.rendered(tree if prefix else limited(tree, max_rows))
+        text = syntax.rendered(tree if prefix else limited(tree, max_rows), copy=False)
         if text != query:
             rules.parse(text)  # what is sent is checked too, not only what it was written from
         rules.require_built_in(text)

@@ -73,9 +73,9 @@ class MySqlDialect(Dialect):
         """Return a query that is not merged with the one around it, for its limit that leaves out no row."""
         return query.limit(2**64 - 1, copy=False)
 
-    def rendered(self, tree: exp.Expr) -> str:
+    def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
         """Return the text of a statement, with REGEXP as an operator."""
-        return str(_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree))
+        return str(_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree, copy=copy))
 
     def _timestamp_literal(self, moment: str) -> exp.Expr:
         return self.cast(text(moment), "DATETIME")

@@ -125,3 +125,46 @@ def test_a_question_is_compiled_once_a_day_and_anew_for_another_layer(
     assert len(asked) == 3
     (project.layout.root / "semantic-layer" / "shop" / "orders.yaml").write_text(SOURCE.replace("sum", "max"))
     assert total(project) == 2
+
+
+def test_what_is_made_of_a_question_is_made_again_where_a_decision_or_a_setting_changed(project: ServedProject) -> None:
+    model = project.load_layer(project.layout, project.config(), "shop")
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    prepared = project.prepare(model, {"measures": ["orders.total"]}, attributes={}, now=now)
+    made: list[object] = []
+
+    def value(name: str = "status") -> object:
+        return project.remember("shop", prepared, name, lambda: made.append(object()) or made[-1])
+
+    first = value()
+    assert value() is first and value("other") is not first
+    root = project.layout.root
+    changes = (
+        root / "decisions.yaml",
+        root / ".ktx" / "state.sqlite",
+        root / ".ktx" / "state.sqlite-wal",
+        root / "ktx.yaml",
+    )
+    for path in changes:
+        before = value()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{CONFIG}semantic: {{timezone: Europe/Oslo}}\n" if path.name == "ktx.yaml" else "changed")
+        assert value() is not before, path
+        path.unlink() if path.name != "ktx.yaml" else None
+    other = project.prepare(model, {"measures": ["orders.total"], "limit": 7}, attributes={}, now=now)
+    assert project.remember("shop", other, "status", lambda: "another") == "another"
+    source = root / "semantic-layer" / "shop" / "orders.yaml"
+    source.write_text(SOURCE.replace("sum(amount)", "sum(amount * 10)"))
+    assert total(project) == 100 and not any(each.prepared is prepared for each in project._made.values())
+
+
+def test_a_compiled_statement_is_parsed_once(project: ServedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktx_cli.warehouses.guard.check import _Rules
+
+    texts: list[str] = []
+    parse = _Rules.parse
+    monkeypatch.setattr(_Rules, "parse", lambda rules, sql: texts.append(sql) or parse(rules, sql))
+    question = Question({"measures": ["orders.total"], "dimensions": ["orders.id"], "filters": ["orders.amount > 1"]})
+    answer = ask_layer(project.layout, project.config(), question, environ={}, services=project.services)
+    assert len(answer.rows) == 5
+    assert [text for text in texts if "LIMIT" in text and "GROUP BY" in text] == list(dict.fromkeys(texts))[-1:]
