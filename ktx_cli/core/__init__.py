@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ktx_cli.core.serialization import Record, picked, plain
     from ktx_cli.core.text import (
         Spot,
+        count_edits,
         counted,
         did_you_mean,
         escaped,

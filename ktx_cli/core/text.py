@@ -25,7 +25,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     by_folded = {candidate.casefold(): candidate for candidate in known}
     alike = difflib.get_close_matches(folded, by_folded, n=max(len(by_folded), 1), cutoff=0.6)
     begun = [candidate for candidate in by_folded if candidate in alike and candidate.startswith(f"{folded}-")]
-    near = begun[0] if begun else min(alike, key=lambda candidate: _edits(folded, candidate), default=None)
+    near = begun[0] if begun else min(alike, key=lambda candidate: count_edits(folded, candidate), default=None)
     return None if near is None else by_folded[near]
 
 
@@ -42,7 +42,7 @@ def nearest_values(text: str, known: Iterable[str]) -> list[str]:
         return sorted(same, key=lambda value: (value.casefold().strip() != text.casefold().strip(), value))[:3]
     allowed = max(1, len(wanted) // 3)
     alike = [(value, form) for value, form in forms if abs(len(form) - len(wanted)) <= allowed]
-    ranked = [(edits, value) for value, form in alike if (edits := _edits(wanted, form)) <= allowed < len(form)]
+    ranked = [(edits, value) for value, form in alike if (edits := count_edits(wanted, form)) <= allowed < len(form)]
     found = [value for _, value in sorted(ranked)]
     words = re.compile(rf"\b{re.escape(wanted)}\b") if len(wanted) > 2 else None
     found += [value for value, form in sorted(forms) if words is not None and words.search(form) and value not in found]
@@ -56,7 +56,7 @@ def _plain_form(text: str) -> str:
     return re.sub(r"[\W_]+", " ", bare).strip() or bare.strip()
 
 
-def _edits(one: str, other: str) -> int:
+def count_edits(one: str, other: str) -> int:
     """Return how many letters must be put in, taken out, changed or swapped with the next to make one word the other.
 
     The optimal string alignment distance.

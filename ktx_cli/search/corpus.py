@@ -110,12 +110,14 @@ class Hit:
 class Found:
     """The hits of a search, best first; `corrected`: words nothing has, and what was looked for in place of them.
 
-    `total`: how many there are, also beyond the limit.
+    `total`: how many there are, also beyond the limit. `suggested`: words nothing has, and what they may mean; nothing
+    was looked for in place of these.
     """
 
     hits: tuple[Hit, ...]
     total: int = 0
     corrected: Mapping[str, str] = field(default_factory=dict)
+    suggested: Mapping[str, str] = field(default_factory=dict)
 
 
 PAGE_NAME, PAGE_TITLE, PAGE_BODY, REFERENCE = 4.0, 2.0, 1.0, 0.5

@@ -7,7 +7,6 @@ before they are damped once. Several indexes are ranked as one: the counts of do
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import re
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ktx_cli.core import Command, ResultWarning, did_you_mean, one_line
+from ktx_cli.core import Command, ResultWarning, count_edits, did_you_mean, one_line
 from ktx_cli.search.corpus import GOVERNED, KINDS, VALUE, WORTH, Document, Found, Hit, Scope
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.forms import forms, worth_of_kinds
@@ -69,8 +68,8 @@ _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _SHORTEST_PART: Final = 4
 """Letters of the shortest word that another is put together of."""
-_NEAREST: Final = 0.75
-"""How alike a word must be to one that was probably meant, as `difflib` measures it, 0 to 1."""
+_TWO_SLIPS: Final = 9
+"""From how many letters on a word may be two edits from the one that was probably meant, and not only one."""
 _FREQUENT: Final = 1000
 """How many documents may have a word that finds them beside rarer ones, and a tenth of all."""
 _CANDIDATES: Final = 100
@@ -96,11 +95,12 @@ class Ranked:
 
 @dataclass(slots=True)
 class Ranking:
-    """Documents in order, the best first. `total`: how many have a word; `corrected`: as in `Found`."""
+    """Documents in order, the best first. `total`: how many have a word; `corrected`, `suggested`: as in `Found`."""
 
     documents: list[Ranked] = field(default_factory=list)
     total: int = 0
     corrected: dict[str, str] = field(default_factory=dict)
+    suggested: dict[str, str] = field(default_factory=dict)
 
 
 class Index:
@@ -116,7 +116,8 @@ class Index:
 
 def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | None = None) -> Found:
     """Return the best of a ranking with what is shown of them to everybody, or to `user`."""
-    return Found(hits(stores, ranking.documents[:limit], user=user), ranking.total, ranking.corrected)
+    shown = hits(stores, ranking.documents[:limit], user=user)
+    return Found(shown, ranking.total, ranking.corrected, ranking.suggested)
 
 
 def hits(
@@ -136,15 +137,33 @@ def hits(
     )
 
 
+def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
+    """Return hits in their order, of the values of a column the best alone, with all of that column as SQL has them.
+
+    A hit of another kind has none.
+    """
+    values: dict[tuple[str, str], list[str]] = {}
+    first: list[tuple[Hit, tuple[str, str]]] = []
+    for each in hits:
+        column, _, literal = each.id.partition(" = ") if each.kind == VALUE else (each.id, "", "")
+        key = (each.connection, column) if each.kind == VALUE else ("", "")
+        if each.kind != VALUE or key not in values:
+            first.append((each, key))
+        if each.kind == VALUE:
+            values.setdefault(key, []).append(literal)
+    return [(each, tuple(values[key]) if each.kind == VALUE else ()) for each, key in first]
+
+
 def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
     """Return the best documents of several indexes, `limit` of them or somewhat more."""
-    asked, corrected = asked_terms(stores, query)
+    asked, spelling = asked_terms(stores, query)
     terms = dict.fromkeys(term for each in asked for term in each.terms)
     finding = _rarer(stores, list(terms))
     ranking = _ranked(stores, finding, asked, query, scope, limit)
     if len(ranking.documents) < limit and len(finding) < len(terms):
         ranking = _ranked(stores, list(terms), asked, query, scope, limit)
-    ranking.corrected = corrected if ranking.documents else {}
+    ranking.corrected = spelling.corrected if ranking.documents else {}
+    ranking.suggested = spelling.suggested
     return ranking
 
 
@@ -221,28 +240,43 @@ class AskedWord:
     text: str | None = None
 
 
-def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], dict[str, str]]:
-    """Return the words of a query, and what was corrected."""
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """What the words of a query that nothing has may have been meant to be: looked for, or only suggested."""
+
+    corrected: dict[str, str] = field(default_factory=dict)
+    suggested: dict[str, str] = field(default_factory=dict)
+
+
+def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], Spelling]:
+    """Return the words of a query, and what those may mean that nothing has.
+
+    Such a word is corrected where no other word of the query tells what is looked for, and it is no ordinary word.
+    """
     plain = asked_words(query)
     written = plain_words(query)
     in_words = len(written) >= _SENTENCE
-    corrected: dict[str, str] = {}
-    asked = []
+    found: dict[str, dict[str, float]] = {}
+    meant: dict[str, tuple[str, str]] = {}
     for place, word in enumerate(plain):
         last = place == len(plain) - 1
         shortest = _SHORTEST_PREFIX if word.isascii() else 1
         related = alternatives(word) if in_words else ()
-        terms = _terms(stores, word, related, corrected, begun=last and len(word) >= shortest)
-        asked.append(AskedWord(terms, _GENERIC if in_words and is_generic(word) else 1.0, word))
+        found[word] = _terms(stores, word, related, begun=last and len(word) >= shortest)
+        if not found[word] and not related and (near := _meant(stores, word)) is not None:
+            meant[word] = near
+    is_answered = any(found[word] and not is_generic(word) for word in plain)
+    corrected = {word: near for word, (near, _) in meant.items() if not is_answered and not is_ordinary(word)}
+    suggested = {word: near for word, (near, _) in meant.items() if word not in corrected}
+    found |= {word: {meant[word][1]: _CORRECTED} for word in corrected}
+    asked = [AskedWord(found[word], _GENERIC if in_words and is_generic(word) else 1.0, word) for word in plain]
     for others in phrases(written) if in_words else ():
         if terms := {term: _RELATED for term in others if _having(stores, term)}:
             asked.append(AskedWord(terms))
-    return asked, corrected
+    return asked, Spelling(corrected, suggested)
 
 
-def _terms(
-    stores: Sequence[Store], word: str, related: Iterable[str], corrected: dict[str, str], *, begun: bool
-) -> dict[str, float]:
+def _terms(stores: Sequence[Store], word: str, related: Iterable[str], *, begun: bool) -> dict[str, float]:
     exact = stem(word)
     terms = dict.fromkeys((term for store in stores for term in store.begun(word)), _PREFIX) if begun else {}
     if _having(stores, exact):
@@ -252,13 +286,39 @@ def _terms(
             terms.setdefault(term, _RELATED)
     if not terms and not related:
         terms = dict.fromkeys(_compound(stores, word), _PREFIX)
-    if not terms and not related and len(word) >= _SHORTEST_CORRECTED and not is_stop_word(word):
-        spelled = {near: to for store in stores for near, to in store.alike(word).items()}
-        meant = did_you_mean(word, sorted(near for near in spelled if _begins_alike(word, near)))
-        if meant is not None and difflib.SequenceMatcher(None, word, meant).ratio() >= _NEAREST:
-            corrected[word] = meant
-            terms = {spelled[meant]: _CORRECTED}
     return terms
+
+
+def _meant(stores: Sequence[Store], word: str) -> tuple[str, str] | None:
+    """Return the word that a word nothing has was probably meant to be, and its stem; None where none is near."""
+    if len(word) < _SHORTEST_CORRECTED or is_stop_word(word):
+        return None
+    spelled = {near: to for store in stores for near, to in store.alike(word).items()}
+    near = did_you_mean(word, sorted(each for each in spelled if _begins_alike(word, each)))
+    if near is None or count_edits(word, near) > (1 if len(word) < _TWO_SLIPS else 2):
+        return None
+    if len(word) == _SHORTEST_CORRECTED and sorted(word) != sorted(near):
+        return None  # so short a word is near to many: two letters that changed places are a slip
+    return near, spelled[near]
+
+
+@functools.cache
+def _ordinary_words() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of English words, and words that count as they are: the stem of a German one may be a slip."""
+    folder = files("ktx_cli.search")
+    english, _, german = folder.joinpath("ordinary_words.txt").read_text("utf-8").partition("\n# German\n")
+    lines = (line for line in english.splitlines() if not line.startswith("#"))
+    business = plain_words(folder.joinpath("thesaurus.txt").read_text("utf-8"))
+    return frozenset(stem(word) for line in lines for word in line.split()), frozenset((*german.split(), *business))
+
+
+def is_ordinary(word: str) -> bool:
+    """Say whether a word, as `plain_words` has it, is one of everyday English or German, or of business.
+
+    `ordinary_words.txt` lists the first, `thesaurus.txt` the others.
+    """
+    stems, written = _ordinary_words()
+    return is_generic(word) or stem(word) in stems or word in written
 
 
 def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
@@ -521,7 +581,7 @@ def fused(
     alike = {each.place for each in meant}
     shown = hits(stores, best[:limit], alike, user=user)
     more = alike - {each.place for each in ranking.documents}
-    return Found(shown, ranking.total + len(more), ranking.corrected)
+    return Found(shown, ranking.total + len(more), ranking.corrected, ranking.suggested)
 
 
 _LONGEST: Final = 3

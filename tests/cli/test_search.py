@@ -112,6 +112,36 @@ def test_a_typing_error_is_told(project: Path, ktx: Run) -> None:
     assert "corrected" in [warning["code"] for warning in found.envelope["warnings"]]
 
 
+def test_an_ordinary_word_is_not_corrected_and_what_is_near_is_suggested(project: Path, ktx: Run) -> None:
+    (project / "wiki" / "global" / "marlin.md").write_text("---\nsummary: About the marlin\n---\n\nA fish.\n")
+    found = ktx("search", "margin", "--json")
+    assert (found.data["hits"], found.data["corrected"], found.data["suggested"]) == ([], {}, {"margin": "marlin"})
+    warnings = {each["code"]: each for each in found.envelope["warnings"]}
+    assert warnings["suggested"]["message"] == "nothing has the word `margin`"
+    assert warnings["suggested"]["hint"] == "did you mean `marlin`?"
+    beside = ktx("search", "turnovre", "churned", "--json")
+    assert [hit["id"] for hit in beside.data["hits"]] == ["churn"] and beside.data["suggested"] == {
+        "turnovre": "turnover"
+    }
+
+
+def test_values_of_a_column_are_one_row_and_each_kind_says_what_comes_next(project: Path, ktx: Run) -> None:
+    values = tuple((f"turnover {number}", 12 - number) for number in range(8))
+    with open_for_writing(Layout(project)) as database:
+        listed = ColumnValues(TableRef("main", "orders"), "status", values, True)
+        save_values(database, "warehouse", (), Dictionary((listed,)), privacy="local")
+    shown = ktx("search", "turnover", "--plain", "--limit", "2")
+    measure, column = shown.out.splitlines()[1:]
+    assert measure.startswith("measure\torders.revenue")
+    names = "'turnover 0', 'turnover 1', 'turnover 2' and 5 more"
+    assert column.split("\t")[:3] == ["value", "orders.status", names]
+    steps = [line.partition(" sl query ")[2] for line in shown.err.splitlines() if line.startswith("next: ")]
+    assert ["-m orders.revenue" in each for each in steps] == [True, True]
+    assert "--filter" in steps[1] and "orders.status" in steps[1]
+    assert len(ktx("search", "turnover", "--json", "--limit", "2").data["hits"]) == 2
+    assert "next: ktx wiki read churn" in ktx("search", "churned", "--plain").err
+
+
 def test_tables_for_people(project: Path, ktx: Run) -> None:
     shown = ktx("search", "turnover", "--plain")
     assert "orders.revenue" in shown.out

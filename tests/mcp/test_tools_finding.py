@@ -9,6 +9,8 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.tools import TOOLS
+from ktx_cli.semantic.manifest import ColumnValues
+from ktx_cli.warehouses.port import TableRef
 from tests.mcp.conftest import Company
 
 READING = (
@@ -89,6 +91,26 @@ def test_search_narrows_by_kind_and_says_what_it_corrected(company: Company) -> 
     assert [each["id"] for each in reply.data["hits"]] == ["orders.revenue"]
     reply = company.call("discover_data", {"query": "xyzzy"})
     assert reply.data["hits"] == [] and reply.data["total"] == 0
+
+
+def test_search_suggests_what_an_ordinary_word_is_near_and_mixes_nothing_in(company: Company) -> None:
+    company.page("global/marlin", "summary: About the marlin", "A fish.")
+    data = company.call("discover_data", {"query": "margin"}).data
+    assert (data["hits"], data["corrected"], data["suggested"]) == ([], {}, {"margin": "marlin"})
+    data = company.call("discover_data", {"query": "revnue"}).data
+    assert (data["corrected"], data["suggested"]) == ({"revnue": "revenue"}, {})
+    assert "orders.revenue" in [each["id"] for each in data["hits"]]
+
+
+def test_values_of_a_column_are_one_hit(company: Company) -> None:
+    values = tuple((f"Norway {number}", 20 - number) for number in range(15))
+    company.lists(ColumnValues(TableRef(None, "customers"), "country", values, True))
+    data = company.call("discover_data", {"query": "norway"}).data
+    (hit,) = data["hits"]
+    assert (hit["kind"], hit["id"], data["total"]) == ("value", "customers.country = 'Norway 0'", 1)
+    assert len(hit["values"]) == 12 and set(hit["values"]) < {f"'{each}'" for each, _ in values}
+    assert hit["values"][0] == "'Norway 0'" and hit["more_values"] == 3
+    assert hit["next"] == {"sl_query": {"filters": ["customers.country = 'Norway 0'"]}}
 
 
 def test_search_of_an_unknown_connection_names_it(company: Company) -> None:

@@ -7,11 +7,12 @@ agents that were sent astray by such a correction.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 
 import pytest
 
-from ktx_cli.search import KINDS, Index
-from ktx_cli.search.corpus import Document, Field
+from ktx_cli.search.corpus import KINDS, Document, Field
+from ktx_cli.search.ranking import Index, grouped_values, is_ordinary
 
 NAMES = """
 account address balance campaign carton catalog category channel commission company contract country customer delivery
@@ -78,3 +79,61 @@ def test_a_typing_error_of_a_name_is_corrected_and_says_so(index: Index, word: s
     found = index.search(word)
     assert dict(found.corrected) == {word: name}
     assert found.hits[0].id == name
+
+
+@pytest.mark.table(
+    ("query", "suggested", "first"),
+    [
+        ("margin", {"margin": "marlin"}, None),
+        ("county", {"county": "country"}, None),
+        ("price", {"price": "prime"}, None),
+        ("kosten", {"kosten": "kisten"}, None),
+        ("margin by region", {"margin": "marlin"}, "region"),
+        ("revnue by region", {"revnue": "revenue"}, "region"),
+        ("custmer address", {"custmer": "customer"}, "address"),
+        ("quality of a product", {}, "product"),
+    ],
+)
+def test_what_may_be_meant_is_suggested_beside_the_hits(
+    index: Index, query: str, suggested: dict[str, str], first: str | None
+) -> None:
+    found = index.search(query)
+    assert (dict(found.corrected), dict(found.suggested)) == ({}, suggested)
+    assert [hit.id for hit in found.hits] == ([] if first is None else [first])
+
+
+def test_a_word_that_says_little_keeps_no_typing_error_from_being_corrected(index: Index) -> None:
+    found = index.search("show me the last revnue")
+    assert (dict(found.corrected), dict(found.suggested)) == ({"revnue": "revenue"}, {})
+
+
+@pytest.mark.table("word", ["revenue", "shipments", "marlin", "refunded", "Straße", "coral"])
+def test_a_word_that_a_text_or_a_value_has_is_never_corrected(word: str) -> None:
+    near = [
+        document(name, "measure") for name in ("revenues2", "shipmant", "margin", "refunder", "strasse2", "corals2")
+    ]
+    text = Document("page", "p", "", "a page", (Field("body", f"something about {word}"),), KINDS.index("page"))
+    found = Index([*near, text]).search(word)
+    assert (dict(found.corrected), dict(found.suggested)) == ({}, {}) and "p" in [hit.id for hit in found.hits]
+
+
+def test_the_list_of_ordinary_words_is_what_it_says() -> None:
+    text = files("ktx_cli.search").joinpath("ordinary_words.txt").read_text("utf-8")
+    assert "Copyright 2000-2018 by Kevin Atkinson" in text and "this permission notice" in text
+    listed = [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
+    assert len(listed) > 15_000 and all(word.isascii() and word.islower() and word.isalpha() for word in listed)
+    for word in ("margin", "quality", "churn", "kosten", "umsatz"):
+        assert is_ordinary(word)
+    assert not any(is_ordinary(word) for word, _ in TYPING_ERRORS)
+
+
+def test_values_of_a_column_are_one_hit_in_lists() -> None:
+    def value(column: str, text: str) -> Document:
+        return Document("value", f"{column} = '{text}'", "shop", "a value", (Field("value", text, 4.0),), 6)
+
+    values = [value("orders.status", f"paid {number}") for number in range(5)] + [value("payments.state", "paid")]
+    grouped = grouped_values(Index([*values, document("paid", "measure")]).search("paid").hits)
+    assert grouped[0][0].kind == "measure" and grouped[0][1] == ()
+    shown = {hit.id.partition(" = ")[0]: found for hit, found in grouped[1:]}
+    assert sorted(shown["orders.status"]) == [f"'paid {number}'" for number in range(5)]
+    assert shown["payments.state"] == ("'paid'",) and len(grouped) == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import WAIT
-from ktx_cli.core import Command, ResultWarning, one_line, plural
+from ktx_cli.core import Command, Placeholder, ResultWarning, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found, Hit, Refreshed
@@ -23,6 +25,11 @@ commands = typer.Typer()
 
 _MOST_NOTES = 3
 _SUMMARY = 100
+_MOST_STEPS = 4
+_MOST_VALUES = 3
+"""Values of a column that a row names."""
+_VALUES_LOOKED_AT = 100
+"""Hits beyond the limit that are looked at, for values of one column that stand in one row."""
 
 
 Kind = StrEnum("Kind", ("SOURCE", "MEASURE", "SEGMENT", "PAGE", "COLUMN", "PASSAGE", "VALUE"))
@@ -45,47 +52,76 @@ def search(
     from ktx_cli.agent_tools import search
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.project import file_name_warnings
-    from ktx_cli.search import Scope
+    from ktx_cli.search import Scope, grouped_values
     from ktx_cli.semantic import load_layer
 
     layout, config = session.load_project()
     query = " ".join(words).strip()
     scope = Scope(tuple(each.value for each in kind or ()), connection, user)
-    answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
-    found = answer.found
+    answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
+    rows = grouped_values(answer.found.hits)[:limit]
+    found = replace(answer.found, hits=answer.found.hits[:limit])
     session.warn(*answer.warnings, *file_name_warnings(layout.root))
-    passage = next((hit.id for hit in found.hits if hit.kind == "passage"), None)
-    steps = [] if passage is None else [Command("wiki", "read", passage)]
-    blocks: list[Block] = [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))]
+    blocks: list[Block] = [_hits_table(rows) if rows else Fields((("found", "nothing"),))]
     data = hits_data(session, query, found)
     notes = DefinitionNotes(layout, lambda connection: load_layer(layout, config, connection))
     for hit in data["hits"]:
         hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
     lines = dict.fromkeys(f"note: {each}" for hit in data["hits"] for each in hit["open"])
-    return Result(data, blocks, next_steps=steps, notes=list(lines)[:_MOST_NOTES])
+    return Result(data, blocks, next_steps=_next_commands(rows), notes=list(lines)[:_MOST_NOTES])
 
 
 def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:
-    """Return hits as plain values, with a warning for every word that was corrected."""
+    """Return hits as plain values, with a warning for every word that nothing has and that another one is near."""
     for word, meant in found.corrected.items():
         session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+    for word, meant in found.suggested.items():
+        session.warn(ResultWarning("suggested", f"nothing has the word `{word}`", hint=f"did you mean `{meant}`?"))
     hits = [hit.to_json() for hit in found.hits]
-    return {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected)}
+    words = {"corrected": dict(found.corrected), "suggested": dict(found.suggested)}
+    return {"query": query, "hits": hits, "total": found.total, **words}
 
 
-def _hits_table(hits: tuple[Hit, ...]) -> Table:
-    several = len({hit.connection for hit in hits if hit.connection}) > 1
+Rows = Sequence[tuple["Hit", Sequence[str]]]
+"""Hits, each with the values that it stands for."""
+
+
+def _hits_table(found: Rows) -> Table:
+    several = len({hit.connection for hit, _ in found if hit.connection}) > 1
     rows = tuple(
         (
             *([hit.connection] if several else []),
             hit.kind,
-            hit.id,
-            one_line(hit.summary, _SUMMARY),
+            hit.id.partition(" = ")[0] if len(values) > 1 else hit.id,
+            _shown(hit, values),
             ", ".join(hit.matched_on),
         )
-        for hit in hits
+        for hit, values in found
     )
     return Table((*(["connection"] if several else []), "kind", "name", "summary", "matched on"), rows)
+
+
+def _shown(hit: Hit, values: Sequence[str]) -> str:
+    return one_line(listing(values, _MOST_VALUES) if len(values) > 1 else hit.summary, _SUMMARY)
+
+
+def _next_commands(found: Rows) -> list[Command]:
+    """Return for the first hit of each kind the command that goes on from it."""
+    measure = next((hit.id for hit, _ in found if hit.kind == "measure"), Placeholder("MEASURE"))
+    commands = {
+        "measure": ("sl", "query", "-m"),
+        "source": ("sl", "read"),
+        "segment": ("sl", "query", "-m", measure, "--segment"),
+        "column": ("sl", "query", "-m", measure, "-d"),
+        "value": ("sl", "query", "-m", measure, "--filter"),
+    }
+    several = len({hit.connection for hit, _ in found if hit.kind in commands}) > 1
+    steps: dict[tuple[str, ...], Command] = {}
+    for hit, _ in found:
+        words = commands.get(hit.kind, ("wiki", "read"))
+        of = ("-c", hit.connection) if several and hit.kind in commands else ()
+        steps.setdefault(words, Command(*words, hit.id, *of))
+    return list(steps.values())[:_MOST_STEPS]
 
 
 _TOKENS = 2_400

@@ -252,7 +252,7 @@ def _listing(
         listed = [each for each in listed if any((counts[id(each)] or {}).get(status) for status in wanted)]
     data: dict[str, Any] = {"sources": [each.to_json() | {"statuses": counts[id(each)]} for each in listed]}
     if search:
-        data = {**search, "hits": [], "total": 0, "corrected": {}, **data}
+        data = {**search, "hits": [], "total": 0, "corrected": {}, "suggested": {}, **data}
     if not listed:
         from ktx_cli.jobs.setup.request import first_step
 

@@ -313,7 +313,7 @@ def _listing(pages: list[Page], tags: list[str]) -> Result:
 
 def _listed(pages: list[Page], tags: list[str]) -> dict[str, Any]:
     listed = [page.to_json() for page in pages]
-    return {"query": None, "hits": [], "total": 0, "corrected": {}, "pages": listed, "tags": tags}
+    return {"query": None, "hits": [], "total": 0, "corrected": {}, "suggested": {}, "pages": listed, "tags": tags}
 
 
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:

@@ -54,6 +54,8 @@ class HitFacts(BaseModel):
     pages: list[str] = Field(description="Keys of the wiki pages that explain it, to be read with context_read.")
     open: list[str] = Field(default_factory=list, description="Open decisions that its numbers depend on.")
     status: str | None = Field(None, description="Of a definition: proposed, accepted or certified, as git shows it.")
+    values: list[str] = Field(default_factory=list, description="Of a value: all of its column that fit, in SQL.")
+    more_values: int = Field(0, description="How many more of that column fit.")
     next: dict[str, dict[str, Any]] = Field(description="The tool that goes on from here, with the arguments for it.")
 
 
@@ -66,6 +68,9 @@ class Hits(Paged):
     hits: list[HitFacts]
     total: int = Field(description=f"How many there are; {DEPTH} can be paged through.")
     corrected: dict[str, str] = Field(description="Words nothing has, and what was looked for in their place.")
+    suggested: dict[str, str] = Field(
+        description="Words nothing has, and what they may mean: ask again with that where it is what you mean."
+    )
 
 
 class LookUp(Input):
@@ -129,18 +134,22 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     from ktx_cli.agent_tools import search
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.jobs.semantic.layers import DefinitionStatuses
-    from ktx_cli.search import Scope
+    from ktx_cli.search import Scope, grouped_values
 
     privacy = call.options.privacy
     allowed = [kind for kind in kinds or KINDS if not (privacy and kind == "value")]
     if not allowed:
-        return Hits(hits=[], total=0, corrected={}, warnings=["values of rows are withheld: --privacy"])
+        return Hits(hits=[], total=0, corrected={}, suggested={}, warnings=["values of rows are withheld: --privacy"])
     project = call.project
     config = project.config()
     scope = Scope(tuple(allowed), getattr(value, "connection", None), value.user, tag=tag)
     searcher = project.searcher(config)
     answer = search(project.layout, config, query, environ=project.environ, scope=scope, limit=DEPTH, searcher=searcher)
-    hits = [each.to_json() for each in answer.found.hits]
+    grouped = grouped_values(answer.found.hits)
+    hits = [
+        {**each.to_json(), "values": list(values[:_MOST_VALUES]), "more_values": max(0, len(values) - _MOST_VALUES)}
+        for each, values in grouped
+    ]
     for hit in hits:
         if hit["kind"] != "value":  # of a column no text that may hold values, with `privacy`
             hidden = privacy and "values" in hit["matched_on"]
@@ -157,11 +166,15 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         hit["next"] = _next_call(hit, several=len(layer_ids(project.layout)) > 1)
     return Hits(
         **page,
-        total=answer.found.total,
+        total=answer.found.total - len(answer.found.hits) + len(grouped),
         corrected=dict(answer.found.corrected),
+        suggested=dict(answer.found.suggested),
         warnings=warning_texts(answer.warnings),
     )
 
+
+_MOST_VALUES: Final = 12
+"""Values of a column that a hit lists."""
 
 _ASKED_AS: Final = {"measure": "measures", "segment": "segments", "column": "dimensions", "value": "filters"}
 """Kind of a hit -> the argument of sl_query that takes its id; what other kinds lead to is read."""
@@ -217,6 +230,9 @@ class FoundPages(Paged):
     pages: list[FoundPage]
     total: int
     corrected: dict[str, str] = Field(description="Words nothing has, and what was looked for in their place.")
+    suggested: dict[str, str] = Field(
+        description="Words nothing has, and what they may mean: ask again with that where it is what you mean."
+    )
 
 
 class ReadPage(Input):
