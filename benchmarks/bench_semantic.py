@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.semantic_models import CONNECTION, Made, layer, questions, write_layer
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask, compile_query
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model
+from ktx_cli.semantic.store.reader import check_model
 
 SIZES = (20, 89, 400, 1000)
 THE_SIZE = 89

@@ -9,7 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, judge_writes, run_agents, unit_key
     from ktx_cli.engine.definition_questions import definition_demand, write_definition_questions
-    from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
+    from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, keep_broken, way_out
     from ktx_cli.engine.forecast import RunEstimate, estimate_run
     from ktx_cli.engine.gates import Gates, MetricGate, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository

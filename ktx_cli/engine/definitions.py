@@ -134,10 +134,12 @@ def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...
     return tuple(each for id_ in config.databases() for each in _known_or_checked(layout, config, id_, kept)[1])
 
 
-def keep_broken(layout: Layout, config: KtxConfig, layers: Callable[[], Layers]) -> tuple[BrokenDefinition, ...]:
+def keep_broken(
+    layout: Layout, config: KtxConfig, layers: Callable[[], Layers] | None = None
+) -> tuple[BrokenDefinition, ...]:
     """Return the same, and keep it for the next time; for runs only, which hold the lock.
 
-    `layers`: returns those of the run, which has mostly read the same files already.
+    `layers`: returns those of a run that has mostly read the same files already; None: they are read from their stores.
     """
     kept = _kept(layout)
     found = {id_: _known_or_checked(layout, config, id_, kept, layers) for id_ in config.databases()}
@@ -172,7 +174,7 @@ def _known_or_checked(
     from ktx_cli.semantic import check_model, load_layer
 
     model = load_layer(layout, config, connection)
-    return signature, broken_definitions(model, (*model.problems, *check_model(model)))
+    return signature, broken_definitions(model, (*model.problems, *check_model(model, errors_only=True)))
 
 
 def _signature(layout: Layout, config: KtxConfig, connection: str) -> str:

@@ -32,6 +32,8 @@ def refresh_index(
     is counted for `ktx status` too. Raises `StorageError`.
     """
 
+    from ktx_cli.engine import keep_broken
+
     def embedder() -> Embedder | None:
         if config.ingest.embeddings.backend == "none":
             return None
@@ -39,8 +41,9 @@ def refresh_index(
 
         return create_embedder(config, layout.root, environ)
 
+    store_layers(layout, config)  # first: what follows reads from there
     keep_counts(layout, config)
-    store_layers(layout, config)
+    keep_broken(layout, config)
     keep_statuses(layout, config)
     return refresh(
         layout.search_index, contents_of(layout, config), WorkingTree(layout.root), embedder=embedder, emit=emit

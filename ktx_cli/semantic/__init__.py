@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
     from ktx_cli.semantic.change_checks import NOT_CHECKED, ChangeChecks, CheckData
-    from ktx_cli.semantic.check import Resolver, check_model, read_fragment
+    from ktx_cli.semantic.check import Resolver, read_fragment
     from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, join, subquery
     from ktx_cli.semantic.compile.rows import Rows
     from ktx_cli.semantic.data_checks import DataCheck, DataChecks
@@ -118,6 +118,7 @@ if TYPE_CHECKING:
         Entry,
         Shard,
         is_stray,
+        is_yaml,
         layer_ids,
         load_lists,
         own_files,
@@ -185,8 +186,15 @@ if TYPE_CHECKING:
         status_of,
         used_definitions,
     )
-    from ktx_cli.semantic.store.layer import Manifest, ParsedCopies, has_store, load_manifest
-    from ktx_cli.semantic.store.reader import close_stores
+    from ktx_cli.semantic.store.layer import (
+        Manifest,
+        ParsedCopies,
+        has_store,
+        load_manifest,
+        source_digests,
+        stored_hashes,
+    )
+    from ktx_cli.semantic.store.reader import check_model, close_stores
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

@@ -6,7 +6,7 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlglot
@@ -17,6 +17,7 @@ from ktx_cli.core import Diagnostic, KtxError, Severity, listing, one_line, plur
 from ktx_cli.semantic.expressions.fragments import TEMPLATE, has_other_braces, parse, template_names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.entries import unknown_name
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import (
     GRAINS,
     Place,
@@ -47,7 +48,7 @@ class ExpressionChecks:
         self.model, self.report = model, report
         self.names = Resolver(model)
         self.uses: dict[MeasureKey, list[MeasureKey]] = {}
-        self.parameters = {name for source in model.sources.values() for name in source.parameters}
+        self.parameters = frozenset(lookup_of(model).parameters)
 
     def check(self, source: Source) -> None:
         """Check all expressions of a source."""
@@ -220,15 +221,6 @@ class ExpressionChecks:
             own = source.column(reference.parts[0]) if len(reference.parts) == 1 else None
             if own is not None and own.expr is not None:
                 yield own.name
-
-    def check_cycles(self) -> None:
-        """Refuse measures computed from themselves; after all sources were checked."""
-        for cycle in cycles(self.uses):
-            source = self.model.sources[cycle[0][0]]
-            shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
-            problem = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
-            place = source.measures[cycle[0][1]].place
-            self.report.error("cycle", problem, source, place, "take one of them out of the other's expr")
 
 
 def _shape(measure: Measure) -> tuple[object, ...]:
@@ -414,6 +406,8 @@ class Resolver:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.reached = False
+        """Whether a name was looked for in another source."""
 
     @functools.cached_property
     def graph(self) -> Graph:
@@ -434,11 +428,13 @@ class Resolver:
     def measure(self, source: Source, parts: Parts) -> tuple[Source, Measure] | None:
         """Return the measure of a bare name of the source, or of `source.measure`, None where there is none."""
         owner = source if len(parts) == 1 else self.model.sources.get(parts[0]) if len(parts) == 2 else None
+        self.reached = self.reached or len(parts) > 1
         found = None if owner is None else owner.measures.get(parts[-1])
         return None if owner is None or found is None else (owner, found)
 
     def _reached(self, source: Source, name: str) -> tuple[Source, Column]:
         """Return a column that just one of the sources within reach has."""
+        self.reached = True
         owners = [
             (other, column)
             for other in self.model.sources.values()
@@ -454,6 +450,7 @@ class Resolver:
         """Return the source that `hops` lead to, over joins to one row."""
         if len(hops) == 1 and hops[0].casefold() == source.name.casefold():
             return source
+        self.reached = True
         path = self.graph.path(source.name, self._spelled(hops))
         if path is None:
             known = (name for edge in self.graph.edges(source.name) for name in (edge.name, edge.target))
@@ -503,21 +500,47 @@ class ProblemList:
         return sorted(self.problems, key=lambda each: (each.path, each.line, each.code, each.message))
 
 
-def check_model(model: Model) -> list[Diagnostic]:
-    """Return what is wrong in a model beyond what its files showed when they were read, by file and line.
+@dataclass(frozen=True, slots=True)
+class SourceChecks:
+    """What is wrong in one source.
 
-    An `error` is a definition no question can use; a `warning` one that may give a wrong number, or none.
+    `uses`: each measure of it that is computed from others -> these. `reaches`: whether that depends on more sources
+    than itself and those that it joins.
     """
-    report = ProblemList()
-    expressions = ExpressionChecks(model, report)
-    for source in model.sources.values():
+
+    problems: tuple[Diagnostic, ...] = ()
+    uses: Mapping[str, Sequence[MeasureKey]] = field(default_factory=dict)
+    reaches: bool = False
+
+
+class ModelChecks:
+    """Checks the sources of a model one by one."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._report = model, ProblemList()
+        self._expressions = ExpressionChecks(model, self._report)
+
+    def check(self, source: Source) -> SourceChecks:
+        """Return what is wrong in a source, its joins included."""
+        report, expressions, resolver = self._report, self._expressions, self._expressions.names
+        report.problems, resolver.reached = [], False
         check_source(source, report)
         expressions.check(source)
         if source.sql is not None:
-            check_projection(source, model.dialect, expressions.parameters, report)
-    expressions.check_cycles()
-    check_joins(model, report)
-    return report.sorted()
+            check_projection(source, self._model.dialect, expressions.parameters, report)
+        check_joins(source, self._model, report)
+        own = ((name, expressions.uses.get((source.name, name))) for name in source.measures)
+        return SourceChecks(tuple(report.problems), {name: used for name, used in own if used}, resolver.reached)
+
+
+def check_cycles(model: Model, uses: Mapping[MeasureKey, Sequence[MeasureKey]], report: ProblemList) -> None:
+    """Refuse measures computed from themselves. `uses`: measure -> the measures it is computed from."""
+    for cycle in cycles(uses):
+        source = model.sources[cycle[0][0]]
+        shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
+        problem = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
+        place = source.measures[cycle[0][1]].place
+        report.error("cycle", problem, source, place, "take one of them out of the other's expr")
 
 
 def check_source(source: Source, report: ProblemList) -> None:
@@ -619,14 +642,12 @@ _DISPLAY: Final = re.compile(r"(?:.*_)?(?:name|email|label|title|description)", 
 _IDENTIFIER: Final = re.compile(r"(?:.*_)?id", re.IGNORECASE)
 
 
-def check_joins(model: Model, report: ProblemList) -> None:
-    """Check every join of a model, and whether joins connect all its sources."""
-    for source in model.sources.values():
-        for join in source.joins:
-            if join.to in model.sources or join.to not in model.barred:  # whose own error says why it is not there
-                _check_join(source, join, model.sources, report)
-        _check_aliases(source, model.sources, report)
-    _check_connected(model, report)
+def check_joins(source: Source, model: Model, report: ProblemList) -> None:
+    """Check every join of a source."""
+    for join in source.joins:
+        if join.to in model.sources or join.to not in model.barred:  # whose own error says why it is not there
+            _check_join(source, join, model.sources, report)
+    _check_aliases(source, model.sources, report)
 
 
 def _check_join(source: Source, join: Join, sources: Mapping[str, Source], report: ProblemList) -> None:
@@ -699,7 +720,7 @@ def _check_meaning(source: Source, target: Source, join: Join, report: ProblemLi
             report.warn("display_value", what, source, join.place, hint)
 
 
-def _check_connected(model: Model, report: ProblemList) -> None:
+def check_connected(model: Model, report: ProblemList) -> None:
     """Note the sources that no join connects with most of the others."""
     groups = _components(model)
     if len(groups) < 2:
@@ -713,11 +734,9 @@ def _check_connected(model: Model, report: ProblemList) -> None:
 def _components(model: Model) -> list[set[str]]:
     """Return the groups of connected sources, the biggest first, then by name."""
     neighbours: dict[str, set[str]] = {name: set() for name in model.sources}
-    for source in model.sources.values():
-        for join in source.joins:
-            if join.to in neighbours:
-                neighbours[source.name].add(join.to)
-                neighbours[join.to].add(source.name)
+    for owner, target in lookup_of(model).joined():
+        neighbours[owner].add(target)
+        neighbours[target].add(owner)
     groups: list[set[str]] = []
     rest = dict.fromkeys(sorted(neighbours))
     while rest:

@@ -40,6 +40,10 @@ class Lookup(ABC):
         """Return the joins that a source declares, and those that others declare to it, each with who declares it."""
 
     @abstractmethod
+    def joined(self) -> Iterable[tuple[str, str]]:
+        """Return (who declares it, target) of all joins."""
+
+    @abstractmethod
     def aliased(self) -> Iterable[tuple[str, str, str]]:
         """Return (who declares it, alias, target) of the joins with an alias."""
 
@@ -158,6 +162,10 @@ class ScanningLookup(Lookup):
     def joins_of(self, source: str) -> Sequence[tuple[str, Join]]:
         """See `Lookup`."""
         return self._joins.get(source, ())
+
+    def joined(self) -> Iterable[tuple[str, str]]:
+        """See `Lookup`."""
+        return ((owner, join.to) for owner, join in self._declared())
 
     def aliased(self) -> Iterable[tuple[str, str, str]]:
         """See `Lookup`."""
@@ -285,6 +293,11 @@ class _ChangedLookup(Lookup):
         found = [pair for pair in self._base.joins_of(source) if self._keeps(pair[0])]
         found += [pair for pair in self._changed_joins() if source in (pair[0], pair[1].to)]
         return sorted((pair for pair in found if pair[1].to in self._sources), key=lambda pair: pair[0])
+
+    def joined(self) -> Iterable[tuple[str, str]]:
+        """See `Lookup`."""
+        yield from (row for row in self._base.joined() if self._keeps(row[0]) and row[1] in self._sources)
+        yield from ((owner, join.to) for owner, join in self._changed_joins() if join.to in self._sources)
 
     def aliased(self) -> Iterable[tuple[str, str, str]]:
         """See `Lookup`."""

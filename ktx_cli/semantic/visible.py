@@ -104,3 +104,12 @@ class VisibleModel:
             values = {f"param.{name}": each.default for name, each in parameters.items()}
             self._names = Names(self.model, Graph(self.model), values)
         return self._names
+
+
+def stands_alone(source: Source) -> bool:
+    """Whether what is shown of a source depends on no other one, also where some columns are not public."""
+    texts = [*source.lineage, *(each.expr for each in source.measures.values())]
+    texts += [each.expr for each in source.segments.values()]
+    return not any(_QUALIFIED.search(text) for text in texts) and all(
+        each.expr is None or each.visibility is not None for each in source.columns.values()
+    )

@@ -29,8 +29,8 @@ from ktx_cli.llm.types import PromptPart
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.prompts.prompts import Prompt, load_skills, packaged
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_tree
+from ktx_cli.semantic.store.reader import check_model
 from ktx_cli.sources.deliveries import FileState
 from ktx_cli.sources.query_history.pages import EVIDENCE
 

@@ -9,10 +9,10 @@ from typing import Any
 from ktx_cli.core import yaml
 from ktx_cli.documents.raw import RawFile, Snapshot
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.interchange.report import Fidelity, Kind
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
+from ktx_cli.semantic.store.reader import check_model
 from ktx_cli.sources.port import ProjectContext, Projection, Source
 
 Files = Mapping[str, str]

@@ -8,6 +8,7 @@ file when somebody asks for it, as it is after the files were read.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import types
 import typing
@@ -19,7 +20,7 @@ from typing import Any, Final, TypeVar
 from ktx_cli.core import Diagnostic, Hint, Severity, yaml
 from ktx_cli.project import Tree
 from ktx_cli.semantic.load.entries import DeferredPlace, SourceFile
-from ktx_cli.semantic.model import Place
+from ktx_cli.semantic.model import Place, Source
 
 _T = TypeVar("_T")
 Convert = Callable[[Any], Any]
@@ -196,6 +197,24 @@ class Codec:
         """Return the diagnostic that `dump_diagnostic` wrote."""
         code, severity, message, place, hint = json.loads(text)
         return Diagnostic(code, Severity(severity), message, self._load_place(place), hint)
+
+
+class SourceDigests(Codec):
+    """Tells one content of a source from another, wherever in its files that is."""
+
+    def __init__(self) -> None:
+        super().__init__(Paths([]))
+
+    def of(self, source: Source) -> str:
+        """Return the digest of a source."""
+        try:
+            text = self.dump(source, Source)
+        except NotStorable:
+            text = repr(source)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _dump_place(self, place: Place) -> list[Any]:
+        return []
 
 
 def _same(value: Any) -> Any:

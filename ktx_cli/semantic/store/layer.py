@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
-from ktx_cli.project import Layout, WorkingTree, stamp_of
-from ktx_cli.semantic.lookup import ChangedSources
+from ktx_cli.project import Layout, WorkingTree, hash_of, stamp_of
+from ktx_cli.semantic.lookup import ChangedSources, lookup_of
 from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files
-from ktx_cli.semantic.model import CalendarSettings, Model
+from ktx_cli.semantic.model import CalendarSettings, Model, Source
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
@@ -111,6 +111,47 @@ def is_stored(layout: Layout, connection: str, dialect: str, configured: Collect
     finally:
         store.close()
     return known == layer_stamps(layout.root, connection, configured)
+
+
+def source_digests(model: Model) -> dict[str, str]:
+    """Return source -> digest: the same one as long as all that is shown of it is the same.
+
+    Where some columns are not public, what is shown of a source may depend on every other one, unless it stands alone.
+    """
+    found = dict(_digests(model.sources))
+    if lookup_of(model).has_only_public_columns:
+        return {name: digest for name, (digest, _) in found.items()}
+    whole = hash_of(f"{name} {digest}" for name, (digest, _) in sorted(found.items()))
+    return {name: digest if alone else hash_of((digest, whole)) for name, (digest, alone) in found.items()}
+
+
+def _digests(sources: Mapping[str, Source | None]) -> Iterator[tuple[str, tuple[str, bool]]]:
+    if isinstance(sources, StoredSources):
+        yield from sources.digests.items()
+    elif isinstance(sources, ChangedSources):
+        yield from (pair for pair in _digests(sources.base) if pair[0] not in sources.changes)
+        yield from _digests(sources.changes)
+    else:
+        from ktx_cli.semantic.store.codec import SourceDigests
+        from ktx_cli.semantic.visible import stands_alone
+
+        digests = SourceDigests()
+        for name, source in sources.items():
+            if source is not None:
+                yield name, (digests.of(source), stands_alone(source))
+
+
+def stored_hashes(layout: Layout, connection: str) -> dict[str, str]:
+    """Return path -> sha256 of the files of a layer that are as they were when it was stored, by their stamps."""
+    store = stored_by_this_version(layout, connection)
+    if store is None:
+        return {}
+    try:
+        files = store.files().items()
+    finally:
+        store.close()
+    known = {path: each for path, each in files if each.stamp is not None and each.sha256}
+    return {path: each.sha256 for path, each in known.items() if stamp_of(layout.root / path) == each.stamp}
 
 
 class ParsedCopies:

@@ -1,4 +1,4 @@
-"""Sources of a layer that are read from its store one by one, when somebody asks for them."""
+"""Sources of a layer that are read from its store one by one, when somebody asks for them, and their checks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from ktx_cli import __version__
-from ktx_cli.core import Command, Diagnostic, Hint, StorageError
+from ktx_cli.core import Command, Diagnostic, Hint, Severity, StorageError
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
-from ktx_cli.semantic.lookup import Lookup, SourceMap, labels_of
+from ktx_cli.semantic.lookup import ChangedSources, Lookup, SourceMap, labels_of, lookup_of
 from ktx_cli.semantic.manifest import is_yaml, stray_names
 from ktx_cli.semantic.model import Barred, Join, Source
 from ktx_cli.semantic.store.codec import Codec, Paths
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from ktx_cli.project import Stamp, Tree
+    from ktx_cli.semantic.check import MeasureKey, SourceChecks
+    from ktx_cli.semantic.model import Model
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 2
+FORMAT: Final = 4
 """Raised when files of earlier versions of ktx must not be read."""
 
 
@@ -241,6 +243,12 @@ class StoredSources(SourceMap):
         return dict.fromkeys(self.store.sources_of("SELECT name FROM sources ORDER BY name"))
 
     @functools.cached_property
+    def digests(self) -> Mapping[str, tuple[str, bool]]:
+        """Name -> what tells one content of a source from another, and whether it stands alone."""
+        rows = self.store.ask("SELECT name, digest, stands_alone FROM sources ORDER BY name")
+        return {name: (digest, bool(alone)) for name, digest, alone in rows}
+
+    @functools.cached_property
     def lookup(self) -> Lookup:
         """The lookup over these sources, which asks the store."""
         return _StoredLookup(self)
@@ -282,6 +290,11 @@ class _StoredLookup(Lookup):
             self._joins[source] = [pair for pair in found if pair[1].to in self._sources]
         return self._joins[source]
 
+    def joined(self) -> Iterable[tuple[str, str]]:
+        """See `Lookup`."""
+        rows = self._store.ask("SELECT owner, target FROM joins ORDER BY owner, number")
+        return [(owner, target) for owner, target in rows if target in self._sources]
+
     def aliased(self) -> Iterable[tuple[str, str, str]]:
         """See `Lookup`."""
         query = "SELECT owner, alias, target FROM joins WHERE alias IS NOT NULL ORDER BY owner, number"
@@ -312,3 +325,100 @@ class _StoredLookup(Lookup):
 
     def _found(self, query: str, *values: str) -> list[Source]:
         return [self._sources[name] for name in self._store.sources_of(query, values)]
+
+
+CHECKED: Final = "checked"
+"""The fact that a store has the checks of its sources."""
+
+_MOST_CHECKED: Final = 2_000
+"""Sources that are checked again one by one; of more, checking all takes no longer."""
+
+
+def check_model(model: Model, *, errors_only: bool = False) -> list[Diagnostic]:
+    """Return what is wrong in a model beyond what its files showed when they were read, by file and line.
+
+    An `error` is a definition no question can use; a `warning` one that may give a wrong number, or none. Of a model
+    from a store only what changed since then is checked.
+    """
+    from ktx_cli.semantic.check import ProblemList, check_connected, check_cycles
+
+    report = ProblemList()
+    uses: dict[MeasureKey, Sequence[MeasureKey]] = {}
+    found = stored_checks(model)
+    for name, each in (all_checks(model) if found is None else found).items():
+        uses |= {(name, measure): used for measure, used in each.uses.items()}
+        report.problems += each.problems
+    check_cycles(model, uses, report)
+    if errors_only:
+        report.problems = [each for each in report.problems if each.severity is Severity.ERROR]
+    else:
+        check_connected(model, report)
+    return report.sorted()
+
+
+def stored_checks(model: Model) -> dict[str, SourceChecks] | None:
+    """Return the checks of the sources of a model; None where all have to be checked to tell.
+
+    Sources in which nothing is wrong, and that are computed from nothing, may be left out.
+    """
+    sources = model.sources
+    base = sources.base if isinstance(sources, ChangedSources) else sources
+    if not isinstance(base, StoredSources) or not base.store.facts.get(CHECKED):
+        return None
+    again = checked_again(model) if isinstance(sources, ChangedSources) else {}
+    if again is None:
+        return None
+    changes = sources.changes if isinstance(sources, ChangedSources) else {}
+    kept = _kept(base.store)
+    return {name: each for name, each in kept.items() if name not in changes and name not in again} | again
+
+
+def checked_again(model: Model) -> dict[str, SourceChecks] | None:
+    """Return the checks of the changed sources of a model, and of those that they are about too; None as above."""
+    from ktx_cli.semantic.check import ModelChecks
+
+    sources = model.sources
+    if not isinstance(sources, ChangedSources) or not isinstance(sources.base, StoredSources):
+        return None
+    store = sources.base.store
+    if sources.base.lookup.parameters.keys() != lookup_of(model).parameters.keys():
+        return None
+    names = {name for name in sources.changes if name in sources}
+    names.update(store.sources_of("SELECT source FROM dependencies WHERE reaches"))
+    for changed in sources.changes:
+        names.update(store.sources_of("SELECT owner FROM joins WHERE target = ?", (changed,)))
+    if any((source is None) == (name in sources.base) for name, source in sources.changes.items()):
+        names |= set(store.sources_of("SELECT DISTINCT source FROM checks WHERE is_error"))  # hints list the sources
+        names |= set(store.sources_of("SELECT DISTINCT owner FROM joins WHERE alias IS NOT NULL"))
+    if len(names) > _MOST_CHECKED:
+        return None
+    checks = ModelChecks(model)
+    return {name: checks.check(sources[name]) for name in sorted(names) if name in sources}
+
+
+def all_checks(model: Model) -> dict[str, SourceChecks]:
+    """Return the checks of all sources of a model."""
+    from ktx_cli.semantic.check import ModelChecks
+
+    checks = ModelChecks(model)
+    return {name: checks.check(source) for name, source in model.sources.items()}
+
+
+def _kept(store: LayerStore) -> dict[str, SourceChecks]:
+    """Return the checks that a store has."""
+    from ktx_cli.semantic.check import SourceChecks
+
+    problems: dict[str, list[Diagnostic]] = defaultdict(list)
+    for name, problem in store.ask("SELECT source, problem FROM checks ORDER BY source, number"):
+        problems[name].append(store.codec.load_diagnostic(problem))
+    rows = store.ask("SELECT source, uses, reaches FROM dependencies")
+    found = {name: (_uses_of(uses), bool(reaches)) for name, uses, reaches in rows}
+    nothing: tuple[Mapping[str, Sequence[MeasureKey]], bool] = ({}, False)
+    return {
+        name: SourceChecks(tuple(problems.get(name, ())), *found.get(name, nothing))
+        for name in sorted({*problems, *found})
+    }
+
+
+def _uses_of(stored: str) -> dict[str, list[MeasureKey]]:
+    return {measure: [(owner, name) for owner, name in used] for measure, used in json.loads(stored).items()}

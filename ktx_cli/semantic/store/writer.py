@@ -17,23 +17,29 @@ from typing import Any, Final
 
 from ktx_cli.core import Diagnostic, KtxError, Severity
 from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
+from ktx_cli.semantic.check import SourceChecks
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
+from ktx_cli.semantic.lookup import ChangedSources
 from ktx_cli.semantic.manifest import relation_of
-from ktx_cli.semantic.model import Join, Model, Source
+from ktx_cli.semantic.model import CalendarSettings, Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
-from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths
+from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths, SourceDigests
 from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.semantic.store.parts import is_shard, needs_of, parts_of, path_entries
 from ktx_cli.semantic.store.reader import (
+    CHECKED,
     LayerStore,
     StoredSources,
+    all_checks,
     changed_files,
+    checked_again,
     identity_of,
     layer_stamps,
     open_store,
     store_path,
 )
+from ktx_cli.semantic.visible import stands_alone
 
 _TABLES: Final = """
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -44,7 +50,7 @@ CREATE TABLE entries (file INTEGER, number INTEGER, name TEXT, folded TEXT, rela
   PRIMARY KEY (file, number)) WITHOUT ROWID;
 CREATE TABLE needs (owner TEXT, folded TEXT, kind TEXT, PRIMARY KEY (owner, folded, kind)) WITHOUT ROWID;
 CREATE TABLE sources (name TEXT PRIMARY KEY, folded TEXT, relation TEXT, "table" TEXT, is_restricted INTEGER,
-  is_protected INTEGER, has_parameters INTEGER, source TEXT);
+  is_protected INTEGER, has_parameters INTEGER, digest TEXT, stands_alone INTEGER, source TEXT);
 CREATE TABLE columns (folded TEXT, source TEXT, name TEXT, PRIMARY KEY (folded, source, name)) WITHOUT ROWID;
 CREATE TABLE measures (folded TEXT, source TEXT, name TEXT, PRIMARY KEY (folded, source, name)) WITHOUT ROWID;
 CREATE TABLE segments (name TEXT, source TEXT, PRIMARY KEY (name, source)) WITHOUT ROWID;
@@ -52,6 +58,9 @@ CREATE TABLE joins (owner TEXT, number INTEGER, target TEXT, alias TEXT, "join" 
   PRIMARY KEY (owner, number)) WITHOUT ROWID;
 CREATE TABLE problems (path TEXT, number INTEGER, subject TEXT, is_error INTEGER, problem TEXT,
   PRIMARY KEY (path, number)) WITHOUT ROWID;
+CREATE TABLE checks (source TEXT, number INTEGER, is_error INTEGER, problem TEXT,
+  PRIMARY KEY (source, number)) WITHOUT ROWID;
+CREATE TABLE dependencies (source TEXT PRIMARY KEY, reaches INTEGER, uses TEXT) WITHOUT ROWID;
 """
 _INDEXES: Final = """
 CREATE INDEX entries_by_name ON entries (folded);
@@ -60,6 +69,7 @@ CREATE INDEX needs_by_target ON needs (folded);
 CREATE INDEX sources_by_name ON sources (folded);
 CREATE INDEX sources_by_relation ON sources (relation);
 CREATE INDEX sources_with_tables ON sources (name, "table");
+CREATE INDEX sources_by_digest ON sources (name, digest, stands_alone);
 CREATE INDEX sources_restricted ON sources (name) WHERE is_restricted;
 CREATE INDEX sources_protected ON sources (name) WHERE is_protected;
 CREATE INDEX sources_with_parameters ON sources (name) WHERE has_parameters;
@@ -132,7 +142,7 @@ def _updated(
     if changes is None:
         return None
     with _in_memory(Codec(Paths([*before.paths.names], WorkingTree(before.root))), place.read_bytes()) as writing:
-        writing.update(before, changes, renewed, settled)
+        writing.update(before, changes, renewed, settled, connection, dialect)
         return writing.content()
 
 
@@ -166,6 +176,7 @@ class _Writing:
 
     def __init__(self, database: sqlite3.Connection, codec: Codec) -> None:
         self.database, self.codec = database, codec
+        self._digests = SourceDigests()
 
     def content(self) -> bytes:
         """Return the store as a file."""
@@ -191,6 +202,7 @@ class _Writing:
                 name: [self.codec.dump_diagnostic(each.problem), each.tables] for name, each in model.barred.items()
             },
             "sealed": None if model.sealed is None else self.codec.dump_diagnostic(model.sealed),
+            CHECKED: self._check(all_checks(model)),
         }
         rows = [(key, json.dumps(value, separators=(",", ":"))) for key, value in facts.items()]
         self.database.executemany("INSERT INTO facts VALUES (?, ?)", rows)
@@ -199,7 +211,13 @@ class _Writing:
         self.database.executescript(_INDEXES)
 
     def update(
-        self, before: LayerStore, changes: LayerChanges, renewed: Mapping[str, Stamp], settled: Mapping[str, Stamp]
+        self,
+        before: LayerStore,
+        changes: LayerChanges,
+        renewed: Mapping[str, Stamp],
+        settled: Mapping[str, Stamp],
+        connection: str,
+        dialect: str,
     ) -> None:
         """Write what changed since the layer was stored. `renewed`: new stamps of files with the same content."""
         ask, known = self.database.execute, before.files()
@@ -225,8 +243,46 @@ class _Writing:
             if source is not None:
                 self._source(source)
         self._renew_problems(before, changes)
+        if changes.sources:
+            self._renew_checks(before, changes, connection, dialect)
         self._places()
         ask("COMMIT")
+
+    def _check(self, checks: Mapping[str, SourceChecks]) -> bool:
+        """Write checks of sources; return whether they could be."""
+        self.database.execute("SAVEPOINT checks")
+        try:
+            for name, each in checks.items():
+                self.database.execute("DELETE FROM checks WHERE source = ?", (name,))
+                self.database.execute("DELETE FROM dependencies WHERE source = ?", (name,))
+                rows = [
+                    (name, number, problem.severity is Severity.ERROR, self.codec.dump_diagnostic(problem))
+                    for number, problem in enumerate(each.problems)
+                ]
+                self.database.executemany("INSERT INTO checks VALUES (?, ?, ?, ?)", rows)
+                if each.reaches or each.uses:
+                    row = (name, each.reaches, json.dumps(each.uses))
+                    self.database.execute("INSERT INTO dependencies VALUES (?, ?, ?)", row)
+        except NotStorable:
+            self.database.execute("ROLLBACK TO checks")
+            return False
+        finally:
+            self.database.execute("RELEASE checks")
+        return True
+
+    def _renew_checks(self, before: LayerStore, changes: LayerChanges, connection: str, dialect: str) -> None:
+        """Check again what changed, before the sources are written."""
+        model = Model(
+            connection, dialect, ChangedSources(StoredSources(before), changes.sources), (), CalendarSettings()
+        )
+        checks = checked_again(model) if before.facts.get(CHECKED) else None
+        if checks is None:
+            self.database.execute("DELETE FROM checks")
+            self.database.execute("DELETE FROM dependencies")
+            checks = all_checks(model)
+        gone = dict.fromkeys((name for name, source in changes.sources.items() if source is None), SourceChecks())
+        is_checked = self._check({**gone, **checks})
+        self.database.execute("UPDATE facts SET value = ? WHERE key = ?", (json.dumps(is_checked), CHECKED))
 
     def _renew_problems(self, before: LayerStore, changes: LayerChanges) -> None:
         """Write the problems of the files again in which some came or went."""
@@ -296,9 +352,11 @@ class _Writing:
             not source.has_only_public_columns,
             source.is_protected,
             bool(source.parameters),
+            self._digests.of(source),
+            stands_alone(source),
             self.codec.dump(source, Source),
         )
-        self.database.execute("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self.database.execute("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         named = {"columns": source.columns, "measures": source.measures}
         for table_name, names in named.items():
             rows = [(name.casefold(), source.name, name) for name in names]

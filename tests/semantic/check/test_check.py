@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.store.reader import check_model
 
 ORDERS = """\
 name: orders

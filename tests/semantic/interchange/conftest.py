@@ -11,9 +11,9 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model
+from ktx_cli.semantic.store.reader import check_model
 from ktx_cli.warehouses.port import ConnectionSpec, Connector
 from ktx_cli.warehouses.registry import connect
 

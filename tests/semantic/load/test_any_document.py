@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.semantic import PROBLEM_KEYS
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.columns import KEYS as COLUMN_KEYS
 from ktx_cli.semantic.load.columns import MEASURE_KEYS
 from ktx_cli.semantic.load.joins import JOIN_KEYS
 from ktx_cli.semantic.load.load import load_model, read_source
 from ktx_cli.semantic.load.sources import KEYS as OVERLAY_KEYS
 from ktx_cli.semantic.load.sources import STANDALONE_KEYS
+from ktx_cli.semantic.store.reader import check_model
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 WORDS = st.sampled_from(

@@ -8,8 +8,8 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.semantic.answer import compile_query, receipt
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.model import Status
+from ktx_cli.semantic.store.reader import check_model
 from tests.semantic.load.conftest import Load
 
 COLUMNS = [

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status
 from ktx_cli.scan.shards import entries
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.manifest import render_shard, source_names
 from ktx_cli.semantic.model import Condition
+from ktx_cli.semantic.store.reader import check_model
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
 
 NAMES = st.text(

@@ -18,8 +18,8 @@ from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, stored_model
-from ktx_cli.semantic.store.reader import store_path
+from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, source_digests, stored_model
+from ktx_cli.semantic.store.reader import check_model, store_path
 from ktx_cli.semantic.store.writer import write_store
 
 SHOP = "shop"
@@ -88,10 +88,17 @@ tables = st.fixed_dictionaries(
     },
     optional={"joins": joins, "grain": st.just(["id"])},
 )
+MEASURES = (
+    [{"name": "total", "expr": "sum(amount)"}],
+    [{"name": "total", "expr": "sum(status)"}, {"name": "share", "expr": "total / orders.share"}],
+    [{"name": "share", "expr": "lines.total / customers.total"}, {"name": "count", "expr": "count(o.id)"}],
+    [{"name": "total", "expr": "customers.share + 1"}, {"name": "odd", "expr": "sum(a.amount) + nothing"}],
+)
 overlays = st.fixed_dictionaries(
     {"name": st.sampled_from((*NAMES, "view"))},
     optional={
-        "measures": st.just([{"name": "total", "expr": "sum(amount)"}]),
+        "measures": st.sampled_from(MEASURES),
+        "segments": st.just([{"name": "big", "expr": "customers.status = 'paid' and gone > 1"}]),
         "parameters": st.just([{"name": "least", "type": "number", "default": 3}]),
         "disable_joins": st.lists(st.sampled_from(ON), min_size=1, max_size=2),
         "exclude_columns": st.just(["amount"]),
@@ -189,6 +196,9 @@ def facts(model: Model) -> list[tuple[str, Any]]:
         "joins": lambda: {name: list(found.joins_of(name)) for name in model.sources},
         "labels": lambda: (found.aliases, found.labels),
         "parameters": lambda: found.parameters,
+        "joined": lambda: sorted(found.joined()),
+        "checks": lambda: [repr((each, str(each.location), each.hint)) for each in check_model(model)],
+        "errors": lambda: [repr(each) for each in check_model(model, errors_only=True)],
         "protection": lambda: (found.has_only_public_columns, found.protects, sorted(found.protected())),
     }
     return [(what, see()) for what, see in spelled.items()]
@@ -217,6 +227,7 @@ def test_a_layer_from_its_store_is_that_of_its_files_after_any_edit(one: Any, tw
         project.apply(two)
         assert_same_manifest(*project.manifests())
         assert_same(project.read(), project.loaded())
+        assert source_digests(project.read()) == source_digests(project.loaded())
         assert project.write()
         stored = project.stored()
         if stored is not None:  # a file that is broken and was just written is read each time

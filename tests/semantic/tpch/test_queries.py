@@ -11,9 +11,9 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.store.reader import check_model
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.tpch.questions import CASES, MEAN_BALANCE, UNSAID, WITHOUT_ORDERS, Case, without_orders
 

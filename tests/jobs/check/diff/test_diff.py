@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.guarded import load_layer
+from ktx_cli.semantic.store.reader import check_model
 from tests.jobs.check.diff.conftest import Shop
 
 TO_CUSTOMERS = "join orders to customers on customer_id = customers.id"
