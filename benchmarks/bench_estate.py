@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -275,6 +276,7 @@ def _part(times: list[float], part: float) -> float:
 
 def measure_index(estate: Estate) -> None:
     """Make the stores and the search index, then bring them up to date after edits."""
+    shutil.rmtree(estate.folder / ".ktx", ignore_errors=True)
     estate.measure("index from nothing", "index", times=1)
     size = sum(path.stat().st_size for path in (estate.folder / ".ktx").rglob("*") if path.is_file())
     print(f"{estate.tables:>7,}  {'size of .ktx':34} {size / 1e6:8.0f} MB")

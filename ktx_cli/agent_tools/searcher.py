@@ -12,7 +12,7 @@ from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
-from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists
+from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists, stored_hashes
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import user_scope
 
@@ -154,18 +154,20 @@ def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
 def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     entry = config.connections.get(connection)
     dialect = (None if entry is None else dialect_of(entry.driver)) or ""
-    parse = ParsedCopies(layout, connection).parse
     configured = None if entry is None else config.connections.keys()
     layers = Layers({connection: dialect}, calendar_of(config), {*config.connections, connection})
 
     def load(tree: Tree) -> Model:
         if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read
             return layers.model(tree, connection)
-        from ktx_cli.semantic import load_tree
+        from ktx_cli.semantic import load_layer, load_tree
 
-        return load_tree(tree, connection, dialect, parse=parse, configured=configured)
+        if isinstance(tree, WorkingTree):
+            return load_layer(layout, config, connection)
+        return load_tree(tree, connection, dialect, parse=ParsedCopies(layout, connection).parse, configured=configured)
 
-    return Layer(layout.root, connection, dialect, load, configured)
+    hashes = functools.partial(stored_hashes, layout, connection)
+    return Layer(layout.root, connection, dialect, load, configured, hashes)
 
 
 def value_scans(layout: Layout, config: KtxConfig) -> dict[str, str]:

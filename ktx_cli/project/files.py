@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -151,6 +151,36 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+        sync_directory(path.parent)
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, mode: int) -> Iterator[Path]:
+    """Yield the path of an empty file to be written, which replaces `path` when the block ends, as `write_atomic` does.
+
+    Where the block fails the file at `path` stays as it was. Raises `StorageError`.
+    """
+    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.ktx-tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = _stat_of(path)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if before is not None and os.geteuid() == 0:
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+            os.fchmod(descriptor, mode)
+            yield temporary
+            os.fsync(descriptor)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        finally:
+            os.close(descriptor)
         sync_directory(path.parent)
     except OSError as error:
         raise storage_error(path, error) from error

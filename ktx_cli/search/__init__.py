@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Values,
         documents,
         files_between,
+        layer_files,
         layer_signature,
         listed_columns,
         passage_documents,

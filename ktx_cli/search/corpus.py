@@ -16,7 +16,7 @@ from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import SearchTexts, read_search_texts, search_texts_path, snapshot_path
 from ktx_cli.search.explanations import mention
-from ktx_cli.semantic import SUFFIXES, Column, Model, is_stray, stray_paths
+from ktx_cli.semantic import Column, Model, is_stray, is_yaml, stray_paths
 from ktx_cli.wiki import FOLDER, GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
@@ -292,25 +292,32 @@ _NONE: Final[Written] = {}
 def documents(shown: VisibleModel, written: Written = _NONE) -> Iterator[Document]:
     """Yield the documents of a model: every source, and each of its measures, segments and columns."""
     for source in shown.sources():
-        measures, columns = shown.measures(source), shown.columns(source)
-        texts = written.get(source.name, {})
-        yield _source(shown, source, measures, columns, texts.get(("source", source.name)))
-        for kind, members in (("measure", measures), ("segment", source.segments.values())):
-            yield from (_entity(shown, source, each, kind, MEASURE, texts=texts) for each in members)
-        for each in columns:
-            yield _entity(shown, source, each, "column", COLUMN, Field("values", " ".join(each.values), COLUMN))
+        yield from _of_source(shown, source, written.get(source.name, {}))
 
 
-def all_documents(model: Model, written: Written = _NONE) -> Iterator[Document]:
-    """Yield the documents of everything in a model that is not hidden; what is internal says so."""
+def _of_source(shown: VisibleModel, source: Source, texts: Mapping[tuple[str, str], SearchTexts]) -> Iterator[Document]:
+    measures, columns = shown.measures(source), shown.columns(source)
+    yield _source(shown, source, measures, columns, texts.get(("source", source.name)))
+    for kind, members in (("measure", measures), ("segment", source.segments.values())):
+        yield from (_entity(shown, source, each, kind, MEASURE, texts=texts) for each in members)
+    for each in columns:
+        yield _entity(shown, source, each, "column", COLUMN, Field("values", " ".join(each.values), COLUMN))
+
+
+def documents_by_source(
+    model: Model, names: Iterable[str], written: Written = _NONE
+) -> Iterator[tuple[str, list[Document]]]:
+    """Yield some sources of a model, each with the documents of all that is not hidden; what is internal says so."""
     from ktx_cli.semantic import VisibleModel
 
-    public = {(each.kind, each.id): each for each in documents(VisibleModel(model), written)}
-    yield from public.values()
-    internal = VisibleModel(model, internal=True)
-    if internal.has_more:
-        found = documents(internal, written)
-        yield from (replace(each, internal=True) for each in found if (each.kind, each.id) not in public)
+    public, internal = VisibleModel(model), VisibleModel(model, internal=True)
+    for name in names:
+        source, texts = model.sources[name], written.get(name, {})
+        found = list(_of_source(public, source, texts)) if public.has(source) else []
+        shown = {(each.kind, each.id) for each in found}
+        more = _of_source(internal, source, texts) if internal.has(source) else ()
+        found += [replace(each, internal=True) for each in more if (each.kind, each.id) not in shown]
+        yield name, found
 
 
 def _source(
@@ -403,11 +410,42 @@ class Part(Protocol):
     def digest(self, unit: str, tree: Tree) -> str:
         """Return what tells one content of a unit from another; reads its files."""
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the names of the parts of a unit, each with what tells one content of it from another."""
+
+    def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
+        """Yield some of its parts with their documents."""
+
+    def release(self) -> None:
+        """Let go of what was read of files on the disk."""
+
+
+class WholeUnits:
+    """Units of one part each, which has no name."""
+
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the one part."""
+        digest = self.digest(unit, tree)
+        return {"": digest} if digest else {}
+
+    def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
+        """Yield the part with all documents of the unit."""
+        if "" in names:
+            yield "", _by_digest(self.all_documents(unit, tree))
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+    def digest(self, unit: str, tree: Tree) -> str:
+        """Return what tells one content of a unit from another; reads its files."""
+        raise NotImplementedError
+
+    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the documents of a unit; none where it is gone."""
+        raise NotImplementedError
 
 
-class Pages:
+class Pages(WholeUnits):
     """The wiki: every page is a unit, named by its path. `root` None: there is no disk, only trees are searched."""
 
     def __init__(self, root: Path | None = None) -> None:
@@ -433,28 +471,37 @@ class Pages:
         """Return the hash of the page."""
         return hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
+    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the page; none for a file that can be no page."""
         content = tree.read(unit)
         found = None if content is None else page_document(unit, content)
-        return _by_digest([] if found is None else [found])
+        return () if found is None else (found,)
 
 
 class Layer:
-    """The semantic layer of one connection: one unit, because its files speak of each other.
+    """The semantic layer of one connection: one unit, because its files speak of each other, with a part a source.
 
     `stamp`: what else its documents come from (dialect, calendar). `load` reads it from a tree. `configured`: the ids
     of all connections in `ktx.yaml`; what lies outside of their folders may hide something of it. None: it is of none.
+    `hashes`: path -> sha256 of files on the disk of which that is known without reading them.
     """
 
     def __init__(
-        self, root: Path | None, connection: str, stamp: str, load: LoadModel, configured: Collection[str] | None = None
+        self,
+        root: Path | None,
+        connection: str,
+        stamp: str,
+        load: LoadModel,
+        configured: Collection[str] | None = None,
+        hashes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._root, self._stamp, self._load, self._configured = root, stamp, load, configured
+        self._hashes = hashes
         self.connection = connection
         self.folder = Layout.context_paths(connection)[0]
         self._models: Recent[Model] = Recent(_KEPT)
-        self._documents: Recent[Documents] = Recent(_KEPT)
+        self._parts: Recent[Mapping[str, str]] = Recent(_KEPT)
+        self._on_disk: Model | None = None
 
     def signatures(self) -> dict[str, str]:
         """Return the unit with the sizes and times of all files together; nothing where there are none."""
@@ -463,7 +510,7 @@ class Layer:
 
     def signature(self) -> str:
         """Return the sizes and times of all files together, empty where there are none."""
-        found = signatures_below(self._root, self.folder, SUFFIXES, irregular=True)
+        found = layer_files(self._root, self.folder)
         if found and self._root is not None:
             found |= search_text_signatures(self._root, self.connection)
             found |= {} if self._configured is None else stray_signatures(self._root, self._configured)
@@ -475,7 +522,7 @@ class Layer:
 
     def units(self, tree: Tree) -> Sequence[str]:
         """Return the unit where it has files."""
-        return (self.folder,) if any(path.endswith(SUFFIXES) for path in tree.paths(f"{self.folder}/")) else ()
+        return (self.folder,) if any(map(is_yaml, tree.paths(f"{self.folder}/"))) else ()
 
     def owns(self, unit: str) -> bool:
         """Say whether it is the unit."""
@@ -485,37 +532,60 @@ class Layer:
         """Return the unit for each of its files, and for those of no connection."""
         if self._configured is not None and is_stray(path, self._configured):
             return (self.folder,)
-        is_own = path.startswith(f"{self.folder}/") and path.endswith(SUFFIXES)
+        is_own = path.startswith(f"{self.folder}/") and is_yaml(path)
         return (self.folder,) if is_own or path == search_texts_path(self.connection) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of all files."""
-        paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
+        paths = sorted(filter(is_yaml, tree.paths(f"{self.folder}/")))
         paths += () if self._configured is None else stray_paths(tree, self._configured)
         paths.append(search_texts_path(self.connection))
-        digests = (f"{path} {_digest_at(tree, path)}" for path in paths)
+        known = self._hashes() if isinstance(tree, WorkingTree) else {}
+        digests = (f"{path} {known.get(path) or _digest_at(tree, path)}" for path in paths)
         return hash_of((RULES, self._stamp, *digests))
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
-        """Return what of the semantic layer is not hidden."""
-        digest = self.digest(self.folder, tree)
-        return self._documents.get(digest, lambda: _by_digest(self._all(tree, digest)))
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the sources of the semantic layer."""
+        if not self.units(tree):
+            return {}
+        if isinstance(tree, WorkingTree):
+            return self._digests(tree)
+        return self._parts.get(self.digest(unit, tree), lambda: self._digests(tree))
+
+    def _digests(self, tree: Tree) -> Mapping[str, str]:
+        from ktx_cli.semantic import source_digests
+
+        texts = self._texts(tree)
+        digests = source_digests(self._model(tree)).items()
+        return {name: hash_of((RULES, digest, repr(texts.get(name)))) for name, digest in digests}
+
+    def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
+        """Yield sources with what of them is not hidden."""
+        found = documents_by_source(self._model(tree), sorted(names), self._texts(tree)) if names else ()
+        return ((name, _by_digest(documents)) for name, documents in found)
 
     def shown(self, tree: Tree) -> VisibleModel:
         """Return what of the semantic layer as a tree has it is public."""
         from ktx_cli.semantic import VisibleModel
 
-        return VisibleModel(self._model(tree, self.digest(self.folder, tree)))
+        return VisibleModel(self._model(tree))
 
-    def _all(self, tree: Tree, digest: str) -> Iterator[Document]:
-        written = {name: own.texts for name, own in read_search_texts(tree, self.connection).items()}
-        return all_documents(self._model(tree, digest), written)
+    def release(self) -> None:
+        """Let go of the model."""
+        self._on_disk = None
 
-    def _model(self, tree: Tree, digest: str) -> Model:
-        return self._models.get(digest, lambda: self._load(tree))
+    def _texts(self, tree: Tree) -> Written:
+        return {name: own.texts for name, own in read_search_texts(tree, self.connection).items()}
+
+    def _model(self, tree: Tree) -> Model:
+        if not isinstance(tree, WorkingTree):
+            return self._models.get(self.digest(self.folder, tree), lambda: self._load(tree))
+        if self._on_disk is None:
+            self._on_disk = self._load(tree)
+        return self._on_disk
 
 
-class Values:
+class Values(WholeUnits):
     """The values of the columns of one connection: one unit, beside its semantic layer.
 
     `stamp`: when and under which rules they were read. `load` returns the lists.
@@ -548,7 +618,7 @@ class Values:
         scan = _digest_at(tree, snapshot_path(self._layer.connection))
         return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree), scan))
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
+    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the values of columns that are shown."""
 
         def relations() -> Relations:
@@ -556,10 +626,14 @@ class Values:
 
             return read_relations(tree, self._layer.connection)
 
-        return _by_digest(value_documents(self._layer.shown(tree), self._load(), relations))
+        return value_documents(self._layer.shown(tree), self._load(), relations)
+
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return the one part, where there is a semantic layer."""
+        return super().parts(unit, tree) if self._layer.units(tree) else {}
 
 
-class Passages:
+class Passages(WholeUnits):
     """The passages of one source of documents: every document is a unit.
 
     `documents`: path -> what tells one content from another. `load` takes a path and returns the passages there.
@@ -591,10 +665,10 @@ class Passages:
         """Return what tells one content of a document from another."""
         return self._digests.get(unit, "")
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
+    def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
         """Return the passages of a document."""
         known = unit in self._digests
-        return _by_digest(passage_documents(self.passages(unit.removeprefix(self._mark)))) if known else {}
+        return passage_documents(self.passages(unit.removeprefix(self._mark))) if known else ()
 
     def passages(self, path: str) -> Iterable[Passage]:
         """Return the passages of the document at a path."""
@@ -625,10 +699,21 @@ class Contents:
         part = self._part_of(unit)
         return "" if part is None else part.digest(unit, tree)
 
-    def documents(self, unit: str, tree: Tree) -> Documents:
-        """Return the documents of a unit; none for one that no part has any more."""
+    def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
+        """Return name -> digest of the parts of a unit; none of one that no part of the project has any more."""
         part = self._part_of(unit)
-        return {} if part is None else part.documents(unit, tree)
+        return {} if part is None else part.parts(unit, tree)
+
+    def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
+        """Yield some parts of a unit with their documents; see `parts`."""
+        part = self._part_of(unit)
+        return iter(()) if part is None else part.documents(unit, tree, names)
+
+    def release(self, unit: str) -> None:
+        """Let go of what was read of a unit."""
+        part = self._part_of(unit)
+        if part is not None:
+            part.release()
 
     def _part_of(self, unit: str) -> Part | None:
         return next((part for part in self._parts if part.owns(unit)), None)
@@ -663,6 +748,12 @@ RULES: Final = "2"
 def layer_signature(files: Mapping[str, str], stamp: str) -> str:
     """Return the signatures of all files of a semantic layer together, empty where there are none."""
     return "\n".join((f"{RULES} {stamp}", *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
+
+
+def layer_files(root: Path | None, folder: str) -> dict[str, str]:
+    """Return path -> `size mtime_ns` of all files of semantic layers in a folder, and of folders called like files."""
+    found = signatures_below(root, folder, ("",), irregular=True)
+    return {path: signature for path, signature in found.items() if is_yaml(path)}
 
 
 def values_unit(layer: str) -> str:

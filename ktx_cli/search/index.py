@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
 import re
+import shutil
 import sqlite3
 import threading
 import unicodedata
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from ktx_cli.core import Command, Hint, StorageError
-from ktx_cli.project import read_bytes, storage_error, write_atomic
+from ktx_cli.project import is_full, replacing, storage_error
 from ktx_cli.search.corpus import KINDS, PHRASE, Document, Scope, digest_of
 from ktx_cli.search.explanations import TABLES, find_mentions
 from ktx_cli.search.forms import forms
@@ -162,7 +165,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 6
+VERSION: Final = 8
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -173,16 +176,28 @@ FINDING: Final = ("name", "phrases", "strong", "plain", "weak")
 _SCRIPT: Final = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE units (key TEXT PRIMARY KEY, signature TEXT NOT NULL, digest TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE parts (
+    id INTEGER PRIMARY KEY, unit TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, UNIQUE (unit, name)
+) STRICT;
 CREATE TABLE docs (
-    id INTEGER PRIMARY KEY, unit TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, connection TEXT NOT NULL,
+    id INTEGER PRIMARY KEY, part INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, connection TEXT NOT NULL,
     owner TEXT NOT NULL, place INTEGER NOT NULL, summary TEXT NOT NULL, length REAL NOT NULL, worth REAL NOT NULL,
     digest BLOB NOT NULL,
     fields BLOB NOT NULL
 ) STRICT;
-CREATE INDEX docs_of_unit ON docs (unit);
+CREATE INDEX docs_of_part ON docs (part);
 CREATE INDEX docs_of_owner ON docs (owner) WHERE owner <> '';
+CREATE TABLE totals (kind TEXT PRIMARY KEY, number INTEGER NOT NULL, length REAL NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TRIGGER docs_added AFTER INSERT ON docs BEGIN
+    INSERT INTO totals VALUES (new.kind, 1, new.length)
+    ON CONFLICT (kind) DO UPDATE SET number = number + 1, length = length + new.length;
+END;
+CREATE TRIGGER docs_removed AFTER DELETE ON docs BEGIN
+    UPDATE totals SET number = number - 1, length = length - old.length WHERE kind = old.kind;
+END;
 CREATE TABLE spellings (word TEXT PRIMARY KEY, backwards TEXT NOT NULL, stem TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE INDEX spellings_backwards ON spellings (backwards);
+CREATE INDEX spellings_of_stem ON spellings (stem);
 CREATE TABLE vectors (doc INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT;
 CREATE VIRTUAL TABLE texts USING fts5 (tag, {", ".join(TIERS)}, tokenize = 'ascii');
 CREATE VIRTUAL TABLE terms USING fts5vocab (texts, row);
@@ -282,6 +297,34 @@ class Row:
         return self.place, self.connection, self.name
 
 
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """A part of a unit with its documents. `digest`: tells one content of it from another."""
+
+    unit: str
+    name: str
+    digest: str
+    documents: Iterable[Document]
+
+
+_OF_PART: Final = (
+    "SELECT d.digest, d.id FROM parts AS p JOIN docs AS d ON d.part = p.id WHERE p.unit = ? AND p.name = ?"
+)
+
+
+_Asked = tuple[str, int, int]
+"""What FTS5 is asked, and the first and the last document that it may find."""
+_WITHIN: Final = "texts MATCH ? AND rowid BETWEEN ? AND ?"
+_KIND_BITS: Final = 40
+"""The number of a document begins with that of its kind, so that those of a kind are found beside each other."""
+_LARGE: Final = 300_000
+"""Documents from which on FTS5 does not rank all that have a frequent word."""
+_MOST_RANKED: Final = 20_000
+"""How many it ranks then."""
+_TOGETHER: Final = 5
+"""How many of the rarest words are looked for together then."""
+
+
 class Store:
     """An open index without the documents `removed`. It never changes, and several threads may read it."""
 
@@ -293,30 +336,38 @@ class Store:
     @classmethod
     def of(cls, units: Mapping[str, Iterable[Document]]) -> Store:
         """Return an index in memory of units and their documents."""
+        return cls.of_parts((NewPart(unit, "", "", documents) for unit, documents in units.items()))
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[NewPart]) -> Store:
+        """Return an index in memory of parts of units."""
         database = in_memory()
-        for unit, documents in units.items():
-            add(database, unit, documents)
-        count_up(database)
+        for part in parts:
+            add(database, part.unit, part.documents, part.name, part.digest)
         return cls(database)
 
     def without(self, removed: Collection[int]) -> Store:
         """Return the same index without some more documents."""
         return Store(self.database, self.removed.union(removed)) if removed else self
 
-    def of_unit(self, unit: str) -> dict[bytes, int]:
-        """Return digest -> number of the documents of a unit."""
-        rows = self.database.ask("SELECT digest, id FROM docs WHERE unit = ?", (unit,))
+    def parts(self, unit: str) -> dict[str, str]:
+        """Return name -> digest of the parts of a unit; without a digest it has nothing any more."""
+        return dict(self.database.ask("SELECT name, digest FROM parts WHERE unit = ?", (unit,)))
+
+    def of_part(self, unit: str, name: str) -> dict[bytes, int]:
+        """Return digest -> number of the documents of a part of a unit."""
+        rows = self.database.ask(_OF_PART, (unit, name))
         return {digest: number for digest, number in rows if number not in self.removed}
 
     @functools.cached_property
     def count(self) -> int:
         """How many documents there are."""
-        return int(get_meta(self.database, "documents") or 0)
+        return sum(number for number, _ in self.lengths.values())
 
     @functools.cached_property
     def lengths(self) -> Mapping[str, tuple[int, float]]:
         """Kind -> how many documents there are, and how long they are together, in words by their weight."""
-        rows = json.loads(get_meta(self.database, "lengths") or "[]")
+        rows = self.database.ask("SELECT kind, number, length FROM totals WHERE number > 0 ORDER BY kind")
         return {kind: (number, length) for kind, number, length in rows}
 
     def having(self, term: str) -> int:
@@ -364,29 +415,71 @@ class Store:
         return found
 
     def best(self, terms: Iterable[str], scope: Scope, wanted: int) -> list[int]:
-        """Return the documents that have one of some stems, at most `wanted`, the best first as FTS5 ranks them."""
-        match = expression(terms, scope)
-        weights = ", ".join(map(str, (0.0, *TIERS.values())))
-        asked = wanted
-        while match:
-            rows = self.database.ask(
-                f"SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts, {weights}), rowid LIMIT ?",
-                (match, asked),
-            )
-            kept = [number for (number,) in rows if number not in self.removed]
-            if len(kept) >= wanted or len(rows) < asked:
+        """Return the documents that have one of some stems, at most `wanted`, the best first as FTS5 ranks them.
+
+        In a large index that very many have, those with several of the stems are among them, and the best of the first
+        ones, what people govern before columns.
+        """
+        listed = list(terms)
+        asked = self._asked(listed, scope)
+        if asked is None:
+            return []
+        if self.count > _LARGE:
+            return self._best_of_many(listed, scope, asked, wanted)
+        most = wanted
+        while True:
+            rows = self._ranked(asked, most)
+            kept = [number for number in rows if number not in self.removed]
+            if len(kept) >= wanted or len(rows) < most:
                 return kept[:wanted]
-            asked *= 4
-        return []
+            most *= 4
+
+    def _ranked(self, asked: _Asked, wanted: int) -> list[int]:
+        weights = ", ".join(map(str, (0.0, *TIERS.values())))
+        rows = self.database.ask(
+            f"SELECT rowid FROM texts WHERE {_WITHIN} ORDER BY bm25(texts, {weights}), rowid LIMIT ?", (*asked, wanted)
+        )
+        return [number for (number,) in rows]
+
+    def _best_of_many(self, terms: list[str], scope: Scope, asked: _Asked, wanted: int) -> list[int]:
+        match, low, high = asked
+        edge = self.database.ask(f"SELECT rowid FROM texts WHERE {_WITHIN} LIMIT 1 OFFSET ?", (*asked, _MOST_RANKED))
+        if not edge:
+            first = self._ranked(asked, wanted + len(self.removed))
+            return [number for number in first if number not in self.removed][:wanted]
+        found: dict[int, None] = {}
+        rarest = sorted(terms, key=self.having)[:_TOGETHER]
+        groups = [rarest, *combinations(rarest, 2)] if len(rarest) > 2 else [rarest] if len(rarest) == 2 else []
+        for group in groups:
+            together = self._asked(group, scope, every=True)
+            if together is not None and len(found) < wanted:
+                rows = self.database.ask(f"SELECT rowid FROM texts WHERE {_WITHIN} LIMIT ?", (*together, wanted))
+                found |= dict.fromkeys(number for (number,) in rows if number not in self.removed)
+        first = self._ranked((match, low, min(high, edge[0][0])), wanted + len(self.removed))
+        found |= dict.fromkeys(each for each in first if each not in self.removed)
+        return list(found)[: 2 * wanted]
+
+    def _asked(self, terms: Sequence[str], scope: Scope, *, every: bool = False) -> _Asked | None:
+        """Return what FTS5 is asked for stems; None where nothing can have one. `every`: all of them, not any."""
+        kinds = sorted(map(KINDS.index, scope.kinds or KINDS))
+        if not terms or not any(KINDS[kind] in self.lengths for kind in kinds):
+            return None
+        low, high = kinds[0] << _KIND_BITS, (kinds[-1] + 1 << _KIND_BITS) - 1
+        if len(set(kinds)) == kinds[-1] - kinds[0] + 1:
+            scope = replace(scope, kinds=())
+        if not self.having(INTERNAL):
+            scope = replace(scope, internal=True)
+        return expression(terms, scope, every=every, owned=self.having(OWNED) > 0), low, high
 
     def total(self, terms: Iterable[str], scope: Scope) -> int:
         """Return how many documents have one of some stems."""
-        match = expression(terms, scope)
-        if not match:
+        asked = self._asked(list(terms), scope)
+        if asked is None:
             return 0
         if not self.removed:
-            return int(self.database.ask("SELECT count(*) FROM texts WHERE texts MATCH ?", (match,))[0][0])
-        return len(self._matching(match))
+            return int(self.database.ask(f"SELECT count(*) FROM texts WHERE {_WITHIN}", asked)[0][0])
+        rows = self.database.ask(f"SELECT rowid FROM texts WHERE {_WITHIN}", asked)
+        return sum(number not in self.removed for (number,) in rows)
 
     def within(self, scope: Scope) -> list[int]:
         """Return all documents of a scope, sorted."""
@@ -438,16 +531,19 @@ def in_memory() -> Connection:
     return database
 
 
-def expression(terms: Iterable[str], scope: Scope) -> str:
-    """Return what FTS5 is asked: any of the terms in the columns that find, and the tags of the scope."""
-    listed = " OR ".join(f'"{term}"' for term in terms)
+def expression(terms: Iterable[str], scope: Scope, *, every: bool = False, owned: bool = True) -> str:
+    """Return what FTS5 is asked: any of the terms in the columns that find, and the tags of the scope.
+
+    `every`: all of the terms. `owned`: whether something is not everybody's.
+    """
+    listed = (" AND " if every else " OR ").join(f'"{term}"' for term in terms)
     if not listed:
         return ""
     asked = f"{{{' '.join(FINDING)}}} : ({listed})"
-    return scoped(f"({asked}) AND {_any_kind(scope)}" if scope.kinds else asked, scope)
+    return scoped(f"({asked}) AND {_any_kind(scope)}" if scope.kinds else asked, scope, owned=owned)
 
 
-def scoped(asked: str, scope: Scope) -> str:
+def scoped(asked: str, scope: Scope, *, owned: bool = True) -> str:
     """Return a question to FTS5 within what a scope says beside kinds."""
     if scope.connection is not None:
         asked = f'({asked}) AND tag : ("{tag("c", scope.connection)}" OR "{MARK}n")'
@@ -458,15 +554,13 @@ def scoped(asked: str, scope: Scope) -> str:
     others = f'tag : "{OWNED}"'
     if scope.user:
         others = f'({others} NOT tag : "{tag("u", scope.user)}")'
-    return f"({asked}) NOT {others}"
+    return f"({asked}) NOT {others}" if owned else asked
 
 
 def _any_kind(scope: Scope) -> str:
     kinds = (tag("k", kind) for kind in sorted(scope.kinds or KINDS))
     return "tag : (" + " OR ".join(f'"{kind}"' for kind in kinds) + ")"
 
-
-_MEMORY: Final = ":memory:"
 
 Identity = tuple[int, int, int]
 """What tells one state of the file from another."""
@@ -502,26 +596,92 @@ def open_index(path: Path) -> Connection | None:
     return None
 
 
+class ChangedIndex:
+    """An index that is read as it is, and copied as soon as something of it is changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stack = contextlib.ExitStack()
+        self._written: Connection | None = None
+        self.known = _undamaged(path)
+        """The index as it was; None for a new one."""
+
+    @property
+    def database(self) -> Connection:
+        """The index as it is now."""
+        return self._written or self.known or self.changed
+
+    @property
+    def changed(self) -> Connection:
+        """The index to be changed, in a file of its own."""
+        if self._written is None:
+            place = self._stack.enter_context(replacing(self.path, mode=0o600))
+            if self.known is not None:
+                shutil.copyfile(self.path, place)
+            self._written = connect(str(place))
+            for setting in _WRITING:
+                self._written.execute(setting)
+            if self.known is None:
+                create(self._written)
+                self._written.execute("INSERT INTO texts (texts, rank) VALUES ('hashsize', ?)", (_PENDING,))
+            self._written.execute("BEGIN")
+        return self._written
+
+    def commit(self) -> None:
+        """Keep what was changed so far, should what follows fail in a way that is no reason to drop it."""
+        self.changed.execute("COMMIT")
+        self.changed.execute("BEGIN")
+
+    def keep(self) -> None:
+        """Put the changed index in the place of the one there is; where nothing was changed nothing is written."""
+        if self.known is None:
+            assert self.changed
+        if self._written is not None:
+            self._written.execute("COMMIT")
+            self._written.close()
+        self._stack.close()
+
+    def close(self, *error: Any) -> None:
+        """Close what is open; what was not kept is dropped."""
+        for database in (self._written, self.known):
+            if database is not None:
+                database.close()
+        self._stack.__exit__(*error)
+
+
+_WRITING: Final = (
+    "PRAGMA journal_mode = OFF",  # it is a copy: one that fails is dropped
+    "PRAGMA synchronous = OFF",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA cache_size = -131072",
+    "PRAGMA secure_delete = ON",  # what may not be shown any more must not stay in the file
+)
+_PENDING: Final = 16_000_000
+"""Bytes of words that are collected before they are written; by more, fewer parts have to be merged."""
+_CHECKED: Final = 64_000_000
+"""Bytes up to which an index is looked through for damage before it is changed; in a larger one it is come upon."""
+
+
 @contextlib.contextmanager
-def changing(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
-    """Give the index to change, in memory, and whether it is new; then put it in the place of the file.
+def changing(path: Path) -> Iterator[ChangedIndex]:
+    """Give the index to change; then put it in the place of the file.
 
     A damaged one, or one of another version, is begun anew. Where nothing was changed nothing is written, and where the
     block fails the file stays as it was. The caller holds the run lock. Raises `StorageError`.
     """
-    # who only reads an index needs nothing that makes one
-
-    database, is_new = _loaded(path)
+    index = ChangedIndex(path)
     try:
-        before = database.total_changes
-        yield database, is_new
-        if is_new or database.total_changes != before:
-            count_up(database)
-            write_atomic(path, database.serialize(), mode=0o600)
+        yield index
+        index.keep()
     except sqlite3.Error as error:
+        index.close(type(error), error, error.__traceback__)
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL or is_full(path):
+            raise storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
         raise index_error(path, error) from error
-    finally:
-        database.close()
+    except BaseException as error:
+        index.close(type(error), error, error.__traceback__)
+        raise
+    index.close(None, None, None)
 
 
 def index_error(path: Path, error: sqlite3.Error) -> StorageError:
@@ -530,22 +690,21 @@ def index_error(path: Path, error: sqlite3.Error) -> StorageError:
     return StorageError(f"the search index {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
 
 
-def _loaded(path: Path) -> tuple[sqlite3.Connection, bool]:
-    content = read_bytes(path)
-    if content:
-        database = connect(_MEMORY)
-        try:
-            database.deserialize(content)
-            if is_current(database) and database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
-                # What may not be shown any more must not stay in the file.
-                database.execute("PRAGMA secure_delete = ON")
-                return database, False
-        except sqlite3.DatabaseError:  # damaged: what is in it is built again from the files
-            pass
+def _undamaged(path: Path) -> Connection | None:
+    """Return the index there is to be read; None where it is damaged, of another version, or not there."""
+    there = identity(path)
+    if there is None:
+        return None
+    try:
+        database = open_index(path)
+        if database is None:
+            return None
+        if there[1] > _CHECKED or database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+            return database
         database.close()
-    database = connect(_MEMORY)
-    create(database)
-    return database, True
+    except sqlite3.DatabaseError:  # damaged: what is in it is built again from the files
+        pass
+    return None
 
 
 class Connection(sqlite3.Connection):
@@ -592,9 +751,16 @@ def form_mark(form: str) -> str:
     return f"{_FORM}{form}"
 
 
-def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) -> list[int]:
-    """Store documents as parts of a unit; returns their numbers."""
+def add(
+    database: sqlite3.Connection, unit: str, documents: Iterable[Document], name: str = "", digest: str = ""
+) -> list[int]:
+    """Store documents in a part of a unit; returns their numbers. `digest`: what the part is known by from now on."""
+    written = "INSERT INTO parts (unit, name, digest) VALUES (?, ?, ?)"
+    again = "ON CONFLICT (unit, name) DO UPDATE SET digest = excluded.digest"
+    database.execute(f"{written} {again}", (unit, name, digest))
+    part: int = database.execute("SELECT id FROM parts WHERE unit = ? AND name = ?", (unit, name)).fetchone()[0]
     numbers = []
+    following: dict[str, int] = {}
     spelled: dict[str, str] = {}
     for document in documents:
         texts = dict.fromkeys(_ALL_COLUMNS, "")
@@ -609,7 +775,9 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
             texts[tier] = "  ".join(spelled[word] for word in found)
             length += weight * len(found)
         texts["tag"] = " ".join(_tags(document))
-        number = _insert(database, unit, document, texts, length)
+        number = following.get(document.kind) or _following(database, document.kind)
+        following[document.kind] = number + 1
+        _insert(database, number, part, document, texts, length)
         named = ((each.encode("utf-8", "replace").decode(), number) for each in document.mentions)
         database.executemany("INSERT OR IGNORE INTO mentions VALUES (?, ?)", named)
         numbers.append(number)
@@ -630,18 +798,38 @@ def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
     return f"  {BETWEEN}  ".join(filter(None, phrases))
 
 
-def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
-    """Take documents out, their vectors too."""
+def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
+    """Take documents out, their vectors too; returns the stems they had."""
     rows = [(number,) for number in numbers]
+    columns = " || ' ' || ".join(_ALL_COLUMNS)
+    found: set[str] = set()
+    for row in rows:
+        texts = database.execute(f"SELECT {columns} FROM texts WHERE rowid = ?", row).fetchone()
+        found.update(texts[0].split() if texts else ())
     for table, key in (("texts", "rowid"), ("vectors", "doc"), ("mentions", "doc"), ("docs", "id")):
         database.executemany(f"DELETE FROM {table} WHERE {key} = ?", rows)
+    return found
 
 
-def count_up(database: sqlite3.Connection) -> None:
-    """Store how many documents of each kind there are and how long they are; call it when all is written."""
-    rows = database.execute("SELECT kind, count(*), sum(length) FROM docs GROUP BY kind ORDER BY kind").fetchall()
-    set_meta(database, "documents", str(sum(number for _, number, _ in rows)))
-    set_meta(database, "lengths", json.dumps(rows))
+_FEW: Final = 5_000
+"""Words of which each is looked up, whether a document still has it."""
+
+
+def forget_words(database: sqlite3.Connection, stems: Set[str]) -> None:
+    """Take words out that no document has any more: they may be of values that are withheld from now on."""
+    gone = [each for each in sorted(stems) if not _is_had(database, each)] if len(stems) <= _FEW else None
+    if gone == []:
+        return
+    database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+    if gone is None:
+        database.execute("DELETE FROM spellings WHERE stem NOT IN (SELECT term FROM terms)")
+    else:
+        database.executemany("DELETE FROM spellings WHERE stem = ?", ((each,) for each in gone))
+
+
+def _is_had(database: sqlite3.Connection, term: str) -> bool:
+    query = "SELECT 1 FROM texts WHERE texts MATCH ? LIMIT 1"
+    return database.execute(query, (f'"{term}"',)).fetchone() is not None
 
 
 def unpacked(fields: bytes) -> list[tuple[str, float, str]]:
@@ -649,21 +837,30 @@ def unpacked(fields: bytes) -> list[tuple[str, float, str]]:
     return [(name, weight, text) for name, weight, text in json.loads(zlib.decompress(fields))]
 
 
-def _insert(database: sqlite3.Connection, unit: str, document: Document, texts: dict[str, str], length: float) -> int:
+def _following(database: sqlite3.Connection, kind: str) -> int:
+    """Return the number of the next document of a kind."""
+    low = KINDS.index(kind) << _KIND_BITS
+    query = "SELECT max(id) FROM docs WHERE id BETWEEN ? AND ?"
+    last = database.execute(query, (low, low + (1 << _KIND_BITS) - 1)).fetchone()[0]
+    return low + 1 if last is None else int(last) + 1
+
+
+def _insert(
+    database: sqlite3.Connection, number: int, part: int, document: Document, texts: dict[str, str], length: float
+) -> None:
     written = json.dumps([(each.name, each.weight, each.text) for each in document.fields])
     row: tuple[Any, ...] = (
-        *(unit, document.kind, document.id, document.connection, document.owner, document.order, document.summary),
-        *(length, document.worth, digest_of(document), zlib.compress(written.encode(), 1)),
+        *(number, part, document.kind, document.id, document.connection, document.owner, document.order),
+        *(document.summary, length, document.worth, digest_of(document), zlib.compress(written.encode(), 1)),
     )
-    names = "unit, kind, name, connection, owner, place, summary, length, worth, digest, fields"
+    names = "id, part, kind, name, connection, owner, place, summary, length, worth, digest, fields"
     # SQLite cannot store lone surrogates.
     row = tuple(each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in row)
-    number = database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     marks = ", ".join("?" for _ in _ALL_COLUMNS)
     database.execute(
         f"INSERT INTO texts (rowid, {', '.join(_ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())
     )
-    return number or 0
 
 
 def _tags(document: Document) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ktx_cli.core import (
@@ -25,10 +27,10 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
-from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Found, Scope, files_between
+from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Documents, Found, Scope, files_between
 from ktx_cli.search.explanations import explaining
-from ktx_cli.search.index import Identity, Store, add, changing, identity, open_index, remove
-from ktx_cli.search.vectors import EMBEDDED, Vectors, embed_missing, no_vectors
+from ktx_cli.search.index import Identity, NewPart, Store, add, changing, forget_words, identity, open_index, remove
+from ktx_cli.search.vectors import EMBEDDED, Vectors, embed_missing, needs_vectors, no_vectors
 from ktx_cli.wiki import FOLDER
 
 if TYPE_CHECKING:
@@ -67,19 +69,31 @@ class View:
         return cls() if base is None else cls((base.store,), base)
 
     def changed(self, contents: Contents, tree: Tree, units: Iterable[str]) -> View:
-        """Return a view in which some units are as a tree has them."""
-        fresh: dict[str, list[Document]] = {}
+        """Return a view in which some units are as a tree has them; their parts that are the same are not read."""
+        fresh: list[NewPart] = []
         removed: dict[int, list[int]] = defaultdict(list)
         for unit in sorted(units):
-            documents = contents.documents(unit, tree)
-            here: set[bytes] = set()
-            for place, store in enumerate(self.stores):
-                stored = store.of_unit(unit)
-                here |= stored.keys()
-                removed[place] += [number for digest, number in stored.items() if digest not in documents]
-            fresh[unit] = [document for digest, document in documents.items() if digest not in here]
+            known: dict[str, str] = {}
+            for store in self.stores:
+                known |= store.parts(unit)
+            now = contents.parts(unit, tree)
+            gone = [name for name, digest in known.items() if digest and name not in now]
+            changed = [name for name, digest in now.items() if known.get(name) != digest]
+            found = contents.documents(unit, tree, changed)
+            for name, documents in chain(found, ((name, _NO_DOCUMENTS) for name in gone)):
+                here: set[bytes] = set()
+                for place, store in enumerate(self.stores):
+                    stored = store.of_part(unit, name)
+                    here |= stored.keys()
+                    removed[place] += [number for digest, number in stored.items() if digest not in documents]
+                new = [document for digest, document in documents.items() if digest not in here]
+                fresh.append(NewPart(unit, name, now.get(name, ""), new))
+            contents.release(unit)
         left = [store.without(removed[place]) for place, store in enumerate(self.stores)]
-        return View((*left, *([Store.of(fresh)] if any(fresh.values()) else [])), self.base)
+        return View((*left, *([Store.of_parts(fresh)] if fresh else [])), self.base)
+
+
+_NO_DOCUMENTS: Final[Documents] = {}
 
 
 def open_base(path: Path, found: Identity) -> Base | None:
@@ -438,46 +452,127 @@ def refresh(
     written. Vectors of another model are dropped, and all where there is no embedder; one that cannot be had, or fails,
     is the `error` of what is returned. Raises `StorageError`; nothing is changed then.
     """
-    signatures = contents.signatures()
-    with changing(path) as (database, is_new):
-        done = Refreshed(rebuilt=is_new)
-        database.execute("BEGIN")
-        rows = database.execute("SELECT key, signature, digest FROM units")
-        known = {key: (signature, digest) for key, signature, digest in rows}
-        changed = [unit for unit, signature in signatures.items() if known.get(unit, ("",))[0] != signature]
-        for number, unit in enumerate(changed):
-            digest = contents.digest(unit, tree)
-            if unit not in known or known[unit][1] != digest:
-                added, removed = _replace(database, unit, contents.documents(unit, tree))
-                done.added, done.removed, done.units = done.added + added, done.removed + removed, done.units + 1
-            database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", (unit, signatures[unit], digest))
-            if number % 100 == 0:
-                emit(StepProgress(STEP, number, len(changed)))
-        for unit in known.keys() - signatures.keys():
-            done.removed += _replace(database, unit, {})[1]
-            database.execute("DELETE FROM units WHERE key = ?", (unit,))
-        if done.removed:
-            _forget_words(database)
-        database.execute("COMMIT")
+    with changing(path) as index:
+        done = Refreshed(rebuilt=index.known is None)
+        stored = None if index.known is None else Store(index.known)
+        stems: set[str] = set()
+        for changes in _batches(_changes(stored, contents, tree, emit)):
+            for change in changes:
+                stems |= change.write(index.changed, done)
+        if stems:
+            forget_words(index.changed, stems)
         try:
-            done.vectors = embed_missing(database, embedder(), emit)
+            wanted = embedder()
+            if needs_vectors(index.database, wanted):
+                index.commit()
+                done.vectors = embed_missing(index.changed, wanted, emit)
         except KtxError as error:
             done.error = error
-        done.documents = database.execute("SELECT count(*) FROM docs").fetchone()[0]
+        done.documents = Store(index.database).count
     return done
 
 
-def _replace(database: sqlite3.Connection, unit: str, documents: Mapping[bytes, Any]) -> tuple[int, int]:
-    """Put documents in the place of those a unit had; returns how many were added and removed."""
-    stored = dict(database.execute("SELECT digest, id FROM docs WHERE unit = ?", (unit,)).fetchall())
-    gone = [number for digest, number in stored.items() if digest not in documents]
-    new = [document for digest, document in documents.items() if digest not in stored]
-    remove(database, gone)
-    add(database, unit, new)
-    return len(new), len(gone)
+@dataclass(frozen=True, slots=True)
+class _UnitChange:
+    """A unit whose files are others than they were. `signature` None: it is gone; `read`: whether its parts were."""
+
+    unit: str
+    signature: str | None
+    digest: str
+    read: bool
+
+    size: ClassVar = 1
+
+    def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
+        """Note how its files are now."""
+        if self.signature is None:
+            database.execute("DELETE FROM units WHERE key = ?", (self.unit,))
+        else:
+            row = (self.unit, self.signature, self.digest)
+            database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", row)
+        done.units += self.read
+        return set()
 
 
-def _forget_words(database: sqlite3.Connection) -> None:
-    """Take words out that no document has any more: they may be of values that are withheld from now on."""
-    database.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-    database.execute("DELETE FROM spellings WHERE stem NOT IN (SELECT term FROM terms)")
+@dataclass(frozen=True, slots=True)
+class _PartChange:
+    """A part of a unit that is another than it was. `digest` None: it is gone; `gone`: documents that it had."""
+
+    unit: str
+    name: str
+    digest: str | None
+    new: Sequence[Document]
+    gone: Sequence[int]
+
+    @property
+    def size(self) -> int:
+        """How many documents it is about."""
+        return 1 + len(self.new) + len(self.gone)
+
+    def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
+        """Put its documents in the place of those it had; returns the stems of these."""
+        stems = remove(database, self.gone)
+        if self.digest is None:
+            database.execute("DELETE FROM parts WHERE unit = ? AND name = ?", (self.unit, self.name))
+        else:
+            add(database, self.unit, self.new, self.name, self.digest)
+        done.added, done.removed = done.added + len(self.new), done.removed + len(self.gone)
+        return stems
+
+
+_Change = _UnitChange | _PartChange
+_AT_ONCE: Final = 10_000
+"""Documents that are read before the first of them is written."""
+
+
+def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
+    """Yield changes in lists, of so many documents that a run that fails early has written nothing."""
+    batch: list[_Change] = []
+    size = 0
+    for change in changes:
+        batch.append(change)
+        size += change.size
+        if size >= _AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _changes(stored: Store | None, contents: Contents, tree: Tree, emit: Emit) -> Iterator[_Change]:
+    """Yield what in an index (None: a new one) is not as the files are."""
+    signatures = contents.signatures()
+    rows = [] if stored is None else stored.database.ask("SELECT key, signature, digest FROM units")
+    known = {key: (signature, digest) for key, signature, digest in rows}
+    changed = [unit for unit, signature in signatures.items() if known.get(unit, ("",))[0] != signature]
+    for number, unit in enumerate(changed):
+        digest = contents.digest(unit, tree)
+        is_same = unit in known and known[unit][1] == digest
+        if not is_same:
+            now = contents.parts(unit, tree)
+            yield from _part_changes(stored, unit, now, functools.partial(contents.documents, unit, tree))
+            contents.release(unit)
+        yield _UnitChange(unit, signatures[unit], digest, read=not is_same)
+        if number % 100 == 0:
+            emit(StepProgress(STEP, number, len(changed)))
+    for unit in sorted(known.keys() - signatures.keys()):
+        yield from _part_changes(stored, unit, {}, lambda _: iter(()))
+        yield _UnitChange(unit, None, "", read=False)
+
+
+def _part_changes(
+    stored: Store | None,
+    unit: str,
+    now: Mapping[str, str],
+    read: Callable[[Collection[str]], Iterable[tuple[str, Documents]]],
+) -> Iterator[_Change]:
+    """Yield the parts of a unit that are not as they were. `now`: those there are, with their digests."""
+    known = {} if stored is None else stored.parts(unit)
+    names = [name for name, digest in now.items() if known.get(name) != digest]
+    gone = ((name, _NO_DOCUMENTS) for name in sorted(known.keys() - now.keys()))
+    for name, documents in chain(read(names), gone):
+        before = stored.of_part(unit, name) if stored is not None and name in known else {}
+        new = [document for digest, document in documents.items() if digest not in before]
+        yield _PartChange(
+            unit, name, now.get(name), new, [number for digest, number in before.items() if digest not in documents]
+        )

@@ -45,6 +45,19 @@ def model_name(embedder: Embedder) -> str:
     return f"{embedder.model} {embedder.dimensions or ''}".strip()
 
 
+_MISSING: Final = (
+    "FROM docs AS d LEFT JOIN vectors AS v ON v.doc = d.id WHERE v.doc IS NULL"
+    f" AND d.kind IN ({', '.join('?' for _ in EMBEDDED)})"
+)
+
+
+def needs_vectors(database: sqlite3.Connection, embedder: Embedder | None) -> bool:
+    """Whether `embed_missing` would change an index."""
+    if embedder is None or model_of(database) != model_name(embedder):
+        return embedder is not None or model_of(database) is not None
+    return database.execute(f"SELECT 1 {_MISSING} LIMIT 1", EMBEDDED).fetchone() is not None
+
+
 def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit: Emit) -> int:
     """Make the vectors that are missing, batch by batch; returns how many texts were embedded.
 
@@ -56,11 +69,8 @@ def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit:
     if model_of(database) != model_name(embedder):
         _drop(database)
         set_meta(database, "vectors", model_name(embedder))
-    marks = ", ".join("?" for _ in EMBEDDED)
     missing = database.execute(
-        "SELECT d.id, d.name, d.summary, d.fields FROM docs AS d LEFT JOIN vectors AS v ON v.doc = d.id"
-        f" WHERE v.doc IS NULL AND d.kind IN ({marks}) ORDER BY d.id",
-        EMBEDDED,
+        f"SELECT d.id, d.name, d.summary, d.fields {_MISSING} ORDER BY d.id", EMBEDDED
     ).fetchall()
     for start in range(0, len(missing), embedder.batch_size):
         batch = missing[start : start + embedder.batch_size]

@@ -14,6 +14,8 @@ from ktx_cli.core import Command, KtxError, Record, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import SEMANTIC_NAME, WorkingTree, signatures_below
 from ktx_cli.search import (
+    Store,
+    layer_files,
     layer_signature,
     open_index,
     scan_signature,
@@ -22,7 +24,6 @@ from ktx_cli.search import (
     values_signature,
     values_unit,
 )
-from ktx_cli.semantic import SUFFIXES
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import FOLDER
 
@@ -73,7 +74,7 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
     if database is None:
         return IndexFacts("other_version", len(pages))
     units = dict(database.ask("SELECT key, signature FROM units"))
-    documents = database.ask("SELECT count(*) FROM docs")[0][0]
+    documents = Store(database).count
     database.close()
     behind = () if units == quick_signatures(layout, config, pages) else _behind(layout, config)
     return IndexFacts("behind" if behind else "current", len(pages), documents, behind)
@@ -83,7 +84,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     """Return the signatures of all units as `agent_tools.contents_of` has them, where that needs nothing loaded."""
     signatures = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
-    for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():
+    for path, signature in layer_files(layout.root, SEMANTIC_NAME).items():
         if path.count("/") > 1:
             layers[path.split("/")[1]][path] = signature
     strays = stray_signatures(layout.root, config.connections.keys()) if layers else {}
