@@ -108,7 +108,8 @@ def context_pack(
     kinds = tuple(kind for kind in KINDS if request.values or kind != VALUE)
     scope = Scope(kinds, request.connection, request.user)
     tables, warnings = searcher.tables(request.question, layers.neighbors, scope, limit=_LISTED * 2)
-    found = [each for each in tables if each.connection in config.connections and layers.shows(each)][:_LISTED]
+    known = (each for each in tables if each.connection in config.connections and layers.shows(each))
+    found = list(itertools.islice(known, _LISTED))
     lines: list[PackLine] = []
     draft = None
     if found:
@@ -280,12 +281,11 @@ class _Packer:
         sources = self._layers.of(connection).model.sources
         if not any("currency" in plain_words(name) for name in sources[fact].columns):
             return []
-        scope = Scope((), connection)
-        tables, _ = self._searcher.tables("currency exchange rate", self._layers.neighbors, scope, limit=5)
-        for each in tables:
-            words = [set(plain_words(name)) for name in sources[each.name].columns] if each.name in sources else []
+        hits = self._searcher.search("currency exchange rates", Scope(("source",), connection), limit=8).found.hits
+        for name in (hit.id for hit in hits):
+            words = [set(plain_words(column)) for column in sources[name].columns] if name in sources else []
             if any("rate" in own for own in words) and any("currency" in own for own in words):
-                return [each.name]
+                return [name]
         return []
 
     def _points(self, connection: str) -> Sequence[DecisionPoint]:
@@ -418,8 +418,9 @@ class _Packer:
             return
         connection, fact = self._draft.connection, self._draft.sources[0]
         graph, path = self._layers.graph(connection), self._draft.path
+        near = {*self._draft.reached, *(edge.target for edge in graph.edges(fact))}
         for each in self.order[:_IN_FULL]:
-            if each.connection != connection or each.name == fact:
+            if each.connection != connection or each.name == fact or each.name not in near:
                 continue
             try:
                 way = graph.path(fact, (each.name,))
