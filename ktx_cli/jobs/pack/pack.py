@@ -48,7 +48,9 @@ _LISTED: Final = 120
 _MOST_COLUMNS: Final = 40
 """Columns of a source that are named; the ones that matter first."""
 _MOST_MEASURES: Final = 8
-_MOST_PASSAGES: Final = 10
+_MOST_PASSAGES: Final = 11
+_ABOUT: Final = 6
+"""Of how many sources the passages are looked for."""
 _LONGEST_PASSAGE: Final = 700
 _LONGEST_RULE: Final = 300
 _MOST_RULES: Final = 6
@@ -436,7 +438,6 @@ class _Packer:
         from ktx_cli.semantic import shown_decision
 
         places = {(each.connection, each.name): place for place, each in enumerate(self.order[:_IN_SHORT])}
-        is_fiscal = "fiscal" in self._request.question.casefold() or "quarter" in self._request.question.casefold()
         count = 0
         for connection in dict.fromkeys(each.connection for each in self.order[:_IN_SHORT]):
             shown = self._layers.of(connection)
@@ -456,7 +457,7 @@ class _Packer:
             for point in points:
                 place = places.get((connection, point.source))
                 if point.kind is DecisionKind.FISCAL_START:
-                    place = 0 if is_fiscal else None
+                    place = 0 if self._is_fiscal else None
                 if place is None or count >= _MOST_POINTS:
                     continue
                 count += 1
@@ -472,6 +473,11 @@ class _Packer:
                 if not opened.is_masked:
                     yield from _statements(point, rank)
 
+    @property
+    def _is_fiscal(self) -> bool:
+        """Whether the question may be about fiscal periods."""
+        return any(word in self._request.question.casefold() for word in ("fiscal", "financial year", "quarter"))
+
     def _passages(self) -> Iterator[PackLine]:
         """Yield the passages and pages that fit the question, and those about the best sources."""
         from ktx_cli.agent_tools import passage_of
@@ -480,7 +486,9 @@ class _Packer:
         scope = Scope(("passage", "page"), None, self._request.user)
         seen: set[str] = set()
         queries = [(self._request.question, 4)]
-        for each in self.order[:6]:
+        if self._is_fiscal:
+            queries.append(("the fiscal year begins", 2))
+        for each in self.order[:_ABOUT]:
             source = self._layers.of(each.connection).model.sources[each.name]
             queries.append((f"{each.name} {one_line(source.description or '', 120)}", 2))
         for place, (query, most) in enumerate(queries):
@@ -488,7 +496,7 @@ class _Packer:
                 if hit.id in seen or len(seen) >= _MOST_PASSAGES:
                     continue
                 seen.add(hit.id)
-                rank = 3 if place == 0 else 5
+                rank = 3 if place <= self._is_fiscal else 5
                 if hit.kind == "passage":
                     passage = passage_of(self._layout, self._layers.config, hit.id)
                     if passage is not None:
