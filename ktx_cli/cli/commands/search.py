@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,9 +57,12 @@ def search(
     layout, config = session.load_project()
     query = " ".join(words).strip()
     scope = Scope(tuple(each.value for each in kind or ()), connection, user)
-    answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
-    rows = grouped_values(answer.found.hits)[:limit]
-    found = replace(answer.found, hits=answer.found.hits[:limit])
+    answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
+    found = answer.found
+    rows = grouped_values(found.hits)
+    if len(found.hits) < found.total and any(values for _, values in rows):  # others of their columns may follow
+        more = search(layout, config, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
+        rows = grouped_values(more.found.hits)[:limit]
     session.warn(*answer.warnings, *file_name_warnings(layout.root))
     blocks: list[Block] = [_hits_table(rows) if rows else Fields((("found", "nothing"),))]
     data = hits_data(session, query, found)
