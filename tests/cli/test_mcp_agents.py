@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.demo.demo import QUESTIONS
 from ktx_cli.llm.backends.claude.binary import bundled_binary
-from ktx_cli.mcp.tools import TOOLS
+from ktx_cli.mcp.tools import PROFILES
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
@@ -293,4 +295,5 @@ def test_claude_code_answers_from_sl_query_through_its_own_client(
     rows = asked.data["rows"]
     assert model.rows == rows and len(rows) == 12
     assert json.loads(done.stdout)["result"] == f"Net revenue of {rows[0][1]} was {rows[0][2]}."
-    assert all(f"mcp__ktx__{each.name}" in model.offered for each in TOOLS)
+    offered = set(re.findall(r"mcp__ktx__([a-z_]+)", model.offered))
+    assert offered == set(PROFILES[Profile.DEFAULT])
