@@ -12,7 +12,7 @@ import socket
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """End a worker without taking apart what it collected: that takes seconds, for which the run would wait."""
     if hasattr(config, "workerinput"):
         atexit.register(os._exit, 0)  # registered before all others, it runs after them
+        _tell_what_is_read(config.pluginmanager)
+
+
+def _tell_what_is_read(plugins: pytest.PytestPluginManager) -> None:
+    """Have a worker tell no more of a test than the run reads: that costs as much as most tests take.
+
+    A setup or an end that passed changes nothing that is shown, and no plugin in use asks when a test begins.
+    """
+    (worker,) = (each for each in plugins.get_plugins() if type(each).__name__ == "WorkerInteractor")
+    (report,) = (each for each in plugins.hook.pytest_runtest_logreport.get_hookimpls() if each.plugin is worker)
+    (start,) = (each for each in plugins.hook.pytest_runtest_logstart.get_hookimpls() if each.plugin is worker)
+    tell = report.function
+    report.function = lambda report: None if report.passed and report.when != "call" else tell(report)
+    start.function = lambda nodeid, location: None
 
 
 @pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
@@ -155,23 +169,38 @@ def _is_loopback(host: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """Return a function that has a folder built by the first worker that wants it: to be read, or copied."""
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+    def built(name: str, build: Callable[[Path], None]) -> Path:
+        folder, done = root / name, root / f"{name}.done"
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                build(folder)
+                done.touch()
+        return folder
+
+    return built
+
+
+@pytest.fixture(scope="session")
+def demo_project(built_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     """What `ktx demo` builds, made once for all workers: to be read, or copied."""
     from typer.testing import CliRunner
 
     from ktx_cli.cli.app import app
 
-    base = tmp_path_factory.getbasetemp()
-    root = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    folder, draft = root / "demo-company", root / "demo-company-draft"
-    with (root / "demo-company.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            done = CliRunner().invoke(app, ["demo", str(draft)], prog_name="ktx", catch_exceptions=False)
-            assert done.exit_code == 0, done.output
-            folder.with_suffix(".txt").write_text(done.output.replace(str(draft), "ktx-demo"), "utf-8")
-            os.replace(draft, folder)
-    return folder
+    def build(folder: Path) -> None:
+        draft = folder.with_name("demo-company-draft")
+        done = CliRunner().invoke(app, ["demo", str(draft)], prog_name="ktx", catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        folder.with_suffix(".txt").write_text(done.output.replace(str(draft), "ktx-demo"), "utf-8")
+        os.replace(draft, folder)
+
+    return built_once("demo-company", build)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -44,11 +45,7 @@ class AnswerKey:
     def expected(self, question: Question, sql: str) -> Expectation:
         """Return what a statement answers, as an eval expects it."""
         if sql not in self.known:
-            answer = self.answer(sql)
-            if len(question.columns) == 1:
-                self.known[sql] = Expectation(value=answer.rows[0][0])
-            else:
-                self.known[sql] = Expectation(rows=[list(row) for row in answer.rows], columns=list(answer.columns))
+            self.known[sql] = _expectation(question, self.answer(sql))
         return self.known[sql]
 
     def answer(self, sql: str) -> CaseAnswer:
@@ -67,6 +64,12 @@ class AnswerKey:
         return Score(Verdict.WRONG)
 
 
+def _expectation(question: Question, answer: CaseAnswer) -> Expectation:
+    if len(question.columns) == 1:
+        return Expectation(value=answer.rows[0][0])
+    return Expectation(rows=[list(row) for row in answer.rows], columns=list(answer.columns))
+
+
 def answer_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> CaseAnswer:
     """Return rows of a database as an answer."""
     return CaseAnswer(tuple(columns), tuple(tuple(json_value(value) for value in row) for row in rows))
@@ -79,9 +82,7 @@ def tells_apart(key: AnswerKey, question: Question) -> bool:
     if not answers[0].rows or any(value is None for row in answers[0].rows for value in row[-1:]):
         return False
     return all(
-        difference(key.expected(question, one), answers[other]) is not None
-        for place, one in enumerate(statements)
-        for other in range(place)
+        difference(_expectation(question, one), other) is not None for other, one in itertools.combinations(answers, 2)
     )
 
 
