@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, NotSupportedError, SourceError, UsageError, did_you_mean
+from ktx_cli.core import Command, Hint, NotSupportedError, Recent, SourceError, UsageError, did_you_mean
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.guard.bounds import require_bounded
@@ -74,7 +74,65 @@ def check(
     syntax = dialect_named(dialect)
     if not syntax.functions():
         raise NotSupportedError(f"there is no list of functions for the dialect `{dialect}`")
-    rules = _Rules(syntax, FunctionList(dialect, allowed_functions, connection, server), tables)
+    passed = _PASSED.get((sql, syntax, max_rows, frozenset(allowed_functions), server, schema_of is None), list)
+    for each in tuple(passed):
+        if each.passes_again(tables, schema_of):
+            return each.statement
+    asked = _Asked(tables, schema_of)
+    functions = FunctionList(dialect, allowed_functions, connection, server)
+    statement = _checked(sql, syntax, max_rows, functions, asked, asked.schema_of if schema_of else None)
+    if len(sql) <= _LONGEST_KEPT:
+        passed[:] = [_Passed(statement, asked.files, asked.schemas)]
+    return statement
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A statement that passed, and all that its check asked of the tables: with the same answers it passes again."""
+
+    statement: CheckedStatement
+    files: Mapping[object, bool]
+    schemas: Mapping[str, str | None]
+
+    def passes_again(self, tables: Container[str], schema_of: SchemaOf | None) -> bool:
+        if any((name in tables) is not answer for name, answer in self.files.items()):
+            return False
+        return schema_of is None or all(schema_of(name) == schema for name, schema in self.schemas.items())
+
+
+class _Asked:
+    """The tables of a check, which keep what was asked of them."""
+
+    def __init__(self, tables: Container[str], schema_of: SchemaOf | None) -> None:
+        self._tables, self._schema_of = tables, schema_of
+        self.files: dict[object, bool] = {}
+        self.schemas: dict[str, str | None] = {}
+
+    def __contains__(self, name: object) -> bool:
+        self.files[name] = name in self._tables
+        return self.files[name]
+
+    def schema_of(self, table: str) -> str | None:
+        self.schemas[table] = self._schema_of(table) if self._schema_of else None
+        return self.schemas[table]
+
+
+_PASSED: Final = Recent[list[_Passed]](256)
+"""Statements that passed last, by the text and the rules: the same question is asked again and again."""
+_LONGEST_KEPT: Final = 10_000
+"""Characters of the longest statement that is kept."""
+
+
+def _checked(
+    sql: str,
+    syntax: Dialect,
+    max_rows: int,
+    functions: FunctionList,
+    tables: Container[str],
+    schema_of: SchemaOf | None,
+) -> CheckedStatement:
+    dialect, connection = syntax.name, functions.connection
+    rules = _Rules(syntax, functions, tables)
     try:
         require_short(sql)
         require_no_description(sql, dialect, connection)
