@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -39,8 +40,12 @@ def screened_line(text: str, what: str) -> str:
     return _not_shown(found[0].code, what) if found else text
 
 
+@functools.lru_cache(maxsize=512)
 def without_private(text: str) -> str:
-    """Return a text with secrets and contact data replaced by why they are not shown; its lines keep their numbers."""
+    """Return a text with secrets and contact data replaced by why they are not shown; its lines keep their numbers.
+
+    A run screens the same text for its agents, for its forecast and for the index.
+    """
     spots = _parts((*all_secrets(text), *personal_data(text)))
     pieces, position = [], 0
     for spot in spots:
