@@ -13,6 +13,7 @@ import pytest
 from ktx_cli.core import isoformat, now
 from tests.cli.setup_terminal import RENEW, RENEWS, World
 from tests.subscription_project import AMOUNT_ID, FISCAL_ID, POINT, make_undecided
+from tests.worlds.forks import Forks
 
 RECORDING: Final = Path(__file__).resolve().parents[2] / "docs" / "recordings" / "decide.txt"
 SECONDS: Final = 120.0
@@ -27,17 +28,17 @@ ANSWERS: Final = (
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world(forks: Forks) -> Iterator[World]:
     with World() as made:
         made_up = make_undecided(made.folder)
-        done = made.run(made.base / "bin" / "ktx", "scan", "--depth", "structural", "-q")
+        done = made.ktx(forks, "scan", "--depth", "structural", "-q")
         assert done.returncode == 0 and made_up == made.folder, done.stderr
         yield made
 
 
-def _asked(world: World) -> str:
+def _asked(world: World, forks: Forks) -> str:
     """Ask for revenue by fiscal year in a terminal, and return what it shows."""
-    with world.start(*QUESTION) as terminal:
+    with world.start(*QUESTION, forks=forks) as terminal:
         assert terminal.wait() == 0, terminal.transcript()
         return terminal.transcript()
 
@@ -58,20 +59,20 @@ def _decide(world: World) -> tuple[str, float]:
         return terminal.transcript(), time.monotonic() - started
 
 
-def test_three_decisions_take_less_than_two_minutes_and_one_commit(world: World) -> None:
+def test_three_decisions_take_less_than_two_minutes_and_one_commit(world: World, forks: Forks) -> None:
     start = world.git("rev-parse", "HEAD")
-    before = _asked(world)
+    before = _asked(world, forks)
     session, seconds = _decide(world)
     print(f"three decisions: {seconds:.1f} s")
     assert seconds < SECONDS
     assert world.git("rev-list", "--count", f"{start}..HEAD") == "1"
     assert world.git("status", "--porcelain") == ""
-    after = _asked(world)
+    after = _asked(world, forks)
     for point in (POINT, AMOUNT_ID, FISCAL_ID):
         assert f"decide{point}" in "".join(before.split()), point
         assert point in "".join(session.split())
     assert "open:" not in after
-    assert world.run(world.base / "bin" / "ktx", "sl", "test").returncode == 0
+    assert world.ktx(forks, "sl", "test").returncode == 0
     commit = world.git("log", "-1", "--format=%an: %B").strip()
     ask = f"$ ktx {' '.join(QUESTION)}"
     text = f"{ask}\n{before}\n\n$ ktx decide\n{session}\n\n$ git log -1\n{commit}\n\n{ask}\n{after}\n"
