@@ -145,12 +145,12 @@ class Session:
             raise CancelledError("not confirmed, nothing was changed")
 
 
-def _close_stores() -> None:
+def _close_stores(session: Session) -> None:
     """Close the stores of semantic layers that the command read, if it read any."""
     if "ktx_cli.semantic.store.reader" in sys.modules:
         from ktx_cli.semantic import close_stores
 
-        close_stores()
+        session.warn(*close_stores())
 
 
 def envelope(name: str, result: Result, warnings: Sequence[ResultWarning]) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
     try:
         with shown_log() if session.settings.debug else contextlib.nullcontext(), session.ending:
-            session.ending.callback(_close_stores)
+            session.ending.callback(_close_stores, session)
             result = function(session)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE

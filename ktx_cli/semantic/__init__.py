@@ -194,7 +194,7 @@ if TYPE_CHECKING:
         source_digests,
         stored_hashes,
     )
-    from ktx_cli.semantic.store.reader import check_model, close_stores
+    from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

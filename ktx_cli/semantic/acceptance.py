@@ -209,12 +209,11 @@ def record_acceptances(
         if known.pop(folder, None) == whole:
             continue
         paths = defining_files(tree, connection)
+        hashes = {path: hashlib.sha256(tree.read(path) or b"").hexdigest() for path in paths}
         changed = {}
-        for path in paths:
-            sha256 = hashlib.sha256(tree.read(path) or b"").hexdigest()
-            if known.get(path) != (sha256, stamp):
-                commits = history.of_file(path, MOST_COMMITS)
-                changed[path] = (sha256, accepted_in(commits, path, dialect, owners, history))
+        others = [path for path, sha256 in hashes.items() if known.get(path) != (sha256, stamp)]
+        for path, commits in history.of_files(folder, others, MOST_COMMITS):
+            changed[path] = (hashes[path], accepted_in(commits, path, dialect, owners, history))
         with transaction(database):
             for path in [*changed, *(known.keys() - set(paths))]:
                 database.execute("DELETE FROM accepted_files WHERE connection = ? AND path = ?", (connection, path))

@@ -241,3 +241,26 @@ def test_a_file_that_is_gone_is_forgotten(shop: Shop) -> None:
 def test_owners_that_cannot_be_understood(content: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         owners_in(content.encode())
+
+
+def test_the_history_of_many_files_is_that_of_each(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [f"semantic-layer/shop/source {number} ö.yaml" for number in range(4)]
+    for number, path in enumerate(paths):
+        shop.commit(ADA, f"{text()}# {number}\n", run=number % 2 == 0, path=path)
+    shop.git("checkout", "-q", "-b", "proposal")
+    shop.commit(ADA, text(expr="sum(amount) - 1"), run=True, path=paths[0])
+    shop.commit(ADA, text(expr="sum(amount) - 2"), decided=True, path=paths[1])
+    shop.git("checkout", "-q", "main")
+    shop.commit(ADA, text(expr="sum(amount) - 3"), path=paths[2])
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    shop.git(*who, "merge", "-q", "--no-ff", "-m", "a merge", "proposal")
+    (shop.layout.root / paths[3]).unlink()
+    shop.git(*who, "commit", "-qam", "away")
+    shop.commit(ADA, text(), path="semantic-layer/other/orders.yaml")
+    repository = Repository.discover(shop.layout.root)
+    assert repository is not None
+    history = repository.history()
+    expected = {path: history.of_file(path, 2) for path in paths}
+    assert [len(commits) for commits in expected.values()] == [2, 2, 2, 2]
+    monkeypatch.setattr("ktx_cli.project.repository.history._MANY", 1)
+    assert dict(history.of_files("semantic-layer/shop", paths, 2)) == expected

@@ -138,7 +138,7 @@ class ServedProject:
             return self._config[1]
 
     def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
-        """Return the semantic layer of a connection, read again where a file of it has changed.
+        """Return the semantic layer of a connection, read again where a file of it has changed, or its store.
 
         See `ktx_cli.semantic.guarded.LoadLayer`.
         """

@@ -18,6 +18,7 @@ from ktx_cli.semantic.store.reader import (
     StoredSources,
     changed_files,
     layer_stamps,
+    note_unstored,
     open_store,
     store_path,
     stored_by_this_version,
@@ -38,7 +39,9 @@ def read_model(
     from ktx_cli.semantic.load.load import load_tree
 
     parse = ParsedCopies(layout, connection).parse
-    return load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
+    model = load_tree(WorkingTree(layout.root), connection, dialect, calendar, parse=parse, configured=configured)
+    note_unstored(layout, model)
+    return model
 
 
 def stored_model(

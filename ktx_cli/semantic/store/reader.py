@@ -18,7 +18,7 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from ktx_cli import __version__
-from ktx_cli.core import Command, Diagnostic, Hint, Severity, StorageError
+from ktx_cli.core import Command, Diagnostic, Hint, ResultWarning, Severity, StorageError
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
 from ktx_cli.semantic.lookup import ChangedSources, Lookup, SourceMap, labels_of, lookup_of
 from ktx_cli.semantic.manifest import is_yaml, stray_names
@@ -199,14 +199,37 @@ class LayerStore:
 
 _OPEN: Final[WeakSet[LayerStore]] = WeakSet()
 
+_UNSTORED: Final[dict[Path, tuple[str, int]]] = {}
+"""Where the stores of large layers would be that were read without one -> connection, and how many sources it has."""
 
-def close_stores() -> None:
-    """Close all stores that are open, at the end of a command.
+_LARGE: Final = 1_000
+"""Sources from which on a layer is large: to read the files of so many takes seconds."""
+
+
+def note_unstored(layout: Layout, model: Model) -> None:
+    """Note that the files of a layer were all read, for there is no store; see `close_stores`."""
+    place = store_path(layout, model.connection)
+    if len(model.sources) >= _LARGE and not place.exists():
+        _UNSTORED[place] = (model.connection, len(model.sources))
+
+
+def close_stores() -> list[ResultWarning]:
+    """Close all stores that are open, at the end of a command; return the warnings about stores that are missing.
 
     A disk cannot be mounted read-only while a file is open on it that was replaced.
     """
     for store in list(_OPEN):
         store.close()
+    missing = sorted(each for place, each in _UNSTORED.items() if not place.exists())
+    _UNSTORED.clear()
+    return [
+        ResultWarning(
+            "layer_not_stored",
+            f"all files of the semantic layer of `{connection}` ({count:,} sources) were read, for it is not stored",
+            hint=Command("index"),
+        )
+        for connection, count in missing
+    ]
 
 
 class StoredSources(SourceMap):

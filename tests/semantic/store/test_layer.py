@@ -19,7 +19,7 @@ from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.manifest import relation_of
 from ktx_cli.semantic.model import CalendarSettings, Model
 from ktx_cli.semantic.store.layer import Manifest, load_manifest, read_model, source_digests, stored_model
-from ktx_cli.semantic.store.reader import check_model, store_path
+from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
 from ktx_cli.semantic.store.writer import write_store
 
 SHOP = "shop"
@@ -334,3 +334,20 @@ def test_reading_writes_nothing(project: Project) -> None:
     before = list(everything())
     project.read()
     assert list(everything()) == before
+
+
+def test_a_large_layer_that_is_read_without_a_store_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    close_stores()
+    project.read()
+    assert close_stores() == [], "it is small"
+    monkeypatch.setattr("ktx_cli.semantic.store.reader._LARGE", 3)
+    project.read()
+    (warning,) = close_stores()
+    assert (warning.code, str(warning.hint)) == ("layer_not_stored", "ktx index")
+    assert "`shop` (4 sources)" in warning.message
+    assert close_stores() == [], "it is said once"
+    project.read()
+    assert project.write()
+    assert close_stores() == [], "a run has stored it meanwhile"
+    project.read()
+    assert close_stores() == []
