@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         owners_in,
         record_acceptances,
         record_tests,
-        tests_of,
+        recorded_tests,
     )
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of

@@ -357,7 +357,7 @@ class Statuses:
 
     def _failures(self) -> Mapping[str, str]:
         if self._failing is None:
-            found = tests_of(self._layout, self._connection)
+            found = recorded_tests(self._layout, self._connection)
             failed = {measure: [each.name for each in tests if not each.passed] for measure, tests in found.items()}
             self._failing = {measure: names[0] for measure, names in failed.items() if names}
         return self._failing
@@ -380,7 +380,7 @@ class RecordedTest:
     day: str
 
 
-def tests_of(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
+def recorded_tests(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
     """Return measure -> the tests of it that ran, by name."""
 
     def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:

@@ -13,7 +13,7 @@ import pytest
 from ktx_cli.engine.gates import MetricGate
 from ktx_cli.project import Layout, load_config
 from ktx_cli.semantic import load_layer
-from ktx_cli.semantic import tests_of as results_of_tests
+from ktx_cli.semantic import recorded_tests as results_of_tests
 
 Run = Callable[..., Any]
 

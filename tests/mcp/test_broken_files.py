@@ -270,6 +270,7 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
 )
 SERVED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("discover_data", {"query": CANARY}),
+    ("context_pack", {"question": f"how many people have the note {CANARY}, by ssn", "budget": 32_000}),
     ("discover_data", {"query": "ssn note people", "kinds": ["value"]}),
     ("dictionary_search", {"values": [CANARY, "loud"]}),
     ("entity_details", {"targets": ["people", "people.ssn", "people.note", "pv", "pv.s"]}),

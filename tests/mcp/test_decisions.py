@@ -118,6 +118,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("sql_execution", {"connection": "wh", "sql": "SELECT sum(mrr) AS revenue FROM subscriptions"}),
     ("sql_execution", {"connection": "wh", "sql": "SELECT count(*) AS n FROM accounts"}),
     ("discover_data", {"query": "revenue decision accounts"}),
+    ("context_pack", {"question": "revenue decision accounts"}),
     ("sl_read_source", {"connection": "wh", "source": "accounts"}),
     ("sl_read_source", {"connection": "wh", "source": "subscriptions"}),
     ("entity_details", {"connection": "wh", "targets": ["accounts", "subscriptions.revenue"]}),

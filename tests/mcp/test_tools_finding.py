@@ -15,6 +15,7 @@ from tests.mcp.conftest import Company
 
 READING = (
     ("connection_list", {}),
+    ("context_pack", {"question": "revenue by country"}),
     ("discover_data", {"query": "refund"}),
     ("dictionary_search", {"values": ["NO"]}),
     ("wiki_search", {"query": "refund"}),

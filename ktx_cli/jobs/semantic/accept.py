@@ -62,7 +62,7 @@ from ktx_cli.semantic import (
     last_accepted,
     load_layer,
     owners_in,
-    tests_of,
+    recorded_tests,
     used_definitions,
 )
 
@@ -388,7 +388,7 @@ class _Planner:
         if each.used.path is None or not _is_own(each.used):
             state = DefinitionStatus(definition, each.used.claimed or Status.ACCEPTED, each.used.why)
             return Acceptance(connection, definition, each.used.path or "", level, state, is_changed=False)
-        tests = tuple(tests_of(self._request.layout, connection).get(str(definition), ()))
+        tests = tuple(recorded_tests(self._request.layout, connection).get(str(definition), ()))
         failed = [test.name for test in tests if not test.passed]
         if failed:
             message = f"the test `{failed[0]}` of `{definition}` failed, which keeps it proposed whatever its file says"
