@@ -24,6 +24,7 @@ from ktx_cli.search import (
     values_signature,
     values_unit,
 )
+from ktx_cli.semantic import SUFFIXES
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import FOLDER
 
@@ -89,6 +90,8 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
             layers[path.split("/")[1]][path] = signature
     strays = stray_signatures(layout.root, config.connections.keys()) if layers else {}
     for connection, files in layers.items():
+        if connection not in config.databases() and not any(path.endswith(SUFFIXES) for path in files):
+            continue  # as `layer_ids` has it
         entry = config.connections.get(connection)
         folder, _ = layout.context_paths(connection)
         about = {**files, **search_text_signatures(layout.root, connection), **({} if entry is None else strays)}
