@@ -98,6 +98,9 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+BuiltOnce = Callable[[str, Callable[[Path], None]], Path]
+"""Takes a name and what builds a folder, and returns the folder."""
+
 DEAD_PROXY = "http://127.0.0.1:9"
 """Where a program goes that was given no scripted model: nothing listens on the discard port."""
 
@@ -169,7 +172,7 @@ def _is_loopback(host: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+def built_once(tmp_path_factory: pytest.TempPathFactory) -> BuiltOnce:
     """Return a function that has a folder built by the first worker that wants it: to be read, or copied."""
     base = tmp_path_factory.getbasetemp()
     root = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
@@ -187,7 +190,7 @@ def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Calla
 
 
 @pytest.fixture(scope="session")
-def demo_project(built_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+def demo_project(built_once: BuiltOnce) -> Path:
     """What `ktx demo` builds, made once for all workers: to be read, or copied."""
     from typer.testing import CliRunner
 
@@ -212,9 +215,10 @@ def demo_output(demo_project: Path) -> str:
 SERVERS = {"postgres": "Postgres", "mysql": "MariaDB (for MySQL)"}
 
 
-def _running(server: TestServer) -> Iterator[Any]:
+def _running(server: TestServer, built_once: BuiltOnce) -> Iterator[Any]:
     """Start a server for the session; a missing one skips, except where `CI` is set."""
     try:
+        server.made = built_once(f"server-of-{server.account}", server.keep)
         server.start()
     except ServerMissingError as error:
         if os.environ.get("CI"):
@@ -227,21 +231,21 @@ def _running(server: TestServer) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(built_once: BuiltOnce) -> Iterator[PostgresServer]:
     """A Postgres server on a free loopback port."""
-    yield from _running(PostgresServer())
+    yield from _running(PostgresServer(), built_once)
 
 
 @pytest.fixture(scope="session")
-def recording_postgres() -> Iterator[RecordingPostgresServer]:
+def recording_postgres(built_once: BuiltOnce) -> Iterator[RecordingPostgresServer]:
     """A Postgres server that keeps the statements it was asked."""
-    yield from _running(RecordingPostgresServer())
+    yield from _running(RecordingPostgresServer(), built_once)
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[MariaDBServer]:
+def mariadb_server(built_once: BuiltOnce) -> Iterator[MariaDBServer]:
     """A MariaDB server on a free loopback port."""
-    yield from _running(MariaDBServer())
+    yield from _running(MariaDBServer(), built_once)
 
 
 @pytest.fixture(scope="session")

@@ -39,18 +39,24 @@ def find_binary(name: str, folders: str) -> Path | None:
     return Path(on_path) if on_path else None
 
 
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder with the owners of its files."""
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
+
+
 class TestServer(ABC):
     """What both servers share: a data folder of their own user's, one process, one port, a log.
 
     `account` is the system user they run as when the tests run as root (servers refuse to be root).
-    Use as a context manager, or call `start` and `stop`.
+    Use as a context manager, or call `start` and `stop`. `made`: a folder that `keep` wrote, to begin with.
     """
 
     __test__ = False
     account = ""
     host = "127.0.0.1"
 
-    def __init__(self) -> None:
+    def __init__(self, made: Path | None = None) -> None:
+        self.made = made
         self.port = 0
         self.folder = Path()
         self.process: subprocess.Popen[bytes] | None = None
@@ -65,13 +71,28 @@ class TestServer(ABC):
         """Create the data folder and start; raises `ServerMissingError`, or `RuntimeError` with the log's end."""
         self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
         try:
-            if os.geteuid() == 0:
-                self._hand_over()
-            self._initialise()
+            self._create()
             self._launch()
         except BaseException:
             self.stop()
             raise
+
+    def keep(self, folder: Path) -> None:
+        """Write what a server begins with into a new folder, for all that start from it; raises as `start`."""
+        self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
+        try:
+            self._create()
+            _copy(self.folder, folder)
+        finally:
+            self.stop()
+
+    def _create(self) -> None:
+        if os.geteuid() == 0:
+            self._hand_over()
+        if self.made is None:
+            self._initialise()
+        else:
+            _copy(self.made, self.folder)
 
     def stop(self) -> None:
         """Stop at once and delete the data; harmless when called twice."""
@@ -257,11 +278,12 @@ class PostgresServer(TestServer):
 class RecordingPostgresServer(PostgresServer):
     """One that has loaded `pg_stat_statements`."""
 
-    def _initialise(self) -> None:
+    def start(self) -> None:
+        """Create the data folder and start, where the extension is installed; raises as all do."""
         libraries = ("usr/lib/postgresql/*/lib", "usr/pgsql-*/lib")
         if not any([*Path("/").glob(f"{folder}/pg_stat_statements.so")] for folder in libraries):
             raise ServerMissingError("no pg_stat_statements: apt-get install postgresql-contrib")
-        super()._initialise()
+        super().start()
 
     def _command(self) -> list[str]:
         return [*super()._command(), "-c", "shared_preload_libraries=pg_stat_statements"]

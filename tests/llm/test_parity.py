@@ -90,15 +90,41 @@ def subjects() -> Iterator[dict[str, Subject]]:
         yield {name: stack.enter_context(open_subject(name)) for name in FAMILIES}
 
 
-def marked(case: ContractCase, number: int) -> Any:
-    """Return a case as a parameter; two of three are left to the sweeps."""
-    slow = [pytest.mark.slow] if number % 3 and case.title not in BY_BOTH else []
-    return pytest.param(case, id=case.title, marks=[pytest.mark.requirement("R14", *case.requirements), *slow])
+def families_asked(case: ContractCase) -> list[str]:
+    """Return the families of a case: all with KTX_TEST_FULL, else without those that are spared."""
+    if FULL or case.title in BY_BOTH:
+        return list(FAMILIES)
+    spared = {"claude-code"} if case.title in BY_PRINT else {"claude-cli"}
+    spared |= {"claude-code"} if case.title in BY_NEITHER else set()
+    return [name for name in FAMILIES if name not in spared]
 
 
-@pytest.mark.parametrize("case", [marked(case, number) for number, case in enumerate(CASES)])
-def test_every_backend_keeps_the_contract(case: ContractCase, subjects: dict[str, Subject]) -> None:
-    asked = {name: subjects[name] for name in families_asked(case)}
+STARTED = ("claude-code", "claude-cli")
+"""The families whose client starts Claude Code: by default for those of `BY_BOTH` alone, with the sweeps for all."""
+
+
+def rows() -> Iterator[Any]:
+    """Yield each case with the families it is asked of; two of three cases are left to the sweeps."""
+    for number, case in enumerate(CASES):
+        families = families_asked(case)
+        without = [name for name in families if name not in STARTED]
+        is_slow = number % 3 and case.title not in BY_BOTH
+        if is_slow or FULL or case.title in BY_BOTH or families == without:
+            yield marked(case, families, case.title, *([pytest.mark.slow] if is_slow else []))
+        else:
+            yield marked(case, without, case.title)
+            yield marked(case, families, f"{case.title}, in a process too", pytest.mark.slow)
+
+
+def marked(case: ContractCase, families: list[str], name: str, *marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(case, families, id=name, marks=[pytest.mark.requirement("R14", *case.requirements), *marks])
+
+
+@pytest.mark.parametrize(("case", "families"), list(rows()))
+def test_every_backend_keeps_the_contract(
+    case: ContractCase, families: list[str], subjects: dict[str, Subject]
+) -> None:
+    asked = {name: subjects[name] for name in families}
 
     async def check() -> list[Observed]:
         return await asyncio.gather(*(CONTRACT.check(case, subject) for subject in asked.values()))
@@ -107,15 +133,6 @@ def test_every_backend_keeps_the_contract(case: ContractCase, subjects: dict[str
     if not case.differs:
         assert len(found) == len(asked) and all(one == found[0] for one in found)
     assert_on_page(case, dict(zip(asked, found, strict=True)))
-
-
-def families_asked(case: ContractCase) -> list[str]:
-    """Return the families of a case: all with KTX_TEST_FULL, else without those that are spared."""
-    if FULL or case.title in BY_BOTH:
-        return list(FAMILIES)
-    spared = {"claude-code"} if case.title in BY_PRINT else {"claude-cli"}
-    spared |= {"claude-code"} if case.title in BY_NEITHER else set()
-    return [name for name in FAMILIES if name not in spared]
 
 
 def test_cases_are_chosen_by_their_titles() -> None:

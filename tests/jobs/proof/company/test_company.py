@@ -68,6 +68,9 @@ def test_only_what_is_settled_has_a_statement_and_only_what_is_on_has_alternativ
         assert each.truth in each.readings and each.wrong, each.id
 
 
+@pytest.mark.parametrize(
+    "company", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))], indirect=True
+)
 def test_a_convention_that_is_switched_off_leaves_no_trace_in_the_data(company: Company, tmp_path: Path) -> None:
     off = [each for each in company.switched_on if each.columns][::3]
     other = write_company(

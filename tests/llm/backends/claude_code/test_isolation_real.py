@@ -34,17 +34,18 @@ FULL = bool(os.environ.get("KTX_TEST_FULL"))
 KINDS = ["text", "object", "loop", "probe"]
 
 
-def each_once(*chosen: tuple[str, str], of: Iterable[str]) -> list[Any]:
+def each_once(*chosen: tuple[str, str], of: Iterable[str], by: Iterable[str] = BACKENDS) -> list[Any]:
     """Return the pairs of backend and case that are run: all with KTX_TEST_FULL, else those chosen.
 
     Each takes a process of the binary, or several, and a case is the same for both backends but for how it starts. So
-    the first of each backend runs by default, and the others with the sweeps.
+    the first of each backend runs by default, and the others with the sweeps. `by`: the backends of which one runs by
+    default, where the same code looks at what any process says.
     """
     if FULL:
         return [(backend, case) for case in of for backend in BACKENDS]
     first = dict(reversed(chosen))
     return [
-        pytest.param(backend, case, marks=() if first[backend] == case else pytest.mark.slow)
+        pytest.param(backend, case, marks=() if backend in by and first[backend] == case else pytest.mark.slow)
         for backend, case in chosen
     ]
 
@@ -569,6 +570,7 @@ asyncio.run(go(True))
         ("claude-cli", "CLAUDE.md"),
         ("claude-cli", "managed-mcp.json"),
         of=MANAGED,
+        by=("claude-code",),
     ),
 )
 def test_managed_files_of_the_machine(backend: str, name: str, session: OfflineSession, project: Path) -> None:
