@@ -473,6 +473,7 @@ def main() -> None:
             estate = Estate((asked.keep or Path(name)) / f"estate-{tables}", tables)
             if not estate.folder.exists():
                 write_estate(estate.folder, tables)
+            estate.measure("--help, for how fast this machine is", "--help", times=5)
             for part in asked.only:
                 PARTS_OF_IT[part](estate)
             estates.append(estate)
