@@ -35,7 +35,17 @@ if TYPE_CHECKING:
         values_unit,
     )
     from ktx_cli.search.explanations import MOST_PAGES, explaining_in, mention
-    from ktx_cli.search.index import Store, folded, identity, is_stop_word, open_index, plain_words, stem, words
+    from ktx_cli.search.index import (
+        Store,
+        folded,
+        identity,
+        is_generic,
+        is_stop_word,
+        open_index,
+        plain_words,
+        stem,
+        words,
+    )
     from ktx_cli.search.ranking import Index, alternatives, found, grouped_values, hits, rank
     from ktx_cli.search.searcher import Overlays, Refreshed, SearchAnswer, Searcher, behind, open_base, refresh
     from ktx_cli.search.tables import FoundTable, find_tables

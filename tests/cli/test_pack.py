@@ -45,3 +45,15 @@ def test_values_stay_out_where_they_are_not_wanted(demo_project: Path) -> None:
 )
 def test_what_cannot_be_asked(demo_project: Path, arguments: tuple[str, ...], code: int) -> None:
     ktx(demo_project, *arguments, code=code)
+
+
+def test_a_draft_can_be_pasted(demo_project: Path) -> None:
+    found = json.loads(ktx(demo_project, "pack", "--json", "Net revenue by region in 2025?"))
+    answer = json.loads(ktx(demo_project, "sl", "query", json.dumps(found["data"]["draft"]["query"]), "--json"))
+    assert answer["ok"] and len(answer["data"]["rows"]) == 6
+
+
+def test_blanks_and_long_questions_end_at_once(demo_project: Path) -> None:
+    blanks = ktx(demo_project, "pack", "Net revenue" + " " * 60_000 + "by region?")
+    assert blanks == ktx(demo_project, "pack", "Net revenue by region?")
+    ktx(demo_project, "pack", "revenue " * 300, code=2)

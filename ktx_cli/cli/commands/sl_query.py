@@ -41,6 +41,9 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 def question_of(values: Mapping[str, Any]) -> Question:
     """Return the question of the options; what they say is added to the JSON, or stands in its place."""
     query = _json_query(values["text"], values["file"])
+    named = query.pop("connection", None)  # a draft of `ktx pack` has it, as the tool of the server takes it
+    if named is not None and not isinstance(named, str):
+        raise UsageError("`connection` of the query is not a text", hint=EXAMPLE)
     for key, added in _lists(values).items():
         query[key] = [*_list(query, key), *added]
     query.update(_single(values))
@@ -56,7 +59,8 @@ def question_of(values: Mapping[str, Any]) -> Question:
     parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
     attributes = read_attributes(values["user_attribute"])
     least = values["min_status"]
-    return Question(query, values["connection"], values["grain"], parameters, attributes, least=least and least.value)
+    connection = values["connection"] or named
+    return Question(query, connection, values["grain"], parameters, attributes, least=least and least.value)
 
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -66,7 +66,8 @@ _OBJECT: Final = re.compile(
     r"\b(?:of|from|for)\s+(?:the|our|all|an?)?\s*(.+?)(?:\s+(?:that|which|in|we)\b|$)"
 )
 _BUYING: Final = frozenset({"supplier", "vendor", "purchas", "procurement", "po", "creditor"})
-_BOUGHT: Final = 0.5
+_SELLERS: Final = frozenset({"supplier", "vendor", "creditor", "po", "procurement"})
+_BOUGHT: Final = 0.9
 """What a source about buying counts less for a question that does not say so."""
 _YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
 _MONTHS: Final = (
@@ -74,8 +75,22 @@ _MONTHS: Final = (
     "december",
 )  # fmt: skip
 _LAST: Final = re.compile(r"\b(?:last|past|previous)\s+(\d+)\s+(day|week|month|quarter|year)s?\b")
-_GRAIN: Final = re.compile(r"\b(day|daily|week|weekly|month|monthly|quarter|quarterly|year|yearly)\b")
-_GRAINS: Final = {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}
+_GRAIN: Final = re.compile(
+    r"\b(day|daily|week|weekly|month|monthly|quarter|quarterly|year|yearly|tag|woche|monat|quartal|jahr)\b"
+)
+_GRAINS: Final = {
+    "daily": "day",
+    "weekly": "week",
+    "monthly": "month",
+    "quarterly": "quarter",
+    "yearly": "year",
+    "tag": "day",
+    "woche": "week",
+    "monat": "month",
+    "quartal": "quarter",
+    "jahr": "year",
+}
+_SUMMED: Final = re.compile(r"\s*sum\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _TRIED: Final = 5
 """How many facts are tried for what a question groups by."""
 _UNRESOLVED: Final = 0.9
@@ -136,13 +151,14 @@ def draft_query(
     facts: Sequence[FoundTable],
     tables: Sequence[FoundTable],
     find_values: FindValues | None,
+    attributes: Mapping[str, Any],
 ) -> Draft | None:
     """Return a draft; None where nothing can be measured.
 
     `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first. `find_values`
-    looks for values of columns; None: none may be shown.
+    looks for values of columns; None: none may be shown. `attributes`: of the caller.
     """
-    return _Drafter(shown, graph, question, facts, tables, find_values).draft()
+    return _Drafter(shown, graph, question, facts, tables, find_values, attributes).draft()
 
 
 @dataclass(slots=True)
@@ -173,11 +189,13 @@ class _Drafter:
         facts: Sequence[FoundTable],
         tables: Sequence[FoundTable],
         find_values: FindValues | None,
+        attributes: Mapping[str, Any],
     ) -> None:
         from ktx_cli.search import folded
 
         self._shown, self._graph, self._model = shown, graph, shown.model
         self._facts, self._tables = facts[:_CANDIDATES], tables
+        self._attributes = attributes
         self._shows_values = find_values is not None
         self._find_values: FindValues = find_values or (lambda text: ())
         self._text = folded(re.sub(r"\([^)]*\)", " ", question)).strip().rstrip("?.! ")
@@ -224,9 +242,11 @@ class _Drafter:
         return max(covered(source.name), covered(source.description or ""))
 
     def _is_bought(self, source: Source) -> bool:
-        """Whether a source is about what a company buys, and the question is not."""
-        about = {*self._words(source.name), *self._words(source.description or "")}
-        return bool(about & _BUYING) and not _BUYING & {*self._words(self._asked)}
+        """Whether a source is about what a company buys, as its columns say, and the question is not."""
+        from ktx_cli.search import plain_words
+
+        names = {word for name in (source.name, *source.columns) for word in plain_words(name)}
+        return bool(names & _SELLERS) and not _BUYING & {*self._words(self._asked)}
 
     def _is_counted(self, source: Source) -> float:
         """Return how much the rows of a source are what is counted, by its name and description, 0 to 1."""
@@ -281,9 +301,49 @@ class _Drafter:
             parts.query["order_by"] = [f"{expr} desc"]
         return parts
 
+    def _doubt(self, parts: _Parts) -> str | None:
+        """Return why a draft is worse than none, None where it is not; words that it leaves out become a reason."""
+        expr = parts.query["measures"][0]
+        measure = parts.fact.measure(expr.rpartition(".")[2]) if "(" not in expr else None
+        wanted = self._wanted()
+        if measure is not None and wanted in ("avg", "share") and _aggregate(measure) not in (wanted, None):
+            kind = "an average" if wanted == "avg" else "a share"
+            return f"{kind} was asked, and no measure that fits is one: {expr} is nearest"
+        used = f"{expr} {json.dumps(parts.query)} {parts.fact.name} {parts.fact.description or ''} {self._cut}"
+        used += f" {measure.description or ''} {measure.filter or ''}" if measure is not None else ""
+        used += " ".join(parts.columns.get(parts.fact.name, ()))
+        left = self._left_out(used)
+        if left:
+            words = ", ".join(f"`{each}`" for each in left[:6])
+            parts.reasons.append((f"not in the draft: {words}; look for what they mean before you ask", ""))
+        telling = self._telling()
+        if telling and len(left) > _MOST_LEFT * len(telling):
+            return "most of the question has no name in the semantic layer"
+        return None
+
+    def _telling(self) -> list[str]:
+        """Return the words of what is measured that say something, as they were written."""
+        from ktx_cli.search import is_generic, is_stop_word, plain_words, stem
+
+        words = dict.fromkeys(plain_words(self._asked))
+        return [
+            word
+            for word in words
+            if not (is_stop_word(word) or is_generic(word) or any(map(str.isdigit, word)))
+            and stem(word) not in _FILLERS | _REQUESTED
+            and word not in _MONTHS
+        ]
+
+    def _left_out(self, used: str) -> list[str]:
+        """Return the telling words that nothing of a draft has, or means."""
+        from ktx_cli.search import alternatives, stem
+
+        stems = set(self._words(used))
+        return [word for word in self._telling() if not _alike(stem(word), stems) and not stems & {*alternatives(word)}]
+
     def _drafted(self, parts: _Parts) -> Draft:
         self._parts = parts
-        refused = self._refusal(parts.query)
+        refused = self._doubt(parts) or self._refusal(parts.query)
         if refused is not None and "filters" in parts.query:  # rather the right measure of all rows than nothing
             without = {key: value for key, value in parts.query.items() if key != "filters"}
             if self._refusal(without) is None:
@@ -292,7 +352,7 @@ class _Drafter:
                 parts.query, refused = without, None
         reasons = [*parts.reasons]
         if refused is not None:
-            reasons.append((f"the semantic layer refuses this: {refused}", ""))
+            reasons.append((f"no draft: {refused}", ""))
         return Draft(
             connection=self._model.connection,
             query=parts.query if refused is None else None,
@@ -339,6 +399,12 @@ class _Drafter:
             how = _aggregate(measure)
             kind = 0.35 if how == wanted else -0.25 if wanted and how else 0.0
             kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
+            summed = _SUMMED.fullmatch(measure.expr)
+            if wanted == "avg" and how == "sum" and summed and source.column(summed[1]) in self._shown.columns(source):
+                about_it = f"the average of what {source.name}.{measure.name} adds up"
+                money = 0.3 * self._is_of_money(measure)
+                score = named + 0.3 + money + (0.3 if table.members.get(measure.name) else 0.0)
+                yield score, f"avg({source.name}.{summed[1]})", about_it, _path(source)
             known = -0.1 if measure.is_proposed else 0.15
             found = 0.3 if table.members.get(measure.name) else 0.0
             if wanted in ("sum", "avg"):
@@ -495,10 +561,21 @@ class _Drafter:
             level, distance = following, distance + 1
 
     def _time(self, fact: Source) -> str | None:
-        """Return the time column of a fact: the one it says, else the one that its names suggest; None: not shown."""
+        """Return the time column of a fact: the one it says, else the one that its names suggest; None: not shown.
+
+        Where others may be meant, the draft says so.
+        """
+        names = {each.name for each in self._shown.columns(fact)}
         time = time_of(fact, None)
-        name = time.column if time is not None else _first_time(fact)
-        return name if name in {each.name for each in self._shown.columns(fact)} else None
+        if time is not None:
+            return time.column if time.column in names else None
+        times = [each for each in _times(fact) if each in names]
+        if len(times) > 1:
+            others = ", ".join(times[1:6])
+            reason = f"the time is {fact.name}.{times[0]}: nothing says so, and it may be one of {others}"
+            if (reason, _path(fact)) not in self._parts.reasons:
+                self._parts.reasons.append((reason, _path(fact)))
+        return times[0] if times else None
 
     def _time_range(self, fact: Source) -> dict[str, str] | None:
         name = self._time(fact)
@@ -511,6 +588,9 @@ class _Drafter:
         self._parts.use(fact.name, name)
         if "fiscal" in self._text:
             self._parts.reasons.append(("the fiscal year is taken for the calendar year here: see when it begins", ""))
+        if found == _UNREAD:
+            self._parts.reasons.append(("the period of the question is not in the draft: add a time_range", ""))
+            return None
         only = time_of(fact, None) is not None
         return found if only else found | {"field": f"{fact.name}.{name}"}
 
@@ -558,7 +638,9 @@ class _Drafter:
 
         plain = {key: value for key, value in query.items() if key != "connection"}
         try:
-            prepare(self._model, plain, now=datetime.now(UTC), graph=self._graph, probed=False)
+            prepare(
+                self._model, plain, attributes=self._attributes, now=datetime.now(UTC), graph=self._graph, probed=False
+            )
         except SemanticError as error:
             return error.message
         return None
@@ -579,6 +661,12 @@ class _Drafter:
         return " ".join((f"SELECT ... FROM {_relation(fact)} AS {fact.name}", *dict.fromkeys(joins)))
 
 
+_MOST_LEFT: Final = 0.5
+"""The largest share of what was asked that a draft may leave out."""
+_REQUEST_WORDS: Final = (
+    "many much show list give tell compar differ percentag percent share ratio proport often get come in overall"
+)
+_REQUESTED: Final = frozenset(_REQUEST_WORDS.split())
 _FLAG_WORDS: Final = frozenset({"is", "has", "was", "flag"})
 _FILLERS: Final = frozenset(
     {
@@ -612,6 +700,8 @@ def _alike(word: str, asked: Iterable[str]) -> bool:
 
 def _aggregate(measure: Measure) -> str | None:
     """Return what a measure computes, as `_wanted` names it."""
+    if _AVERAGE.search(measure.name.replace("_", " ").casefold()):
+        return "avg"
     expr = measure.expr.casefold().lstrip()
     if measure.percent_of is not None or "/" in expr or expr.startswith("avg(case"):
         return "share"
@@ -626,30 +716,56 @@ def _is_grouped(source: Source) -> bool:
     return "_by_" in source.name or any("group" in line for line in source.lineage[:3])
 
 
-def _first_time(source: Source) -> str | None:
-    """Return the time of a source by its name where there are several: of days, or of what happened first."""
+_LOADS: Final = ("synced", "loaded", "updated", "modified", "changed", "deleted", "ingested", "extracted", "etl")
+_LATER: Final = ("next", "due", "expected", "planned", "scheduled", "valid", "expir", "end", "until", "renew", "birth")
+"""Parts of the names of times that are about loading, or about what is yet to come."""
+
+
+def _times(source: Source) -> list[str]:
+    """Return the times of a source that may say when its rows happened, the likeliest first."""
     times = [each for each in source.columns.values() if each.type.value == "time"]
-    loads = ("synced", "loaded", "updated", "modified", "changed", "deleted", "ingested", "extracted", "etl")
-    own = [each for each in times if not any(word in each.name.casefold() for word in loads)] or times
-    days = [each for each in own if each.is_date] or own
-    return days[0].name if days else None
+
+    def rank(column: Column) -> tuple[bool, bool, bool]:
+        name = column.name.casefold()
+        return any(word in name for word in _LOADS), any(word in name for word in _LATER), not column.is_date
+
+    return [each.name for each in sorted(times, key=rank)]
+
+
+_UNREAD: Final[dict[str, str]] = {"": ""}
+"""Stands for a period that was asked and not understood."""
+_RELATIVE: Final = re.compile(
+    r"\b(?:this|last|previous|current|next|dieses?|letzte[rns]?)\s+(?:day|week|month|quarter|year|jahr|monat|quartal|woche)"
+    r"|\b(?:today|yesterday|ytd|year to date|between|until|before|after|q[1-4]|heute|gestern)\b"
+)
+
+
+_DAYS: Final = re.compile(r"\b(?:between|until|before|after)\b|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?[a-z]{3,9}\s+20")
+"""What makes a period another one than the year, quarter or month that it names."""
 
 
 def _period(text: str) -> dict[str, str] | None:
-    """Return the stretch of time that a question names."""
+    """Return the stretch of time that a question names; `_UNREAD` where it names one in words that are not read."""
     last = _LAST.search(text)
     if last:
         return {"last": f"{last[1]} {last[2]}s"}
     years = [int(each) for each in _YEAR.findall(text)]
-    if not years:
-        return None
-    month = next((number for number, name in enumerate(_MONTHS, 1) if re.search(rf"\b{name}\b", text)), None)
+    months = [number for number, name in enumerate(_MONTHS, 1) if re.search(rf"\b{name}\b", text)]
     quarter = re.search(r"\bq([1-4])\b", text)
-    if month is not None and len(years) == 1:
-        return _months(years[0], month, 1)
-    if quarter and len(years) == 1:
-        return _months(years[0], 3 * int(quarter[1]) - 2, 3)
-    return {"start": f"{min(years)}-01-01", "end": f"{max(years) + 1}-01-01"}
+    if len(years) == 1 and not _DAYS.search(text):
+        found = {"start": f"{years[0]}-01-01", "end": f"{years[0] + 1}-01-01"}
+        if len(months) == 1:
+            found = _months(years[0], months[0], 1)
+        elif quarter and not months:
+            found = _months(years[0], 3 * int(quarter[1]) - 2, 3)
+        elif months:
+            return _UNREAD
+        if re.search(r"\b(?:since|from|seit|ab)\b", text):
+            found.pop("end")
+        return found
+    if len(years) > 1 and not months and not re.search(r"\b(?:before|after|compared?|versus|vs)\b", text):
+        return {"start": f"{min(years)}-01-01", "end": f"{max(years) + 1}-01-01"}
+    return _UNREAD if years or _RELATIVE.search(text) else None
 
 
 def _months(year: int, first: int, count: int) -> dict[str, str]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, UsageError, one_line
+from ktx_cli.core import KtxError, ResultWarning, UsageError, one_line
 from ktx_cli.jobs.decide.points import load_decisions
 from ktx_cli.jobs.pack.draft import Draft, draft_query, measured_part
 from ktx_cli.jobs.pack.text import (
@@ -27,17 +27,21 @@ from ktx_cli.jobs.pack.text import (
     PackText,
     tokens_of,
 )
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
-from ktx_cli.semantic import DecisionKind, DecisionState, Graph, VisibleModel
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
+from ktx_cli.semantic import DecisionKind, Decisions, DecisionState, Graph, VisibleModel, lookup_of
 
 if TYPE_CHECKING:
-    from ktx_cli.core import ResultWarning
     from ktx_cli.search import FoundTable, Searcher
-    from ktx_cli.semantic import Column, DecisionPoint, Decisions, Edge, LoadLayer, Measure, Source
+    from ktx_cli.semantic import Column, DecisionPoint, Edge, LoadLayer, Measure, OpenDecision, Source
 
 BUDGET: Final = 2_400
 """Tokens of a pack, unless the question asks for another size."""
+_NOTHING: Final = (
+    "Nothing in this project fits the question. Say it in other words, or look at what there is by listing connections,"
+    " sources and pages; what is not found may still exist.\n"
+)
 LEAST_BUDGET, MOST_BUDGET = 500, 32_000
+LONGEST_QUESTION: Final = 1_000
 
 _IN_FULL: Final = 9
 """Sources that are described with all their columns."""
@@ -58,6 +62,8 @@ _MOST_RULES: Final = 6
 _MOST_VARIANTS: Final = 20
 _MOST_MOVING: Final = 5
 _NAME: Final = re.compile(r"\w+")
+_LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
+_NOT_SHOWN: Final = "(not shown)"
 _MOST_POINTS: Final = 14
 _MOST_VALUES: Final = 6
 _MOST_QUESTIONS: Final = 3
@@ -65,13 +71,17 @@ _MOST_QUESTIONS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class PackRequest:
-    """What a pack is about. `budget`: its size in tokens. `values`: whether it may hold values of rows."""
+    """What a pack is about. `budget`: its size in tokens. `values`: whether it may hold values of rows.
+
+    `attributes`: of the caller, for row policies.
+    """
 
     question: str
     budget: int = BUDGET
     connection: str | None = None
     user: str | None = None
     values: bool = True
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +111,28 @@ class ContextPack:
 def context_pack(
     layout: Layout, config: KtxConfig, request: PackRequest, *, searcher: Searcher, load: LoadLayer
 ) -> ContextPack:
-    """Return what a question needs of a project; raises `UsageError` for a question without a word."""
+    """Return what a question needs of a project.
+
+    Raises `UsageError` for a question without a word, or too long, and for a connection that is not configured.
+    """
     from ktx_cli.search import KINDS, VALUE, Scope
 
-    if not request.question.strip():
+    question = " ".join(request.question.split())
+    if not question:
         raise UsageError("the question is empty", hint="ask in words: How many orders were shipped late?")
+    if len(question) > LONGEST_QUESTION:
+        raise UsageError(f"the question has over {LONGEST_QUESTION:,} characters", hint="ask it in fewer words")
+    if request.connection is not None:
+        connection_of(config, request.connection)
+    request = replace(request, question=question)
     layers = _Layers(layout, config, load)
     kinds = tuple(kind for kind in KINDS if request.values or kind != VALUE)
     scope = Scope(kinds, request.connection, request.user)
     tables, warnings = searcher.tables(request.question, layers.neighbors, scope, limit=_LISTED * 2)
     known = (each for each in tables if each.connection in config.connections and layers.shows(each))
     found = list(itertools.islice(known, _LISTED))
+    for each in found:
+        layers.near.setdefault(each.connection, set()).add(each.name)
     lines: list[PackLine] = []
     draft = None
     if found:
@@ -127,16 +148,22 @@ def context_pack(
             return [each.id for each in searcher.search(text, Scope((VALUE,), first), limit=20).found.hits]
 
         find = find_values if request.values else None
-        draft = draft_query(shown, graph, request.question, facts, here, find)
-        lines += _draft_lines(layers.of(first), draft)
+        draft = draft_query(shown, graph, request.question, facts, here, find, request.attributes)
+        lines += _draft_lines(layers, first, draft)
     packer = _Packer(layout, layers, request, searcher, found, draft)
     lines += packer.lines()
     text = PackText.of(lines, request.budget)
-    rendered = text.render()
+    rendered = text.render() if text.kept else _NOTHING
     kept = {each.group for each in text.kept if each.section in (SOURCES, MORE)}
     names = [f"{each.connection}/{each.name}" for each in packer.order if f"{each.connection}/{each.name}" in kept]
     return ContextPack(
-        request.question, rendered, tokens_of(rendered), tuple(names), draft, text.left_out, tuple(warnings)
+        request.question,
+        rendered,
+        tokens_of(rendered),
+        tuple(names),
+        draft,
+        text.left_out,
+        (*warnings, *packer.warnings),
     )
 
 
@@ -153,6 +180,9 @@ class _Layers:
     load: LoadLayer
     _known: dict[str, VisibleModel] = field(default_factory=dict)
     _graphs: dict[str, Graph] = field(default_factory=dict)
+    _hidden: dict[str, frozenset[str]] = field(default_factory=dict)
+    near: dict[str, set[str]] = field(default_factory=dict)
+    """Connection -> the sources that were found."""
 
     def of(self, connection: str) -> VisibleModel:
         """Return what of a connection's layer is shown."""
@@ -165,6 +195,42 @@ class _Layers:
         if connection not in self._graphs:
             self._graphs[connection] = Graph(self.of(connection).model)
         return self._graphs[connection]
+
+    def hides(self, connection: str, text: str) -> bool:
+        """Whether a text names something of a connection's layer that is not shown; fails closed."""
+        if connection not in self._hidden:
+            self._hidden[connection] = self._hidden_names(self.of(connection))
+        hidden = self._hidden[connection]
+        return bool(hidden) and not hidden.isdisjoint(_NAME.findall(text.casefold()))
+
+    def _hidden_names(self, shown: VisibleModel) -> frozenset[str]:
+        """Return the names, folded, of what is not shown: columns, measures, and whole sources with their tables.
+
+        They are those of sources that keep something to themselves, and of those that were found. A name that something
+        shown has as well, beside a whole source that is not, gives nothing away.
+        """
+        model, lookup = shown.model, lookup_of(shown.model)
+        names = {*lookup.restricted(), *lookup.protected(), *self.near.get(model.connection, ())}
+        hidden: set[str] = set()
+        of_sources: set[str] = set()
+        known: set[str] = set()
+        for source in (model.sources[name] for name in names if name in model.sources):
+            columns = {each.name.casefold() for each in source.columns.values()}
+            if not shown.has(source):
+                hidden |= {source.name.casefold(), *(part.casefold() for part in (source.table or ())[-1:])}
+                of_sources |= columns
+                continue
+            seen = {each.name.casefold() for each in shown.columns(source)}
+            known |= seen
+            hidden |= columns - seen
+            measures = {each.name.casefold() for each in shown.measures(source)}
+            hidden |= {each.casefold() for each in source.measures} - measures
+        return frozenset(hidden | (of_sources - known))
+
+    def has_policies(self, connection: str, sources: Iterable[str]) -> bool:
+        """Whether one of some sources has a policy about its rows."""
+        model = self.of(connection).model
+        return any(model.sources[name].policies for name in sources if name in model.sources)
 
     def neighbors(self, connection: str, source: str) -> list[str]:
         """Return the sources that a join leads to."""
@@ -179,14 +245,15 @@ class _Layers:
         return source is not None and shown.has(source)
 
 
-def _draft_lines(shown: VisibleModel, draft: Draft | None) -> Iterator[PackLine]:
+def _draft_lines(layers: _Layers, connection: str, draft: Draft | None) -> Iterator[PackLine]:
     if draft is None:
         return
     if draft.query is not None:
         yield PackLine(DRAFT, f"sl_query {draft.query_text()}", draft.path, 0, "draft")
     for reason, path in draft.reasons:
-        yield PackLine(DRAFT, f"- {reason}", path, 0, "draft")
-    if draft.sql:
+        if not layers.hides(connection, reason):
+            yield PackLine(DRAFT, f"- {one_line(reason, _LONGEST_RULE)}", path, 0, "draft")
+    if draft.sql and not layers.hides(connection, draft.sql) and not layers.has_policies(connection, draft.sources):
         yield PackLine(DRAFT, f"SQL to begin with: {draft.sql}", draft.path, 0, "draft")
 
 
@@ -205,6 +272,7 @@ class _Packer:
         self._layout, self._layers, self._request, self._searcher = layout, layers, request, searcher
         self._draft = draft
         self._tree = WorkingTree(layout.root)
+        self.warnings: list[ResultWarning] = []
         self._known_decisions: dict[str, Decisions] = {}
         self._known_probabilities: dict[str, Mapping[tuple[str, str], float]] = {}
         self._variants: dict[str, list[str]] = {}
@@ -290,13 +358,21 @@ class _Packer:
                 return [name]
         return []
 
+    def _warn(self, code: str, what: str, error: KtxError) -> None:
+        self.warnings.append(ResultWarning(code, f"{what}: {error.message}", hint=error.hint))
+
     def _points(self, connection: str) -> Sequence[DecisionPoint]:
         return self._decided(connection).points
 
     def _decided(self, connection: str) -> Decisions:
         if connection not in self._known_decisions:
             model = self._layers.of(connection).model
-            self._known_decisions[connection] = load_decisions(self._tree, model, self._layout).decisions
+            try:
+                found = load_decisions(self._tree, model, self._layout).decisions
+            except KtxError as error:
+                self._warn("decisions_unreadable", "open decisions are not shown", error)
+                found = Decisions()
+            self._known_decisions[connection] = found
         return self._known_decisions[connection]
 
     def _bases(self, connection: str, name: str) -> list[str]:
@@ -357,16 +433,28 @@ class _Packer:
         measures = sorted(
             (each for each in shown.measures(source)), key=lambda each: (-table.members.get(each.name, 0.0), each.name)
         )
-        texts = [_measure_text(shown, source, each) for each in measures[:_MOST_MEASURES]]
+        texts = [self._measure_text(shown, source, each) for each in measures[:_MOST_MEASURES]]
         if texts:
             more = len(measures) - len(texts)
             yield f"measures: {'; '.join(texts)}{f'; and {more} more' if more else ''}"
         segments = [
-            f"{each.name} = {each.expr}" if shown.can_show(source, each.expr) else each.name
+            f"{each.name} = {each.expr}" if self._may_tell(shown, source, each.expr) else each.name
             for each in source.segments.values()
         ]
         if segments:
             yield f"segments: {'; '.join(segments[:_MOST_MEASURES])}"
+
+    def _may_tell(self, shown: VisibleModel, source: Source, text: str) -> bool:
+        return shown.can_show(source, text) and not self._layers.hides(shown.model.connection, text)
+
+    def _measure_text(self, shown: VisibleModel, source: Source, measure: Measure) -> str:
+        expr = measure.expr if self._may_tell(shown, source, measure.expr) else _NOT_SHOWN
+        where = ""
+        if measure.filter:
+            known = self._may_tell(shown, source, measure.filter)
+            where = f" where {one_line(measure.filter, 120) if known else _NOT_SHOWN}"
+        mark = " (proposed)" if measure.is_proposed else ""
+        return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
 
     def _joins(self, table: FoundTable) -> list[str]:
         """Return the joins of a source to others of the pack: with how many rows, and how sure they are."""
@@ -375,7 +463,7 @@ class _Packer:
         return [
             _join_text(edge, self._probabilities(table.connection))
             for edge in self._layers.graph(table.connection).edges(table.name)
-            if edge.target in here and _may_show(shown, edge)
+            if edge.target in here and _may_show(shown, edge) and not self._layers.hides(table.connection, edge.name)
         ]
 
     def _probabilities(self, connection: str) -> Mapping[tuple[str, str], float]:
@@ -385,7 +473,11 @@ class _Packer:
         path = Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS)
         if connection not in self._known_probabilities:
             content = self._tree.read(path)
-            found = {} if content is None else join_probabilities(content, path)
+            try:
+                found = {} if content is None else join_probabilities(content, path)
+            except KtxError as error:
+                self._warn("joins_unreadable", "probabilities of joins are not shown", error)
+                found = {}
             self._known_probabilities[connection] = found
         return self._known_probabilities[connection]
 
@@ -399,8 +491,9 @@ class _Packer:
             read = [source, *(sources[name] for name in self._bases(connection, source.name))]
             lines = query_lines(source.sql, shown.model.dialect)
             rules += [line for line in lines if all(shown.can_show(each, line) for each in read)]
-        for each in rules[:_MOST_RULES]:
-            yield one_line(each, _LONGEST_RULE)
+        public = (each for each in rules if not self._layers.hides(shown.model.connection, each))
+        for each in itertools.islice(public, _MOST_RULES):
+            yield one_line(each if self._request.values else _LITERAL.sub("'…'", each), _LONGEST_RULE)
 
     def _named(self, table: FoundTable, rank: int) -> PackLine:
         shown = self._layers.of(table.connection)
@@ -469,9 +562,26 @@ class _Packer:
                     text = f"decided: {answer.decision.rstrip('.')} ({answer.signature})"
                     yield PackLine(RULES, text, "decisions.yaml", rank)
                 elif point.is_unsettled:
-                    yield PackLine(DECISIONS, opened.note(values=self._request.values), path, rank)
+                    yield PackLine(DECISIONS, self._open_note(connection, point, opened, fact), path, rank)
                 if not opened.is_masked:
-                    yield from _statements(point, rank)
+                    yield from self._statements(connection, point, rank)
+
+    def _open_note(self, connection: str, point: DecisionPoint, opened: OpenDecision, fact: str | None) -> str:
+        """Return the note of an open point: without values where none may be shown, or rows are behind a policy."""
+        if self._request.values:
+            involved = [point.source, *([fact] if fact else ()), *(name.partition(".")[0] for name in point.spreads)]
+            return opened.note(values=not self._layers.has_policies(connection, involved))
+        if opened.is_masked:
+            return opened.note(values=False)
+        return f"open: the {point.kind.value} of {point.source}; decide with `{opened.command}`"
+
+    def _statements(self, connection: str, point: DecisionPoint, rank: int) -> Iterator[PackLine]:
+        if point.state is DecisionState.DECIDED:
+            return
+        for each in {statement.text: statement for statement in point.statements[:4]}.values():
+            if not self._layers.hides(connection, each.text):
+                text = each.text if self._request.values else _LITERAL.sub("'…'", each.text)
+                yield PackLine(RULES, f"stated about {point.source}: {_short(text)}", each.path, rank)
 
     @property
     def _is_fiscal(self) -> bool:
@@ -481,6 +591,7 @@ class _Packer:
     def _passages(self) -> Iterator[PackLine]:
         """Yield the passages and pages that fit the question, and those about the best sources."""
         from ktx_cli.agent_tools import passage_of
+        from ktx_cli.jobs.wiki import place_of_hit
         from ktx_cli.search import Scope
 
         scope = Scope(("passage", "page"), None, self._request.user)
@@ -503,7 +614,8 @@ class _Packer:
                         path = f"{hit.id.partition(':')[0]}/{hit.id.partition(':')[2].rsplit(':', 2)[0]}"
                         yield PackLine(RULES, f"{passage.title}: {_short(passage.text)}", path, rank)
                 elif hit.id and hit.summary:
-                    yield PackLine(RULES, f"page {hit.id}: {_short(hit.summary)}", f"wiki/global/{hit.id}.md", rank)
+                    path, _ = place_of_hit(self._layout, hit.id, self._request.user)
+                    yield PackLine(RULES, f"page {hit.id}: {_short(hit.summary)}", path, rank)
 
     def _values(self) -> Iterator[PackLine]:
         """Yield the conditions of values that the question names."""
@@ -517,6 +629,8 @@ class _Packer:
         from ktx_cli.jobs.check.eval.cases import load_evals
         from ktx_cli.search import Document, Field, Index
 
+        if not self._request.values:  # they hold values of rows
+            return
         try:
             cases = {each.name: each for each in load_evals(self._layout).cases if each.asked.question}
         except KtxError:  # `ktx eval` says what is wrong with the files
@@ -529,7 +643,9 @@ class _Packer:
         for hit in Index(documents).search(self._request.question, _MOST_QUESTIONS).hits:
             case = cases[hit.id]
             asked = case.asked.sql or case.asked.query
-            if asked is not None:
+            connections = [case.connection] if case.connection else list(self._layers.config.databases())
+            text = f"{case.asked.question} {asked}"
+            if asked is not None and not any(self._layers.hides(each, text) for each in connections):
                 text = f"{case.asked.question} -> {one_line(str(asked), 400)}"
                 yield PackLine(QUESTIONS, text, f"evals/{case.file}.yaml", 4)
 
@@ -562,14 +678,6 @@ def _column_text(column: Column, *, values: bool) -> str:
     return f"{column.name}{short}{unit}{known}"
 
 
-def _measure_text(shown: VisibleModel, source: Source, measure: Measure) -> str:
-    expr = measure.expr if shown.can_show(source, measure.expr) else "(not shown)"
-    is_filtered = measure.filter and shown.can_show(source, measure.filter)
-    where = f" where {one_line(measure.filter or '', 120)}" if is_filtered else ""
-    mark = " (proposed)" if measure.is_proposed else ""
-    return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
-
-
 def _join_text(edge: Edge, probabilities: Mapping[tuple[str, str], float]) -> str:
     on = " and ".join(f"{own} = {edge.name}.{other}" for own, other in edge.pairs)
     called = "" if edge.name == edge.target else f" (alias of {edge.target})"
@@ -594,10 +702,3 @@ def _short(text: str) -> str:
     from ktx_cli.agent_tools import visible
 
     return one_line(visible(text), _LONGEST_PASSAGE)
-
-
-def _statements(point: DecisionPoint, rank: int) -> Iterator[PackLine]:
-    if point.state is DecisionState.DECIDED:
-        return
-    for each in point.statements[:2]:
-        yield PackLine(RULES, f"stated about {point.source}: {_short(each.text)}", each.path, rank)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.core import plural
@@ -53,7 +54,11 @@ class PackText:
 
     @classmethod
     def of(cls, lines: Sequence[PackLine], budget: int) -> PackText:
-        """Return the lines of the lowest ranks that fit into a budget of tokens."""
+        """Return the lines of the lowest ranks that fit into a budget of tokens; each is one line of bounded length.
+
+        No text that others wrote begins a section of its own, or names a file.
+        """
+        lines = [replace(each, text=_flat(each.text), path=_flat(each.path)) for each in lines]
         text = cls(budget, _spent=_RESERVE)
         order = sorted(range(len(lines)), key=lambda place: (lines[place].rank, place))
         chosen = [place for place in order if text._add(lines[place])]
@@ -88,6 +93,19 @@ class PackText:
 
     def _paths(self) -> Iterable[str]:
         return (each.path for section in SECTIONS for each in self.kept if each.section == section and each.path)
+
+
+_LONGEST: Final = 1_600
+"""Characters of one line."""
+_BREAKS: Final = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_MARK: Final = re.compile(r"\[(\d+)\]")
+
+
+def _flat(text: str) -> str:
+    from ktx_cli.agent_tools import visible
+
+    flat = _MARK.sub(r"(\1)", _BREAKS.sub(" ", visible(text)))
+    return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
 
 
 _RESERVE: Final = 60

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ktx_cli.jobs.pack.pack import BUDGET, LEAST_BUDGET, MOST_BUDGET
+from ktx_cli.jobs.pack.pack import BUDGET, LEAST_BUDGET, LONGEST_QUESTION, MOST_BUDGET
 from ktx_cli.mcp.tool import Call, Connection, Input, Output, User, tool, warning_texts
 
 
 class AskContext(Input):
     """The question, and how much to read."""
 
-    question: Annotated[str, Field(min_length=1, max_length=1_000, description="In the words of who asks.")]
+    question: Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION, description="In the words of who asks.")]
     budget: int = Field(BUDGET, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Tokens of the answer at most.")
     connection: Connection | None = None
     user: User | None = None
@@ -37,7 +37,7 @@ def context_pack(call: Call, value: AskContext) -> Context:
     project = call.project
     config = project.config()
     values = not call.options.privacy and config.scan.privacy != "strict"
-    request = PackRequest(value.question, value.budget, value.connection, value.user, values)
+    request = PackRequest(value.question, value.budget, value.connection, value.user, values, call.attributes)
     pack = context_pack(project.layout, config, request, searcher=project.searcher(config), load=project.load_layer)
     return Context(
         context=pack.text, sources=list(pack.sources), left_out=pack.left_out, warnings=warning_texts(pack.warnings)
