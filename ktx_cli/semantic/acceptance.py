@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import ConfigError, now, yaml
+from ktx_cli.core import ConfigError, is_utf8, now, yaml
 from ktx_cli.project import OWNERS_NAME, Layout, WorkingTree, read_state, transaction
 from ktx_cli.semantic.manifest import is_yaml
 from ktx_cli.semantic.model import Status
@@ -240,7 +240,7 @@ def defining_files(tree: TreeView, connection: str) -> list[str]:
     found = [path for path in tree.blobs(own) if is_yaml(path) and not path.startswith(f"{shards}/")]
     generated = [path for path in tree.blobs(shards) if is_yaml(path)]
     found += [path for path in generated if _CLAIMED.search(tree.read(path) or b"")]
-    return [path for path in found if path.encode("utf-8", "replace").decode() == path]
+    return [path for path in found if is_utf8(path)]
 
 
 _CLAIMED: Final = re.compile(rb"\b(?:status: *[\"']?(?:accepted|certified)|source: *[\"']?manual)\b")
@@ -333,6 +333,8 @@ class Statuses:
         return found
 
     def _read(self, path: str) -> _Recorded:
+        if not is_utf8(path):
+            return _Recorded()
         where = (self._connection, path)
 
         def ask(database: sqlite3.Connection) -> _Recorded:
