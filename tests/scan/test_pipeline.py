@@ -296,8 +296,9 @@ def test_the_parsed_copy_reads_as_the_yaml_does(
     assert write_store(layout, "wh", "sqlite", None)
     monkeypatch.setattr("ktx_cli.semantic.store.layer.parse_shard", lambda *_: pytest.fail("a shard was parsed"))
     copied = load_manifest(layout, "wh")
-    assert parsed == copied
+    assert (parsed.tables, parsed.problems) == (copied.tables, copied.problems)
     assert list(parsed.tables) == list(copied.tables)
+    assert list(parsed.relations.items()) == list(copied.relations.items())
     assert sum(len(entry["columns"]) for entry in parsed.tables.values()) == 3
 
 
