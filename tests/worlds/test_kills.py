@@ -53,12 +53,18 @@ def template(made: Path, tmp_path: Path) -> Path:
 @pytest.mark.timeout(900)
 def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, str]) -> None:
     start = start_installed if FULL else shared()
-    result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ, start=start)
-    assert result.violations == []
-    assert sum(result.fell.values()) == KILLS
-    late = result.fell[AFTER] + (0 if FULL else result.fell[TOO_LATE])  # few kills may all come after the end
-    assert all((result.fell[BEFORE], result.fell[DURING], late)), result.fell
-    assert set(result.how) == {"process", "group"}
+    fell: Counter[str] = Counter()
+    for seed in (11,) if FULL else (11, 12, 13):  # where others work, few kills may all miss the commit's moment
+        scratch = tmp_path / f"scratch-{seed}"
+        result = sweep(template, scratch, kills=KILLS, seed=seed, environ=environ, start=start)
+        assert result.violations == []
+        assert sum(result.fell.values()) == KILLS
+        assert set(result.how) == {"process", "group"}
+        fell += result.fell
+        late = fell[AFTER] + (0 if FULL else fell[TOO_LATE])  # few kills may all come after the end
+        if all((fell[BEFORE], fell[DURING], late)):
+            return
+    raise AssertionError(f"no kill fell in each phase: {fell}")
 
 
 LEFT: dict[str, tuple[str, ...]] = {
