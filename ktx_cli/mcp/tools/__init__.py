@@ -7,10 +7,10 @@ from typing import Final
 
 from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import layer, pack, project, query, search
+from ktx_cli.mcp.tools import layer, project, query, search
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
-    pack.context_pack,
+    search.context_pack,
     project.connection_list,
     *(search.discover_data, search.context_read, search.dictionary_search, search.wiki_search, search.wiki_read),
     *(layer.entity_details, layer.sl_list, layer.sl_read_source, layer.sl_validate),
