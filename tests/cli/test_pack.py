@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ktx_cli.cli.app import app
+from ktx_cli.cli.commands import search
+from ktx_cli.jobs.pack import pack
 
 
 def ktx(project: Path, *arguments: str, code: int = 0) -> str:
@@ -45,6 +47,11 @@ def test_values_stay_out_where_they_are_not_wanted(demo_project: Path) -> None:
 )
 def test_what_cannot_be_asked(demo_project: Path, arguments: tuple[str, ...], code: int) -> None:
     ktx(demo_project, *arguments, code=code)
+
+
+def test_the_sizes_are_those_of_packs() -> None:
+    """The command knows them by itself, for its help imports nothing that makes packs."""
+    assert (search._TOKENS, search._LEAST, search._MOST) == (pack.BUDGET, pack.LEAST_BUDGET, pack.MOST_BUDGET)
 
 
 def test_a_draft_can_be_pasted(demo_project: Path) -> None:

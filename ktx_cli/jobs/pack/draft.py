@@ -144,23 +144,6 @@ def measured_part(question: str) -> str:
     return _TIMES.sub(" ", text).strip(" ?.!,") or question
 
 
-def draft_query(
-    shown: VisibleModel,
-    graph: Graph,
-    question: str,
-    facts: Sequence[FoundTable],
-    tables: Sequence[FoundTable],
-    find_values: FindValues | None,
-    attributes: Mapping[str, Any],
-) -> Draft | None:
-    """Return a draft; None where nothing can be measured.
-
-    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first. `find_values`
-    looks for values of columns; None: none may be shown. `attributes`: of the caller.
-    """
-    return _Drafter(shown, graph, question, facts, tables, find_values, attributes).draft()
-
-
 @dataclass(slots=True)
 class _Parts:
     """What a draft is made of so far."""
@@ -178,8 +161,12 @@ class _Parts:
         self.columns.setdefault(source, []).extend(columns)
 
 
-class _Drafter:
-    """Drafts one query."""
+class Drafter:
+    """Drafts the query of one question.
+
+    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first. `find_values`
+    looks for values of columns; None: none may be shown. `attributes`: of the caller.
+    """
 
     def __init__(
         self,
@@ -191,6 +178,7 @@ class _Drafter:
         find_values: FindValues | None,
         attributes: Mapping[str, Any],
     ) -> None:
+        """Take the layer, its joins, the question, and what was found for it."""
         from ktx_cli.search import folded
 
         self._shown, self._graph, self._model = shown, graph, shown.model
@@ -265,7 +253,7 @@ class _Drafter:
         return 0.7 if set(name) <= related else 0.4 if related & {*name, *description} else 0.0
 
     def draft(self) -> Draft | None:
-        """Return the draft of the best fact that has, or reaches, what the question groups by."""
+        """Return the draft of the best fact that has, or reaches, what the question groups by; None without any."""
         best: tuple[float, _Parts] | None = None
         tried: set[str] = set()
         for total, fact, expr, why, path in self._measures():

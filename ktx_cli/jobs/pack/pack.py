@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, ResultWarning, UsageError, one_line
 from ktx_cli.jobs.decide.points import load_decisions
-from ktx_cli.jobs.pack.draft import Draft, draft_query, measured_part
+from ktx_cli.jobs.pack.draft import Draft, Drafter, measured_part
 from ktx_cli.jobs.pack.text import (
     DECISIONS,
     DRAFT,
@@ -148,7 +148,7 @@ def context_pack(
             return [each.id for each in searcher.search(text, Scope((VALUE,), first), limit=20).found.hits]
 
         find = find_values if request.values else None
-        draft = draft_query(shown, graph, request.question, facts, here, find, request.attributes)
+        draft = Drafter(shown, graph, request.question, facts, here, find, request.attributes).draft()
         lines += _draft_lines(layers, first, draft)
     packer = _Packer(layout, layers, request, searcher, found, draft)
     lines += packer.lines()
