@@ -21,7 +21,7 @@ FACED = (
     *("core", "project", "llm", "warehouses", "prompts", "privacy", "semantic", "documents", "wiki", "scan"),
     *("protection", "search", "sources", "agent_tools", "runs", "engine"),
 )
-"""Packages of which only the face may be imported from outside."""
+"""Packages that others may import only through their face."""
 
 
 def _dialects(folder: Path = ROOT / PACKAGE / "warehouses") -> frozenset[str]:
