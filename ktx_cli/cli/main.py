@@ -53,11 +53,24 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
-    """Return the app for a command line: with the one command it begins with, or with all.
+    """Return the app for a command line: with the one command it names first, common options aside, or with all.
 
     All are needed to complete words, and to say which command was meant.
     """
     from ktx_cli.cli.app import COMMANDS, of_one, whole_app
 
-    first = argv[0] if argv else ""
+    first = _first_word(argv)
     return whole_app() if "_KTX_COMPLETE" in environ or first not in COMMANDS else of_one(first)
+
+
+def _first_word(argv: Sequence[str]) -> str:
+    """Return the first word that is neither a common option nor the value of one; empty where that cannot be told."""
+    from ktx_cli.cli.settings import FLAGS, VALUED
+
+    words = iter(argv)
+    for word in words:
+        if word in VALUED:
+            next(words, "")
+        elif word not in FLAGS and word.partition("=")[0] not in VALUED:
+            return word
+    return ""

@@ -121,6 +121,19 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
 """Name -> (annotation, default) of the options that `contract.command` adds to every command."""
 
 
+def _spelled(*, flags: bool) -> frozenset[str]:
+    kinds = (get_args(annotation) for annotation, _ in COMMON_OPTIONS.values())
+    return frozenset(name for kind, option in kinds if (kind is bool) == flags for name in _names_of(option))
+
+
+def _names_of(option: Any) -> tuple[str, ...]:
+    return (option.default, *option.param_decls)
+
+
+FLAGS, VALUED = _spelled(flags=True), _spelled(flags=False)
+"""How the common options are spelled: those that stand alone, and those that take a value."""
+
+
 class RefusedValueError(typer.BadParameter):
     """A value that does not fit; `hint` says what does."""
 

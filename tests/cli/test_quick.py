@@ -30,14 +30,37 @@ def test_one_command_alone_is_what_it_is_among_all(name: str) -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [(), ("--help",), ("--json", "status"), ("stauts",), ("sl_query",), ("../app",), ("--project-dir", "x", "status")],
+    [
+        (),
+        ("--help",),
+        ("--json", "--help", "status"),
+        ("--version", "status"),
+        ("-qy", "status"),
+        ("--projectdir", "x", "status"),
+        ("--project-dir", "status"),
+        ("--json", "stauts"),
+        ("stauts",),
+        ("sl_query",),
+        ("../app",),
+    ],
     ids=" ".join,
 )
 def test_what_needs_all_commands_gets_them(argv: tuple[str, ...]) -> None:
     assert command_line(argv, {}) is app
 
 
-@pytest.mark.parametrize("argv", [("status",), ("status", "--project-dir", "x"), ("status", "--project-dir=x")])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("status",),
+        ("status", "--project-dir", "x"),
+        ("status", "--project-dir=x"),
+        ("--json", "status"),
+        ("--project-dir", "x", "status"),
+        ("--project-dir=x", "--progress", "none", "-y", "status"),
+    ],
+    ids=" ".join,
+)
 def test_one_command_needs_no_other(argv: tuple[str, ...]) -> None:
     assert command_line(argv, {}) is not app
 
