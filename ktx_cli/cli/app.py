@@ -102,7 +102,7 @@ def _with(*names: str) -> typer.Typer:
     return app
 
 
-know_commands(whole_app)
+know_commands(lambda name: of_one(name) if name in COMMANDS else None)
 
 
 def __getattr__(name: str) -> typer.Typer:

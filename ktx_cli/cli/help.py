@@ -212,19 +212,19 @@ def runnable(hint: str) -> str:
     return one_line_typed(with_program(hint, sys.argv, os.environ))
 
 
-_tree: list[Callable[[], Any]] = []
+_trees: list[Callable[[str], Any]] = []
 
 
-def know_commands(tree: Callable[[], Any]) -> None:
-    """Take the function that returns the app with all commands; whoever builds the app hands it over."""
-    _tree.append(tree)
+def know_commands(tree_of: Callable[[str], Any]) -> None:
+    """Take the function that returns the app with one command, None where there is none of that name."""
+    _trees.append(tree_of)
 
 
 def _naming(words: Sequence[str]) -> int:
     """Return how many of the words name a command; 0 for one that takes no project."""
     if not words or words[0] in ELSEWHERE:
         return 0
-    group, count = _commands(), 0
+    group, count = _tree(words[0]), 0
     for word in words:
         known = getattr(group, "commands", {})
         if word not in known:
@@ -234,11 +234,12 @@ def _naming(words: Sequence[str]) -> int:
 
 
 @functools.cache
-def _commands() -> Any:
-    """Return the tree of all commands, as click has it; a command line has no need of it but for a hint."""
+def _tree(name: str) -> Any:
+    """Return the tree of a command, as click has it; a command line has no need of that of another but for a hint."""
     import typer.main
 
-    return typer.main.get_command(_tree[-1]())
+    app = _trees[-1](name)
+    return None if app is None else typer.main.get_command(app)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A run takes a probe that succeeded within the last ten minutes, with the same se
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -18,15 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import CancelledError, Emit, KtxError, Record, ResultWarning, Waiting, ignore_events, isoformat, now
-from ktx_cli.llm.agent_loop import Watch, watch_nothing
-from ktx_cli.llm.settings import ModelRef, bindings, divergence
-from ktx_cli.llm.usage import UsageSink, UsageStore
+from ktx_cli.llm.settings import ModelRef, distinct_models, divergence
 from ktx_cli.project import KtxConfig, Layout, open_for_writing, read_state, translated
 
 if TYPE_CHECKING:
+    from ktx_cli.llm.agent_loop import Watch
     from ktx_cli.llm.routing import RoutedRuntime
     from ktx_cli.llm.types import ProbeReport
-    from ktx_cli.llm.usage import UsageFact
+    from ktx_cli.llm.usage import UsageFact, UsageSink
 
 
 ROLE: Final = "probe"
@@ -63,15 +61,6 @@ class LastProbe:
 
     finished: str
     error: str | None
-
-
-def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
-    """Return every backend and model that some roles use (None: all), with the roles, the default role's first."""
-    found: dict[ModelRef, tuple[str, ...]] = {}
-    for role, ref in bindings(config).items():
-        if roles is None or role in roles:
-            found[ref] = (*found.get(ref, ()), role)
-    return found
 
 
 def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> str | None:
@@ -164,6 +153,8 @@ def probe_models(
 
 async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
     """Add a probe of each model, side by side; what they take goes where the runtime's usage goes."""
+    import asyncio
+
     probes.results += await asyncio.gather(*(_probe(runtime, ref, roles) for ref, roles in wanted.items()))
 
 
@@ -249,7 +240,7 @@ async def project_runtime(
     run_id: str | None = None,
     usage_sink: UsageSink | None = None,
     emit: Emit = ignore_events,
-    watch: Watch = watch_nothing,
+    watch: Watch | None = None,
 ) -> AsyncIterator[RoutedRuntime]:
     """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
 
@@ -259,7 +250,9 @@ async def project_runtime(
     warning = divergence(config)
     if warning is not None:
         warn(warning)
+    from ktx_cli.llm.agent_loop import watch_nothing
     from ktx_cli.llm.routing import create_runtime
+    from ktx_cli.llm.usage import UsageStore
 
     runtime = create_runtime(
         config,
@@ -270,7 +263,7 @@ async def project_runtime(
         usage_sink=usage_sink or UsageStore(layout),
         warn=warn,
         on_wait=lambda seconds, reason: emit(Waiting(_WAITS_FOR.get(reason, reason), seconds)),
-        watch=watch,
+        watch=watch or watch_nothing,
     )
     async with runtime:
         yield runtime
@@ -278,6 +271,8 @@ async def project_runtime(
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine to its end; Ctrl-C cancels it, and what it holds is freed before this raises."""
+    import asyncio
+
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -156,6 +156,15 @@ def bindings(config: KtxConfig) -> dict[str, ModelRef]:
         except LlmError as error:
             if error.code != "no_backend":
                 raise
+    return found
+
+
+def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
+    """Return every backend and model that some roles use (None: all), with the roles, the default role's first."""
+    found: dict[ModelRef, tuple[str, ...]] = {}
+    for role, ref in bindings(config).items():
+        if roles is None or role in roles:
+            found[ref] = (*found.get(ref, ()), role)
     return found
 
 

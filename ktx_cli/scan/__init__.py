@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         source_of_tables,
         with_spreads,
     )
-    from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, PointKey, points_bytes, read_points
+    from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, PointKey, has_points, points_bytes, read_points
     from ktx_cli.scan.decisions.tables import name_words, same_thing
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers

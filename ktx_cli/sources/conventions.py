@@ -25,12 +25,11 @@ from ktx_cli.documents import (
     week_day,
 )
 from ktx_cli.project import Layout
-from ktx_cli.semantic import Model
-from ktx_cli.sources.catalog import safe_text
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Snapshot
     from ktx_cli.project import KtxConfig, Tree, Workspace
+    from ktx_cli.semantic import Model
 
 CONVENTIONS: Final = "conventions.json"
 """The name of the record of what a source states."""
@@ -117,6 +116,8 @@ def recorded_conventions(tree: Tree, connections: Iterable[str]) -> dict[str, li
 
 
 def _screened(stated: StatedConvention) -> StatedConvention:
+    from ktx_cli.sources.catalog import safe_text
+
     return replace(
         stated, convention=replace(stated.convention, words=safe_text(stated.convention.words, _LONGEST_WORDS))
     )
@@ -248,4 +249,6 @@ def _proposal(connection: str, setting: str, values: Mapping[str, list[StatedCon
 
 
 def _place(stated: StatedConvention) -> str:
+    from ktx_cli.sources.catalog import safe_text
+
     return f'{safe_text(stated.path, 120)} ("{safe_text(stated.convention.words, _LONGEST_WORDS)}")'

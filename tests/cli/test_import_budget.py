@@ -33,6 +33,7 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
         pytest.param("wiki revenue", 110, marks=pytest.mark.slow),
         pytest.param("lint", 165, marks=pytest.mark.slow),
         pytest.param("wiki lint", 85, marks=pytest.mark.slow),
+        ("--project-dir . status", 170),
         ("--help", 52),
     ],
 )
@@ -49,7 +50,7 @@ def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0 or command.endswith("lint"), done.stderr
+    assert done.returncode == 0 or command.endswith(("lint", "status")), done.stderr
     assert int(done.stderr.split()[-1]) <= most
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.core import Hint, KtxError, listing
 from ktx_cli.jobs.decide.points import load_decisions
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, Tree, WorkingTree
-from ktx_cli.scan import DECISIONS, read_table, table_path
+from ktx_cli.scan import has_points, read_table, table_path
 from ktx_cli.semantic import (
     DecisionKind,
     Graph,
@@ -208,11 +208,6 @@ class DefinitionNotes:
         model = self._load(connection)
         decisions = load_decisions(WorkingTree(self._layout.root), model, self._layout).decisions
         return model, graph_of(model), decisions
-
-
-def has_points(layout: Layout, connection: str) -> bool:
-    """Whether a scan recorded decision points of a connection."""
-    return (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file()
 
 
 def definition_notes(

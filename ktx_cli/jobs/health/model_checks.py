@@ -6,24 +6,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
-from ktx_cli.llm import (
-    CLAUDE_BACKENDS,
-    OWN_DEFAULT,
-    PRICES,
-    LastProbe,
-    ModelRef,
-    ProbeResult,
-    create_embedder,
-    distinct_models,
-    divergence,
-    last_probes,
-    probe_models,
-)
+from ktx_cli.llm import CLAUDE_BACKENDS, OWN_DEFAULT, distinct_models, divergence
 from ktx_cli.project import KtxConfig, PromptCaching, read_state
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import LastProbe, ModelRef, ProbeResult
 
 MODELS = "llm"
 SESSION_HINT = Command("llm", "probe")
@@ -184,6 +175,8 @@ def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResu
 
 
 def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
+    from ktx_cli.llm import last_probes
+
     try:
         return read_state(context.layout, last_probes) or {}
     except KtxError:  # named by the run lock's check
@@ -242,6 +235,8 @@ def _honoured(finding: CheckResult, ignored: ResultWarning | None) -> CheckResul
 
 def check_probes(context: CheckContext) -> list[CheckResult]:
     """Every backend and model behind a role answers."""
+    from ktx_cli.llm import probe_models
+
     config = context.loaded.config
     warnings: list[ResultWarning] = []
     try:
@@ -299,6 +294,8 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
         return Hint("check the network, the proxy and {}", SettingPath("llm.provider.gateway.base_url"))
     if error.code != "model":
         return error.hint
+    from ktx_cli.llm import PRICES
+
     near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)
     if near in (None, result.ref.model) or error.hint is None:
         return error.hint
@@ -339,6 +336,8 @@ EMBEDDINGS = "embeddings"
 
 def check_embeddings(context: CheckContext) -> list[CheckResult]:
     """One vector is made of one word."""
+    from ktx_cli.llm import create_embedder
+
     try:
         embedder = create_embedder(context.loaded.config, context.project_dir, context.environ)
         if embedder is None:

@@ -28,7 +28,7 @@ from ktx_cli.project import (
     open_for_writing,
     read_state,
 )
-from ktx_cli.scan import MANIFEST, manifest_hashes
+from ktx_cli.scan import MANIFEST, has_points, manifest_hashes
 from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
 
 if TYPE_CHECKING:
@@ -336,13 +336,13 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
 
     No values are named: the results of checks are shown in CI and to agents.
     """
-    from ktx_cli.jobs.decide.notes import has_points, project_decisions
-    from ktx_cli.jobs.decide.points import read_all
-
     config = context.loaded.config
     recorded = [each for each in layer_ids(context.layout) if has_points(context.layout, each)]
     if not recorded:
         return [CheckResult(DECISIONS, Level.OK, "no scan has found a decision point")]
+    from ktx_cli.jobs.decide.notes import project_decisions
+    from ktx_cli.jobs.decide.points import read_all
+
     try:
         loaded, warnings = read_all(context.layout, config, only=recorded)
     except KtxError as error:

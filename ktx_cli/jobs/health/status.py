@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import Command, Emit, KtxError, NotReadyError, Record, ResultWarning, ignore_events, listing, plural
 from ktx_cli.jobs.health.connection_checks import check_profiles
@@ -31,7 +31,6 @@ from ktx_cli.jobs.health.project_checks import (
     check_run_lock,
 )
 from ktx_cli.jobs.health.search_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
-from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
     CONFIG_NAME,
     CONTRADICTIONS_NAME,
@@ -47,6 +46,9 @@ from ktx_cli.project import (
     read_state,
 )
 from ktx_cli.runs import last_runs
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import ProbeResult
 
 PATHS: Final = (
     CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals", CONTRADICTIONS_NAME, DECISIONS_NAME,
@@ -277,6 +279,8 @@ def probe_now(
     project_dir: Path, environ: Mapping[str, str], *, warn: Warn, emit: Emit = ignore_events
 ) -> list[ProbeResult]:
     """Probe every backend and model of a role and keep when: all that `ktx status --probe` writes, in `.ktx`."""
+    from ktx_cli.llm import distinct_models, probe_models
+
     layout = Layout(project_dir)
     config = load_config(layout.config).config
     try:

@@ -25,7 +25,7 @@ from ktx_cli.core import (
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
-from ktx_cli.scan import DECISIONS
+from ktx_cli.scan import has_points
 from ktx_cli.semantic import (
     DEFAULT_BYTES,
     DEFAULT_LIMIT,
@@ -228,7 +228,7 @@ def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
 
 def _decisions_of(plan: Plan, layout: Layout, config: KtxConfig, model: Model) -> PlanDecisions | None:
     """Return the decision points that a question depends on; None where no scan found any."""
-    if not (layout.root / layout.raw_path(model.connection, DATABASE_SOURCE, DECISIONS)).is_file():
+    if not has_points(layout, model.connection):
         return None
     from ktx_cli.jobs.decide.notes import plan_decisions
 

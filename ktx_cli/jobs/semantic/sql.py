@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import NumberFormat, SourceError, UsageError, json_value, listing, row_formats
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout
-from ktx_cli.scan import DECISIONS
+from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.scan import has_points
 from ktx_cli.semantic import DEFAULT_BYTES, ConnectionGuard, json_rows, quoted
 from ktx_cli.warehouses import Opener, QueryResult, dialect_named, open_connection, row_size
 
@@ -107,7 +107,7 @@ def _decisions_of(
     layout: Layout, config: KtxConfig, connection: str, sql: str, model: Model | None
 ) -> StatementDecisions | None:
     """Return the decision points that a statement depends on; None where no scan found any."""
-    if not (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file():
+    if not has_points(layout, connection):
         return None
     from ktx_cli.jobs.decide.notes import statement_decisions
     from ktx_cli.semantic import load_layer

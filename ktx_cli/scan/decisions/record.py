@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ktx_cli.core import KtxError
+from ktx_cli.project import DATABASE_SOURCE, Layout
 from ktx_cli.semantic import Alternative, DecisionKind, Statement
 from ktx_cli.warehouses import Table, TableRef, ref_order
 
@@ -52,6 +53,11 @@ class FoundPoint:
 
 FoundPoints = tuple[FoundPoint, ...]
 """The decision points of a connection, in the order of their tables, kinds and columns."""
+
+
+def has_points(layout: Layout, connection: str) -> bool:
+    """Whether a scan recorded decision points of a connection."""
+    return (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file()
 
 
 def ordered(points: Iterable[FoundPoint]) -> FoundPoints:
