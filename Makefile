@@ -11,9 +11,9 @@ demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask 
 	$(BIN)/ktx demo ktx-demo
 
 test: $(STAMP)  ## the tests, in parallel
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not house" $(PYTEST_ARGS)
 
-test-sweeps: $(STAMP)  ## what is marked slow (kills, traces, real Claude Code once more), at the counts CI runs
+test-sweeps: $(STAMP)  ## what is marked slow (kills, traces, real Claude Code once more, most of long tables), at the counts CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-slow: $(STAMP)  ## the long sweeps at full counts
@@ -22,7 +22,7 @@ test-slow: $(STAMP)  ## the long sweeps at full counts
 coverage: $(STAMP)  ## the tests again, with what they cover of each package by lines and branches
 	$(BIN)/python -m docs.coverage $(COVERAGE_ARGS)
 
-check: $(STAMP)  ## lint, format, types, order of imports, measures of the house, generated files, the site
+check: $(STAMP)  ## lint, format, types, order of imports, the house, generated files, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -31,6 +31,7 @@ check: $(STAMP)  ## lint, format, types, order of imports, measures of the house
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m docs.requirements --quiet
 	$(BIN)/python -m docs.site
+	$(BIN)/python -m pytest -q -m house $$(grep -rl --include="test_*.py" "mark.house" tests)
 
 requirements: $(STAMP)  ## the requirements of the model runtime and the passing test that covers each
 	$(BIN)/python -m docs.requirements --run

@@ -32,7 +32,7 @@ omit = */ktx_cli/testing/*
 disable_warnings = no-data-collected, module-not-imported, module-not-measured, couldnt-parse
 data_file = {folder}/data
 """
-SUITE: Final = ("-n", "auto", "--dist", "worksteal", "-m", "not slow", "-q")
+SUITE: Final = ("-n", "auto", "--dist", "worksteal", "-m", "not slow and not house", "-q")
 
 
 def measured(arguments: Sequence[str], folder: Path) -> tuple[int, coverage.Coverage]:

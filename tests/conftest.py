@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -281,7 +281,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Make tests slow that `@pytest.mark.in_turns(parameter)` leaves to the sweeps; those of up to three cases stay."""
+    """Make slow what `in_turns(parameter)` and `one_in(number)` leave to the sweeps.
+
+    Of `in_turns`, tests of up to three cases stay.
+    """
     cases: dict[tuple[Path, str], dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         mark = item.get_closest_marker("in_turns")
@@ -293,6 +296,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             for number, each in enumerate(values[value]) if len(values[value]) > 3 else ():
                 if number % len(values) != place:
                     each.add_marker(pytest.mark.slow)
+    seen: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is not None and isinstance(item, pytest.Function) and item.get_closest_marker("slow") is None:
+            if seen[item.path, item.originalname] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[item.path, item.originalname] += 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

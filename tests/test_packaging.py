@@ -69,6 +69,7 @@ def test_start_up_imports_nothing_heavy(words: list[str]) -> None:
     assert imported(words, [*HEAVY, *UNWANTED])[1] == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("line", "found"),
     [("ktx conn", "connection"), ("ktx scan --depth str", "structural"), ("ktx status --pro", "--project-dir")],

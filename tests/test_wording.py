@@ -59,6 +59,7 @@ def is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in TEXTS
 
 
+@pytest.mark.house
 def test_no_decision_depends_on_the_wording_of_a_message() -> None:
     found = {
         f"{path.relative_to(PACKAGE)}:{line}"

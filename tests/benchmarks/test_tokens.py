@@ -8,6 +8,7 @@ from benchmarks.bench_tokens import BEFORE, measure, total_of
 from benchmarks.token_world import facts_of_sql
 
 
+@pytest.mark.slow
 def test_facts_that_stand_in_sql_alone_are_in_the_requests_of_units() -> None:
     measured = measure(sql=True)
     assert measured.status == "done"

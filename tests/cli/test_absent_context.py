@@ -93,6 +93,7 @@ def test_a_hint_names_what_is_there(project: Path) -> None:
     assert done.returncode == 1 and done.stderr.endswith(f"chmod u+rwx {project}\n")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("gone", "named"),
     [

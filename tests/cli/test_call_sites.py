@@ -267,6 +267,7 @@ def evolve(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
     assert drafts and all(each["reason"] == "the model changed nothing" for each in drafts), evolved.data["groups"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.requirement("R1", "R56")
 @pytest.mark.parametrize("asked", ASKED, ids=" ".join)

@@ -59,6 +59,7 @@ def _decide(world: World) -> tuple[str, float]:
         return terminal.transcript(), time.monotonic() - started
 
 
+@pytest.mark.slow
 def test_three_decisions_take_less_than_two_minutes_and_one_commit(world: World, forks: Forks) -> None:
     start = world.git("rev-parse", "HEAD")
     before = _asked(world, forks)

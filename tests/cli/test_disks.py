@@ -52,6 +52,7 @@ SOME = (0, 24, 384)
 """KiB left that `make test` tries: nothing, room for some of it, room for all."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "left",
     [left if left in SOME else pytest.param(left, marks=pytest.mark.slow) for left in (0, 8, 24, 64, 128, 256, 384)],

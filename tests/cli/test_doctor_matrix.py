@@ -90,6 +90,7 @@ def can_be_done(finding: dict[str, Any]) -> bool:
     return is_command(hint) or hint == AUTH_HINT or re.match(DONE_BY_HAND, hint) is not None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "situation",
     [pytest.param(each, id=each.name, marks=[pytest.mark.postgres] if each.server else []) for each in SITUATIONS],

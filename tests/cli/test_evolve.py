@@ -218,6 +218,7 @@ def test_a_draft_that_makes_a_right_answer_wrong_is_rejected(
     assert group["verdict"] == "rejected" and group["reason"].endswith("was right and is not any more"), group
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_goes_on_and_pays_nothing_twice(
     ktx: Run, modelled: Path, model_server: ModelServer
 ) -> None:
@@ -266,6 +267,7 @@ def test_planted_texts_land_nowhere(ktx: Run, modelled: Path, model_server: Mode
     assert "sum(amount)" in git(modelled, "show", f"{answer.data['proposed']}:semantic-layer/shop/orders.yaml")
 
 
+@pytest.mark.slow
 def test_attempts_of_a_proof_are_findings_and_not_paid_again(
     ktx: Run, modelled: Path, model_server: ModelServer
 ) -> None:

@@ -90,6 +90,7 @@ def flags_of(command: Any) -> set[str]:
     return {flag for each in parameters for flag in (*each.opts, *each.secondary_opts)} | {"--help"}
 
 
+@pytest.mark.house
 def test_every_command_that_is_named_exists() -> None:
     root = typer.main.get_command(app)
     found = [
@@ -127,6 +128,7 @@ def is_hint(target: ast.expr) -> bool:
     return name_of(target).endswith("hint")
 
 
+@pytest.mark.house
 def test_commands_of_hints_are_data() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{line}: {text}"

@@ -21,6 +21,7 @@ def warned(answer: Any) -> list[dict[str, Any]]:
     return [warning for warning in answer.envelope["warnings"] if warning["code"] == CODE]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("ignored", ["raw-sources/", "*.yaml", "raw-sources/*", "manifest.yaml"])
 def test_it_is_told_with_an_edit_that_ends_it(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, ignored: str

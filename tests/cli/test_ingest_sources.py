@@ -209,6 +209,7 @@ def test_every_source_of_the_registry_has_a_row() -> None:
     assert len({each.name for each in ROW_TYPES}) == len(ROW_TYPES)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("bench", ROWS, indirect=True)
 def test_a_source(bench: Bench, table: Table) -> None:
     bench.configure(model=False)

@@ -188,6 +188,7 @@ def test_an_api_key_is_no_session(
     assert model_server.model_calls == [], "no model was asked, with whatever key"
 
 
+@pytest.mark.slow
 def test_setup_probes_before_it_saves(
     ktx: Run, project: Path, model_server: ModelServer, session: OfflineSession
 ) -> None:

@@ -69,6 +69,7 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("source", "compiled"),
     [

@@ -101,6 +101,7 @@ def template(tmp_path: Path, model_server: ModelServer) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", KILLS)
 def test_killed_at_any_moment_the_next_proof_completes_and_asks_nothing_twice(

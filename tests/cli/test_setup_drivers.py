@@ -204,6 +204,7 @@ def test_a_server(driver: str, request: pytest.FixtureRequest, place: Path, same
     assert same_both_ways(fields(request.getfixturevalue(server)))["tables"] == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("row", CONNECTED, ids=[each.name for each in CONNECTED])
 def test_a_source(row: Any, place: Path, same_both_ways: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve_site() as site, ExitStack() as stack:

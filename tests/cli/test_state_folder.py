@@ -84,6 +84,7 @@ def a_project(folder: Path, files: Files) -> None:
     commit()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "planted",
     [pytest.param(each, marks=pytest.mark.slow) if number % 2 else each for number, each in enumerate(PLANTED)],

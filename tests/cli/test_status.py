@@ -136,6 +136,7 @@ def test_an_api_key_is_no_session(
     assert model_server.requests == []
 
 
+@pytest.mark.slow
 def test_a_session_is_ready_when_a_probe_succeeded(
     ktx: Run, ingested: Path, enter: Callable[..., None], model_server: ModelServer
 ) -> None:

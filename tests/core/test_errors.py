@@ -25,6 +25,7 @@ def codes_in_the_source() -> set[str]:
     return {code for code in found if isinstance(code, str)} | {c.code for c in classes}
 
 
+@pytest.mark.house
 def test_every_code_that_is_used_is_documented() -> None:
     used = codes_in_the_source()
     assert {"internal", "checks_failed", "usage"} <= used

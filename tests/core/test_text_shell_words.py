@@ -67,6 +67,7 @@ def _unquoted(tree: ast.AST) -> list[int]:
     return found
 
 
+@pytest.mark.house
 def test_no_command_of_a_hint_holds_a_path_that_is_not_quoted() -> None:
     package = Path(ktx_cli.__file__).parent
     found = [

@@ -50,6 +50,7 @@ def test_what_a_term_is_in_the_code_exists(term: str, reference: str) -> None:
     assert hasattr(import_module(owner), name) or import_module(reference), term
 
 
+@pytest.mark.house
 def test_no_name_has_a_word_ktx_does_not_use() -> None:
     section = TEXT.split("## Words ktx does not use")[1]
     assert [word for word in UNUSED if not re.search(rf"^\| [^|]*\b{word}\b", section, re.MULTILINE)] == []

@@ -158,6 +158,7 @@ def missing_codes(text: str) -> list[str]:
     )
 
 
+@pytest.mark.house
 def test_every_error_code_and_its_exit_code() -> None:
     assert len(codes_in_source()) > 15
     text = page("errors.md")

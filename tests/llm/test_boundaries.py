@@ -134,12 +134,14 @@ def test_nobody_else_decides_by_a_backends_name(module: str) -> None:
     assert list(decisions(tree(module))) == []
 
 
+@pytest.mark.house
 @pytest.mark.requirement("R1", "R11")
 @pytest.mark.table("module", lambda: speaking_of(outside("llm/", "testing/"), ASKING))
 def test_nobody_else_calls_a_model(module: str) -> None:
     assert list(model_calls(tree(module))) == []
 
 
+@pytest.mark.house
 @pytest.mark.requirement("R7", "C1", "C18")
 @pytest.mark.table(
     "package", ["langgraph", "langchain", "langchain_core", "openai", "litellm", "claude_code_sdk", "ai"]

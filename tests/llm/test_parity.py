@@ -120,6 +120,7 @@ def marked(case: ContractCase, families: list[str], name: str, *marks: pytest.Ma
     return pytest.param(case, families, id=name, marks=[pytest.mark.requirement("R14", *case.requirements), *marks])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("case", "families"), list(rows()))
 def test_every_backend_keeps_the_contract(
     case: ContractCase, families: list[str], subjects: dict[str, Subject]

@@ -430,6 +430,7 @@ IN_TURNS = [pytest.param(kind, marks=pytest.mark.slow) if number % 3 else kind f
 """One kind in three by default; the others with the sweeps."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", IN_TURNS)
 def test_nothing_it_could_have_protected_is_shown(guarded: Company, kind: str) -> None:
     assert _state(guarded) == (True, True), "what it keeps of a sound file is there before the file breaks"
@@ -552,6 +553,7 @@ def test_a_file_of_no_connection_closes_raw_sql_until_it_is_moved(guarded: Compa
         assert _leaks(guarded) == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", STRAYS)
 def test_an_index_that_was_written_before_shows_nothing_more(guarded: Company, kind: str) -> None:
     layout = Layout(guarded.folder)

@@ -94,6 +94,7 @@ def test_without_its_package_the_connection_is_disabled_and_says_why(project: Pa
     assert "`quackbase`, which is not a driver that ktx knows" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_passes_the_contract(run: Run, installed: Path) -> None:
     tests = installed.with_name("source") / "tests"
     done = run(sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", tests)

@@ -198,6 +198,7 @@ def test_every_stage_is_made_to_fail() -> None:
     assert {each.table is None for each in shown()} == {True, False}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("injection", shown(), ids=str)
 def test_a_stage_that_fails_costs_what_it_touches(
     project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection

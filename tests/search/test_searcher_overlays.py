@@ -65,6 +65,7 @@ def ids(searcher: Searcher, overlay: Workspace, query: str, limit: int = 50) -> 
     return [hit.id for hit in searcher.search_tree(overlay, query, Scope(), limit).found.hits]
 
 
+@pytest.mark.one_in(3)
 def test_eight_loops_at_once_see_their_own_writes_and_no_others(project: Project) -> None:
     run = Workspace(WorkingTree(project.root))
     run.write("wiki/global/of-the-run.md", "# Of the run\n\nEvery loop begins with it: sesquipedalian.\n")

@@ -233,6 +233,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.table(("query", "right", "wrong"), CASES)
 def test_right_numbers_are_confirmed_and_wrong_ones_named(
     query: dict[str, Any], right: list[tuple[Any, ...]], wrong: list[tuple[Any, ...]], world: tuple[Model, Connector]

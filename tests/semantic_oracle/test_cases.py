@@ -34,6 +34,7 @@ def cases_on(engine: str, topic: str) -> list[Case]:
     return [case for number, case in enumerate(cases) if turns[number % len(turns)] == engine]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("topic", TOPICS)
 def test_numbers_are_right_and_no_refusal_is_needless(topic: str, adapter: Adapter) -> None:
     verdicts = [judged(case, adapter) for case in cases_on(adapter.engine, topic)]

@@ -121,6 +121,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("fault", "title", "says_so"), FAULTS)
 def test_a_fault_is_named(fault: Fault, title: str, says_so: str, server: ModelServer, tmp_path: Path) -> None:
     contract = RuntimeContract()

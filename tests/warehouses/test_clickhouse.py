@@ -193,6 +193,7 @@ def test_columns(connector: Connector) -> None:
     assert columns["id"].comment == "about id"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("given", "scope", "found"),
     [

@@ -97,6 +97,7 @@ EFFECTS = {
 }
 
 
+@pytest.mark.one_in(4)
 def test_the_same_points_and_effects(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_shop_project(tmp_path, monkeypatch)
     options = "".join(f"    {name}: {json.dumps(value)}\n" for name, value in engine.make(*statements()).items())

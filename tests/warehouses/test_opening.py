@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import ktx_cli
 
 PACKAGE = Path(ktx_cli.__file__).parent
@@ -23,6 +25,7 @@ def importers_of(name: str, module: str) -> set[str]:
     return {path for path in found if not path.startswith("testing/")}
 
 
+@pytest.mark.house
 def test_one_module_alone_opens_connections() -> None:
     assert importers_of("connect", "ktx_cli.warehouses.registry") == {"warehouses/__init__.py"}
     assert importers_of("connect", "ktx_cli.warehouses") == set()

@@ -39,6 +39,7 @@ def moment_of(change: YearlyChange, year: int) -> datetime:
     return day + timedelta(seconds=change.seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.table("source", ZONES)
 def test_every_day_and_every_change_is_as_python_has_it(source: str) -> None:
     targets = ZONES if source == "Europe/Berlin" else ("UTC",)

@@ -352,6 +352,7 @@ def test_any_text_can_be_looked_through(body: str, summary: str) -> None:
     assert all(1 <= each.line <= body.count("\n") + 1 for each in lint_page(page, ()))
 
 
+@pytest.mark.slow
 @pytest.mark.table(
     "piece",
     [

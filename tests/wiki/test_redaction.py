@@ -122,6 +122,7 @@ def test_a_title_is_shown_or_why_it_is_not(line: str, shown: str) -> None:
     assert screened_line(line, "title") == shown
 
 
+@pytest.mark.slow
 @pytest.mark.table(
     "piece",
     [

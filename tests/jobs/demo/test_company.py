@@ -49,6 +49,7 @@ def test_the_facts_are_those_of_the_file(company: Company, ask: Ask) -> None:
     assert company.last_day == date(2025, 12, 31)
 
 
+@pytest.mark.slow
 def test_a_seed_means_the_same_company_everywhere(company: Company, tmp_path: Path) -> None:
     again, other = build_company(tmp_path / "again", 7), build_company(tmp_path / "other", 8)
     before, after = contents(company.warehouse), contents(other.warehouse)

@@ -167,6 +167,7 @@ def is_read_from_source(driver: str, parent: str, attribute: str) -> bool:
     return any((name, attribute) in attribute_pairs(*SOURCE_READERS[driver]) for name in parents)
 
 
+@pytest.mark.house
 @pytest.mark.table(("parent", "attribute"), USED_PAIRS)
 def test_a_used_setting_has_a_reader(parent: str, attribute: str) -> None:
     assert (parent, attribute) in attribute_pairs(), f"nothing reads `{parent}.{attribute}`: mark it `later`"

@@ -98,6 +98,7 @@ def _kill(pid: int, how: str) -> None:
                 os.kill(victim, signal.SIGKILL)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("how", "share"), [("process", 12), ("group", 12), ("everything", 6)])
 def test_killed_at_random_moments(work: Any, nursery: Nursery, how: str, share: int) -> None:
     chance = random.Random(f"kills {how}")

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import EnrichmentStore, open_enrichment_store
@@ -43,6 +45,7 @@ with open_enrichment_store(Layout(root)) as store:
 """
 
 
+@pytest.mark.slow
 def test_five_tables_are_kept(
     table: Any, runtime: RoutedRuntime, model_server: ModelServer, describer: Any, tmp_path: Path
 ) -> None:

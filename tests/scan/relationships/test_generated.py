@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[Callable[[Links], set[Reference]], float, float]] = {
 """Kind -> which references it is about, the least recall of them, and the least recall of keys."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_databases(tmp_path: Path, kind: str) -> None:
     which, least_links, least_keys = KINDS[kind]

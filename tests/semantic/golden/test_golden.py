@@ -97,6 +97,7 @@ def _asked(engine: str, name: str, connector: Any) -> list[tuple[Any, ...]]:
     return ask(shop_model(engine), QUESTIONS[name], connector, attributes=ATTRIBUTES, now=NOW).rows
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "engine",
     ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("mysql", marks=pytest.mark.mysql)],

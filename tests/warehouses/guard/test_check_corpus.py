@@ -119,6 +119,7 @@ def test_what_the_guard_lets_through_ends_within_the_limits(
     assert world.state() == before
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_superuser_of_postgres_can_leave_the_session(make_world: Callable[..., World], short_limits: None) -> None:
     world = make_world("postgres", superuser=True)
@@ -129,6 +130,7 @@ def test_a_superuser_of_postgres_can_leave_the_session(make_world: Callable[...,
                 connector.query(case.sql, max_rows=1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dialect", ENGINES)
 def test_an_honest_statement_means_the_same_when_it_is_written_anew(
     dialect: str, make_world: Callable[..., World]

@@ -217,6 +217,7 @@ def test_with_the_guard_no_hostile_statement_has_an_effect(
     assert world.state() == before
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_no_statement_of_nested_scopes_calls_a_function_nobody_knows(postgres_server: PostgresServer) -> None:
     world = PostgresWorld(postgres_server, superuser=True)

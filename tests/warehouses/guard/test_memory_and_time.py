@@ -84,6 +84,7 @@ def test_the_class_is_as_large_as_it_claims() -> None:
     assert {case.dialect for case in RUN} == {"duckdb", "sqlite", "files"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", RUN, ids=lambda case: case.id)
 def test_a_statement_ends_within_its_limits(case: Case, sessions: Sessions) -> None:
     connector, other = sessions[case.dialect]

@@ -55,6 +55,7 @@ def test_a_change_of_a_duckdb_file_is_noticed(make_world: Make) -> None:
     assert world.state() != before
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.postgres
 @pytest.mark.parametrize(
     "sql",

@@ -303,6 +303,7 @@ def refusing(connector: Connector, part: str, code: str) -> Watched:
     return Watched(connector, refuse)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("code", ["query", "timeout", "read_only"])
 @pytest.mark.parametrize("part", ["UNION ALL", "count(*)", "min(", "UNION ALL TABLESAMPLE"])
 def test_a_way_to_spread_that_is_refused_leaves_another(duckdb_engine: Any, opened: Open, part: str, code: str) -> None:

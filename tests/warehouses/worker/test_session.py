@@ -183,6 +183,7 @@ def test_a_keyboard_interrupt_ends_the_statement(
     assert connector.query("SELECT a FROM t").rows == ((7,),)
 
 
+@pytest.mark.slow
 def test_out_of_memory_says_so_and_the_worker_is_replaced(
     make: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

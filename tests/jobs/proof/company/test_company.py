@@ -134,6 +134,7 @@ def test_a_question_says_what_its_least_settled_convention_needs(company: Compan
         assert question.settled_by is max(classes, key=list(SettledBy).index)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_company_whatever_the_hash_seed(companies: Companies, tmp_path: Path) -> None:
     program = "import sys, pathlib\nfrom ktx_cli.jobs.proof.company.company import write_company\n"
     program += "print(hash('x'), write_company(pathlib.Path(sys.argv[1]), 1))"

@@ -302,6 +302,7 @@ def test_foreign_tools_and_tool_results(backend: str, session: OfflineSession, p
     assert [one.text for one in found.invocations if not one.is_error] == results
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R32")
 def test_prompts_that_are_interpreted_leak(
     session: OfflineSession, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -371,6 +372,7 @@ def test_without_an_option_the_run_is_refused(
     assert caught.value.code == "isolation"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R20")
 def test_calls_with_equal_options_know_nothing_of_each_other(session: OfflineSession, project: Path) -> None:
     """One, then two at once; 21 with KTX_TEST_FULL."""
@@ -562,6 +564,7 @@ asyncio.run(go(True))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R38")
 @pytest.mark.parametrize(
     ("backend", "name"),

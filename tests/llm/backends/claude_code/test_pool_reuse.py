@@ -112,6 +112,7 @@ class Query(BaseModel):
     q: str = ""
 
 
+@pytest.mark.slow
 def test_nothing_of_a_call_is_in_the_next(tmp_path: Path) -> None:
     tool = RuntimeTool("look", "Look.", Query, lambda value: f"found sesame-{value.q}")
 

@@ -102,6 +102,7 @@ def test_what_the_binary_knows_stays() -> None:
     assert binary_schema(schema) == schema
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R64")
 @first("claude-cli")
 def test_models_with_keywords_the_binary_does_not_know(
