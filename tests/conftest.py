@@ -264,7 +264,7 @@ def model_server(_one_model_server: ModelServer) -> ModelServer:
 def pytest_collection_finish() -> None:
     """Take all modules and tests out of what the collector of cycles looks through again and again."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)  # as `ktx` itself has it
+    gc.set_threshold(500_000, 20, 50)  # trees of SQL are most of what is made; seldom looked at, they cost less
     gc.enable()
 
 

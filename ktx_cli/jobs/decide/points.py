@@ -38,8 +38,12 @@ def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> Lo
 
 
 def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
-    """Keep the effects of a connection in place of those that were there; raises `StorageError`."""
+    """Keep the effects of a connection in place of those that were there; raises `StorageError`.
+
+    A row without a point says that they were computed, where there are none, too.
+    """
     rows = [(connection, each.point, each.measure, each.period, _readings(each)) for each in effects]
+    rows.append((connection, "", "", None, "{}"))
     with translated(layout.state), transaction(database):
         database.execute("DELETE FROM decision_effects WHERE connection = ?", (connection,))
         database.executemany("INSERT INTO decision_effects VALUES (?, ?, ?, ?, ?)", rows)
@@ -56,8 +60,10 @@ def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
     """
 
     def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
-        asked = "SELECT point, measure, period, readings FROM decision_effects WHERE connection = ? ORDER BY rowid"
-        return database.execute(asked, (connection,)).fetchall()
+        asked = "SELECT point, measure, period, readings FROM decision_effects"
+        return database.execute(
+            f"{asked} WHERE connection = ? AND point <> '' ORDER BY rowid", (connection,)
+        ).fetchall()
 
     rows = read_state(layout, read) or []
     return tuple(Effect(point, measure, _values(readings), period) for point, measure, period, readings in rows)

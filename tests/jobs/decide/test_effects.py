@@ -143,6 +143,13 @@ def test_effects_are_kept_in_the_state_database_and_spreads_in_the_record(
     assert again == record
 
 
+def test_that_effects_were_computed_is_kept_where_there_are_none(layout: Layout) -> None:
+    with open_for_writing(layout) as database:
+        save_effects(layout, database, "wh", ())
+        assert database.execute("SELECT DISTINCT connection FROM decision_effects").fetchall() == [("wh",)]
+    assert load_effects(layout, "wh") == ()
+
+
 def test_a_database_that_cannot_be_opened_is_a_warning(
     layout: Layout, config: Callable[[], KtxConfig], model: Model
 ) -> None:
