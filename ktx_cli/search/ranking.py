@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -548,7 +548,7 @@ _BY_VECTORS: Final = 50
 
 
 def nearest(
-    store: Store, vectors: Vectors, ranking: Ranking, asked: Sequence[float], scope: Scope, limit: int
+    store: Store, vectors: Vectors, ranking: Callable[[], Ranking], asked: Sequence[float], scope: Scope, limit: int
 ) -> tuple[list[Ranked], list[ResultWarning]]:
     """Return the documents of an index (the first of those that were ranked) nearest to a query's vector.
 
@@ -560,7 +560,7 @@ def nearest(
     warnings = []
     among = vectors.within(scope)
     if vectors.too_many:
-        among = vectors.places(each.row.number for each in ranking.documents if each.place[0] == 0)
+        among = vectors.places(each.row.number for each in ranking().documents if each.place[0] == 0)
         what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
         warnings.append(ResultWarning("vectors_bounded", what, hint=Command("install", "numpy", program="pip")))
     wanted = max(_BY_VECTORS, 2 * limit)

@@ -259,10 +259,12 @@ class Searcher:
         """Return the sources that a question may need, best first, and what there is to know about the search."""
         from ktx_cli.search.tables import find_tables
 
-        return self._asking(
-            self._current,
-            lambda view, warnings: (find_tables(view.stores, query, scope, neighbors, limit), tuple(warnings)),
-        )
+        def answer(view: View, warnings: _Warnings) -> tuple[list[FoundTable], tuple[ResultWarning, ...]]:
+            meant, more = self._nearest(view, lambda: self._ranked(view, query, scope, limit), query, scope, limit)
+            rows = [each.row for each in meant]
+            return find_tables(view.stores, query, scope, neighbors, limit, rows), (*warnings, *more)
+
+        return self._asking(self._current, answer)
 
     def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
@@ -361,18 +363,26 @@ class Searcher:
             return self._base, []
 
     def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> SearchAnswer:
-        from ktx_cli.search.ranking import found, fused, rank
+        from ktx_cli.search.ranking import found, fused
 
-        ranking = rank(view.stores, query, scope, limit)
-        meant, more = self._nearest(view, ranking, query, scope, limit)
+        ranking = self._ranked(view, query, scope, limit)
+        meant, more = self._nearest(view, lambda: ranking, query, scope, limit)
         if not meant:
             return SearchAnswer(found(view.stores, ranking, limit, scope.user), (*warnings, *more))
         return SearchAnswer(fused(view.stores, ranking, meant, limit, scope.user), (*warnings, *more))
 
+    def _ranked(self, view: View, query: str, scope: Scope, limit: int) -> Ranking:
+        from ktx_cli.search.ranking import rank
+
+        return rank(view.stores, query, scope, limit)
+
     def _nearest(
-        self, view: View, ranking: Ranking, query: str, scope: Scope, limit: int
+        self, view: View, ranking: Callable[[], Ranking], query: str, scope: Scope, limit: int
     ) -> tuple[list[Ranked], _Warnings]:
-        """Return the documents whose vectors are near that of a query, and why there are none or not all."""
+        """Return the documents whose vectors are near that of a query, and why there are none or not all.
+
+        `ranking`: those found by words, asked for where there are too many vectors to compare all.
+        """
         base = view.base
         if base is None or not query.strip() or (scope.kinds and not set(scope.kinds) & set(EMBEDDED)):
             return [], []

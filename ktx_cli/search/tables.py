@@ -51,6 +51,10 @@ _VALUE_SHARE: Final = 0.5
 """What the best value of a source counts for it."""
 _PAGE_SHARE: Final = 0.3
 """What a page counts for the sources that it names."""
+_NEAR: Final = 0.5
+"""What the document nearest in meaning counts for its source, beside the best source by words."""
+_NEARNESS: Final = 10
+"""The document at this place counts half of that."""
 _LIFT: Final = 0.7
 """What the best neighbor of a source counts for it."""
 _ROUNDS: Final = 2
@@ -94,12 +98,12 @@ Neighbors = Callable[[str, str], Iterable[str]]
 
 
 def find_tables(
-    stores: Sequence[Store], query: str, scope: Scope, neighbors: Neighbors, limit: int
+    stores: Sequence[Store], query: str, scope: Scope, neighbors: Neighbors, limit: int, meant: Sequence[Row] = ()
 ) -> list[FoundTable]:
     """Return the sources that a question may need, best first.
 
     `scope`: of the kinds only those of columns, measures and values count, where they are given: a source is also found
-    by what it has.
+    by what it has. `meant`: documents near the question in meaning, the nearest first.
     """
     asked = _asked(stores, query)
     scorer = Scorer(stores, asked, query)
@@ -122,6 +126,8 @@ def find_tables(
     for one in found.values():
         one.own += _MEMBER * max(one.members.values(), default=0.0)
         one.own += _VALUE_SHARE * max(one.values.values(), default=0.0)
+    _add_meant(meant, found, table)
+    for one in found.values():
         one.score = one.own
     _lift(found, neighbors)
     return sorted(found.values(), key=lambda each: (-round(each.score, 6), each.connection, each.name))[:limit]
@@ -266,6 +272,20 @@ def _add_pages(
                 best[id(one)] = max(score, best.get(id(one), 0.0))
     for one in found.values():
         one.own += _PAGE_SHARE * best.get(id(one), 0.0)
+
+
+def _add_meant(
+    meant: Sequence[Row], found: Mapping[tuple[str, str], FoundTable], table: Callable[[str, str], FoundTable]
+) -> None:
+    """Add to sources what their document nearest in meaning counts, and those that no word finds."""
+    best = max((one.own for one in found.values()), default=0.0) or 1.0
+    nearest: dict[tuple[str, str], float] = {}
+    for place, row in enumerate(meant):
+        if row.kind in ("source", "column", "measure", "segment"):
+            name = row.name if row.kind == "source" else row.name.rpartition(".")[0]
+            nearest.setdefault((row.connection, name), _NEAR * best * _NEARNESS / (_NEARNESS + place))
+    for (connection, name), worth in nearest.items():
+        table(connection, name).own += worth
 
 
 def _lift(found: dict[tuple[str, str], FoundTable], neighbors: Neighbors) -> None:

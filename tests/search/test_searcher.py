@@ -378,6 +378,23 @@ def test_vectors_find_what_no_word_has(meaning: tuple[Project, Stub]) -> None:
     assert "meaning" in hit.matched_on and len(hit.matched_on) > 1
 
 
+def test_vectors_find_the_tables_of_a_question_that_shares_no_word_with_them(meaning: tuple[Project, Stub]) -> None:
+    project, stub = meaning
+    project.refresh()
+
+    def names() -> tuple[list[str], list[str]]:
+        searcher = project.searcher()
+        try:
+            tables, warnings = searcher.tables("income", lambda connection, source: ())
+        finally:
+            searcher.close()
+        return [each.name for each in tables if each.own > 0], [each.code for each in warnings]
+
+    assert names() == (["orders"], [])
+    stub.fails = True
+    assert names() == ([], ["no_vectors"])
+
+
 def test_values_of_rows_are_given_to_no_model(meaning: tuple[Project, Stub]) -> None:
     project, stub = meaning
     project.refresh()

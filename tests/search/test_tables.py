@@ -100,6 +100,23 @@ def test_a_page_lifts_the_sources_it_names() -> None:
     assert named["calendar"] > plain["calendar"]
 
 
+def test_what_is_near_in_meaning_counts_beside_words_and_finds_what_no_word_has() -> None:
+    stored = store()
+    numbers = [number for (number,) in stored.database.ask("SELECT id FROM docs")]
+    rows = {row.name: row for row in stored.rows(numbers)}
+
+    def own(*meant: str) -> dict[str, float]:
+        beside = [rows[each] for each in meant]
+        tables = find_tables([stored], "ports", Scope(), lambda *_: [], 20, beside)
+        return {each.name: each.own for each in tables}
+
+    plain = own()
+    with_meaning = own("calendar.day", "customers", "calendar")
+    assert "calendar" not in plain
+    assert with_meaning["calendar"] == 0.5 * plain["ports"], "by its nearest document alone"
+    assert 0 < with_meaning["customers"] < with_meaning["calendar"] < with_meaning["ports"] == plain["ports"]
+
+
 def test_numbers_and_ids_are_no_names() -> None:
     assert names("customers 0a1d0a27-cffa-4de3-92c5") == names("customers")
 
