@@ -16,7 +16,7 @@ from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.protection import Refused, source_id
 from ktx_cli.search import Scope
-from ktx_cli.semantic import Column, Measure, Segment, Source, VisibleModel, quoted, read_source
+from ktx_cli.semantic import NOT_SHOWN, Column, Measure, Segment, Source, VisibleModel, quoted, read_source
 from ktx_cli.warehouses import SemanticType
 
 MOST_LISTED: Final = 25
@@ -239,12 +239,12 @@ def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None
     `only`: the segments and measures of these names alone.
     """
     if only is None:
-        yield from _whole_lines(source)
+        yield from _whole_lines(shown, source)
         for line in shown.lineage(source):
             yield one_line(line, LONGEST_TEXT)
     for segment in source.segments.values():
         if only is None or segment.name in only:
-            expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"
+            expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else NOT_SHOWN
             notes = f"{_described(segment.description)}{_unreviewed(segment)}{_found_by(segment)}"
             yield f"segment: {segment.name} = {expr}{notes}"
     for measure in shown.measures(source):
@@ -252,17 +252,19 @@ def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None
             yield f"measure: {_measure(shown, source, measure)}"
 
 
-def _whole_lines(source: Source) -> Iterator[str]:
+def _whole_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
     """Yield the lines about a source as a whole."""
     if source.questions or source.synonyms:
         yield _found_by(source).removeprefix("; ")
-    if source.keyed:
-        yield f"grain: {', '.join(source.grain)}"
-    if source.time_column:
+    grain = [each for each in source.grain if shown.can_show(source, each)]
+    if source.keyed and grain:
+        yield f"grain: {', '.join(grain)}"
+    if source.time_column and shown.can_show(source, source.time_column):
         yield f"time: {source.time_column}"
-    for join in source.joins:
+    for join in shown.joins(source):
         alias = f" as {join.alias}" if join.alias else ""
-        yield f"join: {join.to}{alias} on {one_line(join.on)} ({join.relationship.value})"
+        on = one_line(join.on) if shown.can_show(source, join.on) else NOT_SHOWN
+        yield f"join: {join.to}{alias} on {on} ({join.relationship.value})"
     for policy in source.policies:
         yield f"policy: {policy.name} (rows are limited to what a caller may see; only people change it)"
 
@@ -277,7 +279,7 @@ def names_of(shown: VisibleModel, source: Source) -> str:
 
 
 def _measure(shown: VisibleModel, source: Source, measure: Measure) -> str:
-    expr = one_line(measure.expr, LONGEST_TEXT) if shown.can_show(source, measure.expr) else "(not shown)"
+    expr = one_line(measure.expr, LONGEST_TEXT) if shown.can_show(source, measure.expr) else NOT_SHOWN
     filtered = measure.filter if measure.filter and shown.can_show(source, measure.filter) else None
     only = f" where {one_line(filtered, LONGEST_TEXT)}" if filtered else ""
     segments = f" in {', '.join(measure.segments)}" if measure.segments else ""

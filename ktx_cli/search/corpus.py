@@ -741,7 +741,7 @@ def _by_digest(found: Iterable[Document]) -> Documents:
     return {digest_of(each): each for each in found}
 
 
-RULES: Final = "2"
+RULES: Final = "3"
 """By which rules is said what is shown: another number where an index that was written before shows more."""
 
 

@@ -196,7 +196,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
-    from ktx_cli.semantic.visible import VisibleModel
+    from ktx_cli.semantic.visible import NOT_SHOWN, VisibleModel
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -61,7 +61,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def restricted(self) -> Iterable[str]:
-        """Return the sources with a column that says it is internal or hidden."""
+        """Return the sources of which something says that it is internal or hidden; see `Source.is_all_public`."""
 
     @abstractmethod
     def protected(self) -> Iterable[str]:
@@ -96,8 +96,8 @@ class Lookup(ABC):
         return frozenset(part.casefold() for table in self.tables for part in table)
 
     @functools.cached_property
-    def has_only_public_columns(self) -> bool:
-        """Whether no column says that it is internal or hidden."""
+    def is_all_public(self) -> bool:
+        """Whether nothing says that it is internal or hidden."""
         return not any(True for _ in self.restricted())
 
     @functools.cached_property
@@ -185,7 +185,7 @@ class ScanningLookup(Lookup):
 
     def restricted(self) -> Iterable[str]:
         """See `Lookup`."""
-        return (each.name for each in self._sources.values() if not each.has_only_public_columns)
+        return (each.name for each in self._sources.values() if not each.is_all_public)
 
     def protected(self) -> Iterable[str]:
         """See `Lookup`."""

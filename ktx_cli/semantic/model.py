@@ -310,9 +310,16 @@ class Source:
         return (starts[0], ends[0]) if len(starts) == len(ends) == 1 else None
 
     @property
-    def has_only_public_columns(self) -> bool:
-        """Whether no column says that it is internal or hidden."""
-        return all(each.visibility in (None, Visibility.PUBLIC) for each in self.columns.values())
+    def is_all_public(self) -> bool:
+        """Whether nothing of it is internal or hidden: not the source, and no column or measure."""
+        measures = all(each.visibility is Visibility.PUBLIC for each in self.measures.values())
+        return measures and self.has_public_columns
+
+    @property
+    def has_public_columns(self) -> bool:
+        """Whether it says neither of itself nor of a column that it is internal or hidden."""
+        columns = all(each.visibility in (None, Visibility.PUBLIC) for each in self.columns.values())
+        return columns and self.visibility is Visibility.PUBLIC
 
     @property
     def is_protected(self) -> bool:
@@ -419,7 +426,9 @@ def _others(name: str, names: list[str]) -> str:
 
 
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
-    """Return the error for a name several things have."""
+    """Return the error for a name several things have; without candidates that may be named, as if nothing had it."""
     names = sorted(set(candidates))
+    if not names:
+        return unknown(what.removeprefix("the "), name, ())
     message = f"{what} `{name}` could be {listing(names)}"
     return SemanticError(message, hint=f"name one: {names[0]}", code="ambiguous_name", details={"candidates": names})

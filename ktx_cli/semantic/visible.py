@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.semantic.lookup import lookup_of
-from ktx_cli.semantic.model import Column, Measure, Model, SemanticError, Source, Visibility
+from ktx_cli.semantic.model import Column, Join, Measure, Model, SemanticError, Source, Visibility
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.expressions.names import Names
 
+NOT_SHOWN: Final = "(not shown)"
+"""What stands for a text that names what is not shown."""
+
 _NAME: Final = re.compile(r"\w+")
+_QUOTED: Final = re.compile(r'"([^"]+)"|`([^`]+)`|\[([^\]]+)\]')
+"""A name in quotes, which may have spaces in it."""
 _QUALIFIED: Final = re.compile(r"(\w+)[\"`\]]?\s*\.\s*(?=[\"`\[]?(\w+))")
 """A name and the one in front of it."""
+_PATH: Final = re.compile(r"\w+[\"`\]]?(?:\s*\.\s*[\"`\[]?\w+[\"`\]]?)+")
+_BARE: Final = re.compile(r"\w+\b(?!\s*['(])")
+"""A name that is not the name of a function, nor the type of a literal."""
+_KEYWORDS: Final = frozenset(
+    {*("and", "as", "between", "case", "distinct", "else", "end", "false", "in", "is", "like", "not", "null", "or")}
+    | {"then", "true", "when"}
+)
+"""Words of expressions that are names in quotes alone."""
 
 
 @dataclass(slots=True)
@@ -22,25 +37,20 @@ class VisibleModel:
     """What of one model is shown; `internal`: what is internal too.
 
     A computed column that does not say it is as visible as the columns it reads; expressions are looked into only
-    where some column of the model is not public.
+    where something of the model is not public.
     """
 
     model: Model
     internal: bool = False
     _names: Names | None = field(default=None, init=False)
     _all_public: bool = field(default=False, init=False)
+    _has_public_columns: bool | None = field(default=None, init=False)
     _hidden_of: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _uses: dict[str, _Use] = field(default_factory=dict, init=False)
+    _behind: dict[str, set[str]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._all_public = lookup_of(self.model).has_only_public_columns
-
-    @property
-    def has_more(self) -> bool:
-        """Whether something of the model may be internal."""
-        sources = self.model.sources.values()
-        measures = (measure.visibility for source in sources for measure in source.measures.values())
-        visibilities = {source.visibility for source in sources}
-        return not self._all_public or Visibility.INTERNAL in visibilities.union(measures)
+        self._all_public = lookup_of(self.model).is_all_public
 
     def sources(self) -> list[Source]:
         """Return the sources, by name."""
@@ -58,39 +68,100 @@ class VisibleModel:
         """Return the measures of a source, in its order."""
         return [each for each in source.measures.values() if self._may(each.visibility)]
 
-    def can_show(self, source: Source, expr: str) -> bool:
-        """Whether an expression of a source has no name in it of a column that is not shown.
+    def joins(self, source: Source) -> list[Join]:
+        """Return the joins of a source to others that are shown, in its order."""
+        sources = self.model.sources
+        return [each for each in source.joins if each.to not in sources or self.has(sources[each.to])]
 
-        A name behind that of another source is one of its columns; behind a name of joins it may be any source's.
+    def can_show(self, source: Source, text: str) -> bool:
+        """Whether an expression of a source, or a line about it, names nothing that is not shown.
+
+        A name behind that of another source, or of a join, is one of its columns or measures; behind any other name it
+        may be any source's. A bare name that the source does not have may be one of a source that is joined.
         """
-        if not self._hidden(source).isdisjoint(_NAME.findall(expr.casefold())):
+        if self._all_public:
+            return True
+        words = {each.casefold() for each in _words(text)}
+        if not words.isdisjoint(self._hidden(source)):
             return False
-        return not any(self._is_hidden_behind(hop, name) for hop, name in _QUALIFIED.findall(expr.casefold()))
+        if any(self._is_hidden_behind(hop, name) for hop, name in _QUALIFIED.findall(text)):
+            return False
+        own = _own_names(source)
+        return not any(self._use(each).is_hidden for each in _bare_words(text) if each.casefold() not in own)
+
+    def hides(self, text: str) -> bool:
+        """Whether a text about anything has a name in it of something that is not shown.
+
+        That may be a source, its table, a column or a measure. A name that something shown has as well, beside a whole
+        source that is not, gives nothing away.
+        """
+        return not self._all_public and any(self._use(each).is_hidden for each in set(_words(text)))
 
     def _is_hidden_behind(self, hop: str, name: str) -> bool:
-        sources = self.model.sources.values()
-        named = [each for each in sources if each.name.casefold() == hop]
-        return not self._all_public and any(name in self._hidden(each) for each in named or sources)
+        targets = self._named(hop)
+        if not targets:
+            return self._use(name).may_be_hidden
+        sources = (self.model.sources[each] for each in targets)
+        return any(not self.has(each) or name.casefold() in self._hidden(each) for each in sources)
+
+    def _named(self, hop: str) -> set[str]:
+        """Return the sources that a name in front of another one may mean: a source, or an alias of a join."""
+        if self._behind is None:
+            self._behind = defaultdict(set)
+            for name in self.model.sources:
+                self._behind[name.casefold()].add(name)
+            for alias, names in lookup_of(self.model).aliases.items():
+                self._behind[alias.casefold()] |= names
+        return self._behind.get(hop.casefold(), set())
+
+    def _use(self, name: str) -> _Use:
+        """Return what has a name in the model."""
+        if name not in self._uses:
+            self._uses[name] = self._found_use(name)
+        return self._uses[name]
+
+    def _found_use(self, name: str) -> _Use:
+        lookup, sources = lookup_of(self.model), self.model.sources
+        is_hidden = is_in_hidden = is_shown = False
+        columns = [(sources[each], sources[each].column(name)) for each in lookup.with_column(name)]
+        found = [(each, self.visibility(each, column)) for each, column in columns if column is not None]
+        measures = [(each, each.measure(name)) for each in lookup.with_measure(name)]
+        found += [(each, measure.visibility) for each, measure in measures if measure is not None]
+        for source, visibility in found:
+            is_in_hidden |= not self.has(source)
+            is_hidden |= self.has(source) and not self._may(visibility)
+            is_shown |= self.has(source) and self._may(visibility)
+        named = [*(sources[each] for each in self._named(name)), *lookup.of_table(name)]
+        is_hidden |= bool(named) and not any(map(self.has, named))
+        return _Use(is_hidden or (is_in_hidden and not is_shown), is_hidden or is_in_hidden)
 
     def _hidden(self, source: Source) -> frozenset[str]:
-        """Return the names of the columns of a source that are not shown, folded."""
+        """Return the names of the columns and measures of a source that are not shown, folded."""
         if source.name not in self._hidden_of:
             shown = {each.name.casefold() for each in self.columns(source)}
-            self._hidden_of[source.name] = frozenset(name.casefold() for name in source.columns) - shown
+            shown |= {each.name.casefold() for each in self.measures(source)}
+            self._hidden_of[source.name] = _own_names(source) - shown
         return self._hidden_of[source.name]
 
     def lineage(self, source: Source) -> list[str]:
-        """Return what is said of how a source comes to be, without what names a column that is not shown."""
+        """Return what is said of how a source comes to be, without what names what is not shown."""
         return [line for line in source.lineage if self.can_show(source, line)]
 
     def visibility(self, source: Source, column: Column) -> Visibility:
         """Return who may use a column; one whose expression cannot be read is hidden."""
-        if column.visibility is not None or column.expr is None or self._all_public:
+        if column.visibility is not None or column.expr is None or self._reads_public_columns():
             return column.visibility or Visibility.PUBLIC
         try:
             return self._lookup().visibility(source, column)
         except SemanticError:  # what it reads is not known, so it may be hidden; `ktx sl validate` says what is wrong
             return Visibility.HIDDEN
+
+    def _reads_public_columns(self) -> bool:
+        """Whether no computed column can read one that is not public: measures alone are not."""
+        if self._has_public_columns is None:
+            restricted = (self.model.sources[each] for each in lookup_of(self.model).restricted())
+            self._has_public_columns = all(each.has_public_columns for each in restricted)
+        return self._has_public_columns
 
     def _may(self, visibility: Visibility) -> bool:
         return visibility is Visibility.PUBLIC or (self.internal and visibility is Visibility.INTERNAL)
@@ -106,10 +177,43 @@ class VisibleModel:
         return self._names
 
 
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What has a name: `may_be_hidden`: something that is not shown; `is_hidden`: and nothing that excuses it."""
+
+    is_hidden: bool
+    may_be_hidden: bool
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield everything in a text that may be a name."""
+    yield from _NAME.findall(text)
+    yield from _quoted(text)
+
+
+def _bare_words(text: str) -> Iterator[str]:
+    """Yield the names in an expression that have no other one in front."""
+    found = _BARE.findall(_PATH.sub(" ", text))
+    yield from (each for each in found if each.casefold() not in _KEYWORDS)
+    yield from _quoted(text)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """Yield the names in quotes that are no names without them."""
+    for groups in _QUOTED.findall(text):
+        yield from (name for name in groups if name and (not _NAME.fullmatch(name) or name.casefold() in _KEYWORDS))
+
+
+def _own_names(source: Source) -> frozenset[str]:
+    """Return the names of the columns and measures of a source, folded."""
+    return frozenset(each.casefold() for part in (source.columns, source.measures) for each in part)
+
+
 def stands_alone(source: Source) -> bool:
-    """Whether what is shown of a source depends on no other one, also where some columns are not public."""
+    """Whether what is shown of a source depends on no other one, also where something is not public."""
     texts = [*source.lineage, *(each.expr for each in source.measures.values())]
     texts += [each.expr for each in source.segments.values()]
-    return not any(_QUALIFIED.search(text) for text in texts) and all(
-        each.expr is None or each.visibility is not None for each in source.columns.values()
-    )
+    own = _own_names(source)
+    return not any(
+        _QUALIFIED.search(text) or any(each.casefold() not in own for each in _bare_words(text)) for text in texts
+    ) and all(each.expr is None or each.visibility is not None for each in source.columns.values())

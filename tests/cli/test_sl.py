@@ -191,6 +191,50 @@ def test_a_broken_file_is_a_warning_with_its_place(ktx: Run, layer: Path) -> Non
     assert warning["hint"] == "ktx sl validate -c warehouse --no-data"
 
 
+HIDDEN_SOURCE = """\
+name: appraisals
+table: customers
+visibility: hidden
+grain: [id]
+columns: [{name: id, type: number}, {name: percentile, type: number}]
+measures: [{name: appraised, expr: count(*)}]
+"""
+OVER_HIDDEN = """\
+name: badges
+table: orders
+grain: [id, percentile_key]
+columns: [{name: id, type: number}, {name: percentile_key, type: number, visibility: hidden}]
+joins: [{to: appraisals, on: id = appraisals.id, relationship: many_to_one}]
+measures:
+  - {name: badge_count, expr: count(*)}
+  - {name: badge_rank, expr: avg(percentile)}
+  - {name: badge_share, expr: badge_count / appraisals.appraised}
+  - {name: secret_badges, expr: count(*), visibility: hidden}
+  - {name: open_badges, expr: badge_count - secret_badges}
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("sl", "read", "badges"),
+        ("sl", "list"),
+        ("sl", "badge rank share open badges"),
+        ("search", "badge rank"),
+        ("search", "open badges"),
+        ("pack", "badge rank, badge share and open badges"),
+    ],
+)
+def test_what_is_hidden_is_in_no_text_of_others(ktx: Run, layer: Path, asked: tuple[str, ...]) -> None:
+    for name, text in {"appraisals": HIDDEN_SOURCE, "badges": OVER_HIDDEN}.items():
+        (layer / "semantic-layer" / "warehouse" / f"{name}.yaml").write_text(text)
+    for options in ((), ("--json",)):
+        answer = ktx(*asked, *options)
+        said = answer.out.replace("badge_share", "") + answer.err
+        assert answer.code == 0 and "badge" in said
+        assert not [each for each in ("percentile", "apprais", "secret_badges") if each in said], said
+
+
 def test_reading_a_source(ktx: Run, layer: Path) -> None:
     data = ktx("sl", "read", "orders", "--json").data
     assert [each["name"] for each in data["columns"]] == ["id", "customer_id", "placed_on"]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.jobs.pack.values import FindValues, bindings
-from ktx_cli.semantic import SemanticError, time_of
+from ktx_cli.semantic import NOT_SHOWN, SemanticError, time_of
 
 if TYPE_CHECKING:
     from ktx_cli.search import FoundTable
@@ -401,7 +401,7 @@ class Drafter:
                 counts_rows = measure.expr.replace(" ", "").casefold() == "count(*)"
                 kind += _COUNTS * self._is_counted(source) if counts_rows else -0.3
                 kind -= _GROUPED * _is_grouped(source)
-            expr = measure.expr if self._shown.can_show(source, measure.expr) else "(not shown)"
+            expr = measure.expr if self._shown.can_show(source, measure.expr) else NOT_SHOWN
             why = f"{source.name}.{measure.name}: {measure.description or expr}"
             why += " (proposed; nobody reviewed it)" if measure.is_proposed else ""
             place = measure.place.path if measure.place is not None else _path(source)

@@ -28,7 +28,7 @@ from ktx_cli.jobs.pack.text import (
     tokens_of,
 )
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
-from ktx_cli.semantic import DecisionKind, Decisions, DecisionState, Graph, VisibleModel, lookup_of
+from ktx_cli.semantic import NOT_SHOWN, DecisionKind, Decisions, DecisionState, Graph, VisibleModel
 
 if TYPE_CHECKING:
     from ktx_cli.search import FoundTable, Searcher
@@ -63,7 +63,6 @@ _MOST_VARIANTS: Final = 20
 _MOST_MOVING: Final = 5
 _NAME: Final = re.compile(r"\w+")
 _LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
-_NOT_SHOWN: Final = "(not shown)"
 _MOST_POINTS: Final = 14
 _MOST_VALUES: Final = 6
 _MOST_QUESTIONS: Final = 3
@@ -131,8 +130,6 @@ def context_pack(
     tables, warnings = searcher.tables(request.question, layers.neighbors, scope, limit=_LISTED * 2)
     known = (each for each in tables if each.connection in config.connections and layers.shows(each))
     found = list(itertools.islice(known, _LISTED))
-    for each in found:
-        layers.near.setdefault(each.connection, set()).add(each.name)
     lines: list[PackLine] = []
     draft = None
     if found:
@@ -180,9 +177,6 @@ class _Layers:
     load: LoadLayer
     _known: dict[str, VisibleModel] = field(default_factory=dict)
     _graphs: dict[str, Graph] = field(default_factory=dict)
-    _hidden: dict[str, frozenset[str]] = field(default_factory=dict)
-    near: dict[str, set[str]] = field(default_factory=dict)
-    """Connection -> the sources that were found."""
 
     def of(self, connection: str) -> VisibleModel:
         """Return what of a connection's layer is shown."""
@@ -197,35 +191,8 @@ class _Layers:
         return self._graphs[connection]
 
     def hides(self, connection: str, text: str) -> bool:
-        """Whether a text names something of a connection's layer that is not shown; fails closed."""
-        if connection not in self._hidden:
-            self._hidden[connection] = self._hidden_names(self.of(connection))
-        hidden = self._hidden[connection]
-        return bool(hidden) and not hidden.isdisjoint(_NAME.findall(text.casefold()))
-
-    def _hidden_names(self, shown: VisibleModel) -> frozenset[str]:
-        """Return the names, folded, of what is not shown: columns, measures, and whole sources with their tables.
-
-        They are those of sources that keep something to themselves, and of those that were found. A name that something
-        shown has as well, beside a whole source that is not, gives nothing away.
-        """
-        model, lookup = shown.model, lookup_of(shown.model)
-        names = {*lookup.restricted(), *lookup.protected(), *self.near.get(model.connection, ())}
-        hidden: set[str] = set()
-        of_sources: set[str] = set()
-        known: set[str] = set()
-        for source in (model.sources[name] for name in names if name in model.sources):
-            columns = {each.name.casefold() for each in source.columns.values()}
-            if not shown.has(source):
-                hidden |= {source.name.casefold(), *(part.casefold() for part in (source.table or ())[-1:])}
-                of_sources |= columns
-                continue
-            seen = {each.name.casefold() for each in shown.columns(source)}
-            known |= seen
-            hidden |= columns - seen
-            measures = {each.name.casefold() for each in shown.measures(source)}
-            hidden |= {each.casefold() for each in source.measures} - measures
-        return frozenset(hidden | (of_sources - known))
+        """Whether a text names something of a connection's layer that is not shown."""
+        return self.of(connection).hides(text)
 
     def has_policies(self, connection: str, sources: Iterable[str]) -> bool:
         """Whether one of some sources has a policy about its rows."""
@@ -438,21 +405,18 @@ class _Packer:
             more = len(measures) - len(texts)
             yield f"measures: {'; '.join(texts)}{f'; and {more} more' if more else ''}"
         segments = [
-            f"{each.name} = {each.expr}" if self._may_tell(shown, source, each.expr) else each.name
+            f"{each.name} = {each.expr}" if shown.can_show(source, each.expr) else each.name
             for each in source.segments.values()
         ]
         if segments:
             yield f"segments: {'; '.join(segments[:_MOST_MEASURES])}"
 
-    def _may_tell(self, shown: VisibleModel, source: Source, text: str) -> bool:
-        return shown.can_show(source, text) and not self._layers.hides(shown.model.connection, text)
-
     def _measure_text(self, shown: VisibleModel, source: Source, measure: Measure) -> str:
-        expr = measure.expr if self._may_tell(shown, source, measure.expr) else _NOT_SHOWN
+        expr = measure.expr if shown.can_show(source, measure.expr) else NOT_SHOWN
         where = ""
         if measure.filter:
-            known = self._may_tell(shown, source, measure.filter)
-            where = f" where {one_line(measure.filter, 120) if known else _NOT_SHOWN}"
+            known = shown.can_show(source, measure.filter)
+            where = f" where {one_line(measure.filter, 120) if known else NOT_SHOWN}"
         mark = " (proposed)" if measure.is_proposed else ""
         return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
 
@@ -491,8 +455,7 @@ class _Packer:
             read = [source, *(sources[name] for name in self._bases(connection, source.name))]
             lines = query_lines(source.sql, shown.model.dialect)
             rules += [line for line in lines if all(shown.can_show(each, line) for each in read)]
-        public = (each for each in rules if not self._layers.hides(shown.model.connection, each))
-        for each in itertools.islice(public, _MOST_RULES):
+        for each in itertools.islice(rules, _MOST_RULES):
             yield one_line(each if self._request.values else _LITERAL.sub("'…'", each), _LONGEST_RULE)
 
     def _named(self, table: FoundTable, rank: int) -> PackLine:

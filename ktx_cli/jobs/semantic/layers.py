@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
+from ktx_cli.core import (
+    Command,
+    Diagnostic,
+    KtxError,
+    Location,
+    PartialError,
+    ResultWarning,
+    UsageError,
+    listing,
+    picked,
+    plural,
+)
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
-from ktx_cli.semantic import SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
+from ktx_cli.semantic import NOT_SHOWN, SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
 
 if TYPE_CHECKING:
     from ktx_cli.search import SearchAnswer
@@ -20,6 +32,7 @@ if TYPE_CHECKING:
         DefinitionKind,
         DefinitionStatus,
         Fidelity,
+        Join,
         LoadLayer,
         Measure,
         Model,
@@ -81,12 +94,14 @@ def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """A source in a list, with the numbers of its columns and measures."""
+    """A source in a list, with its grain and the numbers of its columns, measures and joins, as far as shown."""
 
     connection: str
     source: Source
+    grain: Sequence[str]
     columns: int
     measures: int
+    joins: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as it stands in an envelope."""
@@ -95,10 +110,10 @@ class SourceSummary:
             "connection": self.connection,
             "name": source.name,
             "kind": kind_of(source),
-            "grain": list(source.grain) if source.keyed else [],
+            "grain": list(self.grain),
             "columns": self.columns,
             "measures": self.measures,
-            "joins": len(source.joins),
+            "joins": self.joins,
             "segments": len(source.segments),
             "visibility": source.visibility.value,
             "description": source.description,
@@ -118,15 +133,18 @@ class Layers:
 
     def sources(self) -> list[SourceSummary]:
         """Return the sources of all, by connection and name."""
-        return [
-            SourceSummary(each.model.connection, source, len(each.columns(source)), len(each.measures(source)))
-            for each in self.shown
-            for source in each.sources()
-        ]
+        return [_summary(each, source) for each in self.shown for source in each.sources()]
 
     def warnings(self) -> list[ResultWarning]:
         """Return a warning for each model whose files have errors, which hide some of it."""
         return [warning for model in self.models if (warning := broken_files(model)) is not None]
+
+
+def _summary(shown: VisibleModel, source: Source) -> SourceSummary:
+    columns = {each.name for each in shown.columns(source)}
+    grain = [each for each in source.grain if each in columns] if source.keyed else []
+    counts = len(columns), len(shown.measures(source)), len(shown.joins(source))
+    return SourceSummary(shown.model.connection, source, grain, *counts)
 
 
 def read_layers(
@@ -228,6 +246,7 @@ def describe_source(
 ) -> dict[str, Any]:
     """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty.
 
+    A text that names what is hidden is `NOT_SHOWN`, and a join to a source that is hidden is left out.
     `statuses`: those of its definitions, where git has been looked at; without them, what its files claim.
     """
     from ktx_cli.semantic import PROBLEM_KEYS, Definition, DefinitionKind, time_of
@@ -237,43 +256,83 @@ def describe_source(
         status = claimed if found is None else found.status
         return {"status": status and status.value, "status_why": found and found.why}
 
+    def without_hidden(facts: dict[str, Any], keys: Iterable[str] = ("expr", "filter", "time")) -> dict[str, Any]:
+        texts = {key: facts[key] for key in keys if facts.get(key)}
+        hidden = (key for key, text in texts.items() if not shown.can_show(source, str(text)))
+        return facts | dict.fromkeys(hidden, NOT_SHOWN)
+
+    def joined(join: Join) -> dict[str, Any]:
+        target = shown.model.sources.get(join.to)
+        is_shown = shown.can_show(source, join.on) and (target is None or shown.can_show(target, join.on))
+        return picked(join, _JOIN) | ({} if is_shown else {"on": NOT_SHOWN})
+
     columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
+    names = {each.name for each in columns}
+    is_whole = len(columns) == len(source.columns)
+    sql = source.sql if source.sql is None or (is_whole and shown.can_show(source, source.sql)) else NOT_SHOWN
     return {
         "connection": shown.model.connection,
         "name": source.name,
         "kind": kind_of(source),
         "table": None if source.table is None else ".".join(source.table),
-        "sql": source.sql,
+        "sql": sql,
         "description": source.description,
         **picked(source, _FOUND_BY),
         "visibility": source.visibility.value,
-        "grain": list(source.grain) if source.keyed else [],
-        "time": source.time_column
-        or (time.column if time and time.column in [each.name for each in columns] else None),
+        "grain": [each for each in source.grain if each in names] if source.keyed else [],
+        "time": time.column if time is not None and time.column in names else None,
         "status": status(DefinitionKind.SOURCE, "")["status"],
         "columns": [
-            picked(each, _COLUMN)
+            without_hidden(picked(each, _COLUMN))
             | {"visibility": shown.visibility(source, each).value}
             | status(DefinitionKind.COLUMN, each.name)
             for each in columns
         ],
         "measures": [
-            {**picked(each, _MEASURE), "special": special_keys(each), **picked(each, ("description", *_FOUND_BY))}
+            {
+                **without_hidden(picked(each, _MEASURE)),
+                "special": without_hidden(special := special_keys(each), special),
+                **picked(each, ("description", *_FOUND_BY)),
+            }
             | status(DefinitionKind.MEASURE, each.name, each.status)
             for each in measures
         ],
-        "joins": [picked(each, _JOIN) | status(DefinitionKind.JOIN, each.alias or each.to) for each in source.joins],
+        "joins": [joined(each) | status(DefinitionKind.JOIN, each.alias or each.to) for each in shown.joins(source)],
         "segments": [
-            picked(each, _SEGMENT) | status(DefinitionKind.SEGMENT, each.name, each.status)
+            without_hidden(picked(each, _SEGMENT)) | status(DefinitionKind.SEGMENT, each.name, each.status)
             for each in source.segments.values()
         ],
         "policies": [picked(each, ("name", "description")) for each in source.policies],
         "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
         "lineage": shown.lineage(source),
-        "tests": [each.name for each in source.tests],
+        "tests": [each.name for each in source.tests if not shown.hides(each.name)],
         "not_shown": {"columns": len(source.columns) - len(columns), "measures": len(source.measures) - len(measures)},
-        "problems": [each.select(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name],
+        "problems": [
+            shown_problem(shown, each).select(PROBLEM_KEYS)
+            for each in shown.model.problems
+            if each.location.object == source.name
+        ],
     }
+
+
+_NAMED: Final = re.compile(r"`([^`]*)`|: (\w+(?:, \w+)*)(?: and \d+ more)?$")
+"""A name in a message, or a list of some at its end."""
+
+
+def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
+    """Return what is wrong in a layer without the words of a problem, or its hint, that name what is not shown."""
+    source = shown.model.sources.get(problem.location.object or "")
+    names = " ".join(map("".join, _NAMED.findall(problem.message)))
+    if problem.hint is not None and shown.hides(str(problem.hint)):
+        problem = replace(problem, hint=None)
+    if source is None or not shown.has(source):
+        if source is None and not shown.hides(names):
+            return problem
+        location = Location(connection=problem.location.connection)
+        return replace(problem, message="something that is not shown has a problem", location=location, hint=None)
+    if shown.can_show(source, names):
+        return problem
+    return replace(problem, message=f"something of `{source.name}` that is not shown has a problem", hint=None)
 
 
 def special_keys(measure: Measure) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
 from ktx_cli.project import KtxConfig, WorkingTree
 from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
-from ktx_cli.semantic import Model
+from ktx_cli.semantic import Model, SemanticError, VisibleModel
 from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, row_memory
 
 MOST_BYTES: Final = 4_000_000
@@ -61,7 +62,11 @@ def ask_served(
 
     def ask() -> LayerAnswer:
         watch.report(0.0, "compiling the question")
-        with user_attributes_required(), row_values_redacted("", model, privacy=privacy):
+        with (
+            user_attributes_required(),
+            hidden_names_redacted(model, question),
+            row_values_redacted("", model, privacy=privacy),
+        ):
             answer = ask_layer(
                 project.layout,
                 config,
@@ -192,6 +197,30 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
         if refusal.startswith(one_line(error.message, 1_000)):
             raise
         raise KtxError(refusal, hint="ask for counts, or for less", code=error.code) from None
+
+
+_BACKTICKED: Final = re.compile(r"`([^`]*)`")
+_WORD: Final = re.compile(r"\w+")
+
+
+@contextlib.contextmanager
+def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
+    """Let an error about a definition that a question uses name nothing that is hidden, but what the question names."""
+    try:
+        yield
+    except SemanticError as error:
+        shown, asked = VisibleModel(model, internal=True), set(_WORD.findall(str(question.query)))
+        for key in ("candidates", "choices"):
+            names = error.details.get(key) or ()
+            if any(shown.hides(str(each)) for each in names):
+                error.details[key] = [each for each in names if not shown.hides(str(each))]
+                error.hint = "look at what there is with sl_read_source"
+        named = (word for text in _BACKTICKED.findall(error.message) for word in _WORD.findall(text))
+        if any(shown.hides(each) for each in named if each not in asked):
+            message = "a definition that the question uses has an error, in a part of it that is not shown"
+            hint = Hint("people find it with {}", Command("sl", "validate"))
+            raise SemanticError(message, hint=hint, code=error.code) from None
+        raise
 
 
 class Stop:

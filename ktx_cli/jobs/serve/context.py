@@ -16,6 +16,7 @@ from ktx_cli.jobs.semantic.layers import (
     describe_source,
     find_source,
     read_layers,
+    shown_problem,
     source_files,
 )
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
@@ -26,7 +27,16 @@ from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
 from ktx_cli.protection import read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
 from ktx_cli.search import Passage, listed_columns
-from ktx_cli.semantic import ColumnValues, SemanticError, Source, VisibleModel, database_of, layer_ids, load_lists
+from ktx_cli.semantic import (
+    NOT_SHOWN,
+    ColumnValues,
+    SemanticError,
+    Source,
+    VisibleModel,
+    database_of,
+    layer_ids,
+    load_lists,
+)
 from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
 
 if TYPE_CHECKING:
@@ -96,11 +106,19 @@ def read_definition(
         statuses = _statuses(project, shown)
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses)
         return Definition(of, source.name, text, paths)
-    whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
-    if privacy or source.is_protected or not whole:
+    if privacy or source.is_protected or not _is_whole(shown, source):
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
         raise KtxError(f"the files of `{source.name}` are not shown: {why}", hint="form: composed", code="hidden")
     return Definition(of, source.name, "\n".join(f"# {path}\n{visible(text)}" for path, text in files), paths)
+
+
+def _is_whole(shown: VisibleModel, source: Source) -> bool:
+    """Whether nothing is left out of a source, so that its files name nothing that is not shown."""
+    facts = describe_source(shown, source)
+    parts = (("joins", source.joins), ("lineage", source.lineage))
+    tests = repr([(each.name, each.query, each.invariant) for each in source.tests])
+    is_cut = any(facts["not_shown"].values()) or any(len(facts[key]) < len(whole) for key, whole in parts)
+    return not is_cut and NOT_SHOWN not in repr(facts) and not shown.hides(tests)
 
 
 AT_ONCE: Final = 40
@@ -108,7 +126,6 @@ AT_ONCE: Final = 40
 
 MOST_VALUES: Final = 10
 _LONGEST: Final = 400
-_NOT_SHOWN: Final = "(not shown)"
 _DEFAULTS: Final = (("visibility", "public"), ("nullable", True), ("role", "default"))
 _PARTS: Final = ("columns", "measures", "joins", "segments", "policies", "parameters")
 
@@ -258,23 +275,9 @@ def _open_facts(
     facts["explained_by"] = list(pages.get(source.name, ()))
     for each in (*facts["measures"], *facts["segments"]):
         each["explained_by"] = list(pages.get(f"{source.name}.{each['name']}", ()))
-    for part in ("columns", "measures", "segments"):
-        for each in facts[part]:
-            for key in ("expr", "filter"):
-                if isinstance(each.get(key), str) and not shown.can_show(source, each[key]):
-                    each[key] = _NOT_SHOWN
-    for join, each in zip(source.joins, facts["joins"], strict=True):
-        target = shown.model.sources.get(join.to)
-        if not shown.can_show(source, each["on"]) or (target is not None and not shown.can_show(target, each["on"])):
-            each["on"] = _NOT_SHOWN
-    names = {each["name"] for each in facts["columns"]}
-    facts["grain"] = [each for each in facts["grain"] if each in names]
-    facts["time"] = facts["time"] if facts["time"] in names else None
     if privacy:
         for each in facts["columns"]:
             each["values"] = []
-    if source.sql is not None and len(shown.columns(source)) < len(source.columns):
-        facts["sql"] = _NOT_SHOWN
     for key in ("problems", "tests"):
         facts.pop(key)
     facts["not_shown"] = {key: count for key, count in facts["not_shown"].items() if count}
@@ -362,7 +365,10 @@ def validate_served(
     careful = {
         each for each in ids if not may_quote_rows(project.load_layer(project.layout, config, each), privacy=privacy)
     }
-    problems = tuple((of, _without_words(each) if of in careful else each) for of, each in found.problems)
+    shown = {each: VisibleModel(project.load_layer(project.layout, config, each)) for each in ids}
+    problems = tuple(
+        (of, shown_problem(shown[of], _without_words(each) if of in careful else each)) for of, each in found.problems
+    )
     unread = {
         of: f"the database could not be asked ({error.code})" if of in careful else error.message
         for of, error in found.unread.items()

@@ -231,12 +231,16 @@ def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
 
 def _explained(call: Call, value: LayerQuestion) -> Explanation:
     from ktx_cli.jobs.semantic.explain import explain_question
+    from ktx_cli.jobs.semantic.layers import choose_layer
+    from ktx_cli.jobs.serve.ask import hidden_names_redacted
     from ktx_cli.jobs.serve.state import user_attributes_required
 
     project = call.project
     question = value.question(call.attributes)
-    with user_attributes_required():
-        found = explain_question(project.layout, project.config(), question, load=project.load_layer)
+    config = project.config()
+    model = project.load_layer(project.layout, config, choose_layer(project.layout, config, question.connection))
+    with user_attributes_required(), hidden_names_redacted(model, question):
+        found = explain_question(project.layout, config, question, load=project.load_layer)
     columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
     return Explanation(
         columns=columns,

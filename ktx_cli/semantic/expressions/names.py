@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,8 @@ from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, spelled, unknown
 from ktx_cli.warehouses import SemanticType, dialect_named
+
+_NAME: Final = re.compile(r"\w+")
 
 METRIC_TIME: Final = "metric_time"
 """The name that stands for each fact's own time column."""
@@ -133,7 +136,7 @@ class Names:
         """Return the source of a name, whatever its case where only one has it."""
         source = self.find_source(name)
         if source is None:
-            raise unknown("source", name, self.model.sources)
+            raise unknown("source", name, self.offered(self.model.sources))
         return source
 
     def find_source(self, name: str) -> Source | None:
@@ -162,7 +165,7 @@ class Names:
         return self.defined(source, column.expr or "", f"the column `{source.name}.{column.name}`")
 
     def visibility(self, source: Source, column: Column, seen: frozenset[str] = frozenset()) -> Visibility:
-        """Return who may use a column: as it says, else as the most hidden of the columns it reads."""
+        """Return who may use a column: as it says, else as the most hidden of the columns, and sources, it reads."""
         if column.visibility is not None or column.expr is None:
             return column.visibility or Visibility.PUBLIC
         if column.name in seen:
@@ -175,7 +178,8 @@ class Names:
             read = other.column(name.column)
             if read is not None:
                 inherited = self.visibility(other, read, seen | {column.name} if other is source else seen)
-                strictest = max(strictest, inherited, key=list(Visibility).index)
+                of_source = Visibility.PUBLIC if other is source else other.visibility
+                strictest = max(strictest, inherited, of_source, key=list(Visibility).index)
         return strictest
 
     def asked(self, tree: exp.Expr, text: str, via: Sequence[str] = (), *, grouped: bool = False) -> Expression:
@@ -258,8 +262,20 @@ class Names:
         if len(ends) == 1:
             return ends.pop()
         if targets:
-            raise ambiguous("the alias", last, (f"{last} ({target})" for target in targets))
-        raise unknown("source or alias", last, (*self.model.sources, *self.graph.aliases))
+            raise ambiguous("the alias", last, (f"{last} ({target})" for target in self.offered(targets)))
+        raise unknown("source or alias", last, self.offered((*self.model.sources, *self.graph.aliases)))
+
+    def offered(self, names: Iterable[str]) -> list[str]:
+        """Return the names that an error about a question may suggest: without those of what is hidden."""
+        return [each for each in names if not any(map(self._is_hidden, _NAME.findall(each)))]
+
+    def _is_hidden(self, name: str) -> bool:
+        """Whether all that has a name is hidden: a source, what an alias of a join leads to, or a column."""
+        targets = {name} if name in self.model.sources else self.graph.aliases.get(name, frozenset())
+        if targets:
+            return all(self.model.sources[each].visibility is Visibility.HIDDEN for each in targets)
+        owners = [self.model.sources[each] for each in self._owners(name)]
+        return bool(owners) and not any(name.casefold() in map(str.casefold, self._listed(each)) for each in owners)
 
     def _owners(self, column: str) -> Sequence[str]:
         return lookup_of(self.model).with_column(column)
@@ -275,7 +291,7 @@ class Names:
         if not owners:
             known = (name for source in self.model.sources.values() for name in self._listed(source))
             raise unknown("column", column, known)
-        raise ambiguous("the column", column, (f"{source}.{column}" for source in owners))
+        raise ambiguous("the column", column, (f"{source}.{column}" for source in self.offered(owners)))
 
     def _column(self, source: Source, name: str) -> Column:
         column = source.column(name)
@@ -284,6 +300,8 @@ class Names:
         return column
 
     def _listed(self, source: Source) -> Iterable[str]:
+        if source.visibility is Visibility.HIDDEN:
+            return ()
         visible = (
             column for column in source.columns.values() if self.visibility(source, column) is not Visibility.HIDDEN
         )

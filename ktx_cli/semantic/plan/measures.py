@@ -81,7 +81,8 @@ class Measures:
         result = [each for each in result if each[1].name == parts[0]] or result
         result = [each for each in result if not each[1].is_proposed] or result
         if len(result) > 1:
-            raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in result))
+            known = (f"{each.name}.{measure.name}" for each, measure in result)
+            raise ambiguous("the measure", parts[0], self._names.offered(known))
         return result[0] if result else None
 
     def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:

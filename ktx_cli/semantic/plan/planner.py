@@ -231,7 +231,7 @@ class Planner:
         """Raise `SemanticError` for a name in `via` that no join has."""
         for label in via:
             if label not in self.names.graph.labels:
-                raise unknown("join for `via`", label, self.names.graph.labels)
+                raise unknown("join for `via`", label, self.names.offered(self.names.graph.labels))
 
     def _dimension(self, asked: QueryDimension) -> Dimension:
         self._require_joins(asked.via)

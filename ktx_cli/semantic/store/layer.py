@@ -122,7 +122,7 @@ def source_digests(model: Model) -> dict[str, str]:
     Where some columns are not public, what is shown of a source may depend on every other one, unless it stands alone.
     """
     found = dict(_digests(model.sources))
-    if lookup_of(model).has_only_public_columns:
+    if lookup_of(model).is_all_public:
         return {name: digest for name, (digest, _) in found.items()}
     whole = hash_of(f"{name} {digest}" for name, (digest, _) in sorted(found.items()))
     return {name: digest if alone else hash_of((digest, whole)) for name, (digest, alone) in found.items()}

@@ -349,7 +349,7 @@ class _Writing:
             source.name.casefold(),
             source.table[-1].casefold() if source.table else None,
             table,
-            not source.has_only_public_columns,
+            not source.is_all_public,
             source.is_protected,
             bool(source.parameters),
             self._digests.of(source),

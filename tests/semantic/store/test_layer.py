@@ -199,7 +199,7 @@ def facts(model: Model) -> list[tuple[str, Any]]:
         "joined": lambda: sorted(found.joined()),
         "checks": lambda: [repr((each, str(each.location), each.hint)) for each in check_model(model)],
         "errors": lambda: [repr(each) for each in check_model(model, errors_only=True)],
-        "protection": lambda: (found.has_only_public_columns, found.protects, sorted(found.protected())),
+        "protection": lambda: (found.is_all_public, found.protects, sorted(found.protected())),
     }
     return [(what, see()) for what, see in spelled.items()]
 
