@@ -6,20 +6,21 @@ thousands of tables takes longer than `ktx status` may. What was edited since is
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ktx_cli.core import KtxError, Record, ResultWarning
-from ktx_cli.project import DATABASE_SOURCE, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
-from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
+from ktx_cli.project import DATABASE_SOURCE, Layout, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
+from ktx_cli.semantic import SUFFIXES, DeclaredEntry, Manifest, declared_entries, declared_names, load_manifest, quoted
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.model import CheckContext
-    from ktx_cli.project import KtxConfig, Layout
+    from ktx_cli.project import KtxConfig
 
 
 FORMAT: Final = 1
@@ -62,7 +63,7 @@ def counts_of(
     known = kept.get(connection)
     if known is not None and known[0] == _signature(context.layout, connection):
         return known[1], []
-    return _counted(context.layout, connection, context.manifests[connection])
+    return _counted(context.layout, connection, lambda: context.manifests[connection])
 
 
 def keep_counts(layout: Layout, config: KtxConfig) -> None:
@@ -75,7 +76,7 @@ def keep_counts(layout: Layout, config: KtxConfig) -> None:
         if known is not None and known[0] == signature:
             wanted[connection] = known
             continue
-        counts, problems = _counted(layout, connection, load_manifest(layout, connection))
+        counts, problems = _counted(layout, connection, functools.partial(load_manifest, layout, connection))
         if not problems:
             wanted[connection] = (signature, counts)
     if wanted != kept:
@@ -105,33 +106,56 @@ def _signature(layout: Layout, connection: str) -> str:
     return hash_of(f"{path} {signatures[path]}" for path in sorted(signatures))
 
 
-def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
-    """Return the counts and the problems, of which those of the manifest are named first."""
-    from ktx_cli.jobs.review import join_status_counts
-    from ktx_cli.scan import AuthoredSources
+def _counted(layout: Layout, connection: str, manifest: Callable[[], Manifest]) -> tuple[Counts, list[ResultWarning]]:
+    """Return the counts and the problems, of which those of the manifest are named first.
 
-    authored = AuthoredSources.read(WorkingTree(layout.root), connection)
-    problems = [*manifest.problems, *authored.warnings]
-    relationships = None if manifest.problems else join_status_counts(layout, connection, problems.append)
-    files = [file for files in authored.files.values() for file in files]
-    entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
-    disabled = {_edge(on, source) for source, files in authored.files.items() for file in files for on in file.disabled}
+    They are counted from the stored layer where it has all files; else all files are read, which `manifest` begins.
+    """
+    from ktx_cli.jobs.review import join_status_counts
+
+    problems: list[ResultWarning] = []
+    entries = declared_entries(layout, connection)
+    if entries is None:
+        entries, problems = _read(layout, connection, manifest())
+    is_broken = any(each.code == "broken_shard" for each in problems)
+    relationships = None if is_broken else join_status_counts(layout, connection, problems.append)
+    readable = [each for each in entries if each.path.endswith(SUFFIXES)]
+    tables = {each.source: each for each in readable if each.is_generated}
+    own = [each for each in readable if not each.is_generated]
+    by_source: dict[str, list[DeclaredEntry]] = {}
+    for each in (*tables.values(), *own):
+        by_source.setdefault(each.source, []).append(each)
+    disabled = {_edge(on, each.source) for each in own for on in each.facts.disabled}
+    joins = {_edge(on, source) for source, found in by_source.items() for each in found for on in each.facts.joins}
     counts = Counts(
-        sources=len(manifest.tables),
-        columns=len({(source, name) for source, fields in entries for name in _names(fields, "columns")}),
-        own_sources=sum(not file.is_overlay for file in files),
-        measures=len({(source, name) for source, fields in entries for name in _names(fields, "measures")}),
-        joins=len(set(_joins(entries)) - disabled),
+        sources=len(tables),
+        columns=sum(_different(found, "columns") for found in by_source.values()),
+        own_sources=sum(not each.facts.is_overlay for each in own),
+        measures=sum(_different(found, "measures") for found in by_source.values()),
+        joins=len(joins - disabled),
         relationships=relationships,
     )
     return counts, problems
 
 
-def _joins(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Edge]:
-    for source, entry in entries:
-        for join in _listed(entry, "joins"):
-            if isinstance(join, dict):
-                yield _edge(str(join.get("on")), source)
+def _read(layout: Layout, connection: str, manifest: Manifest) -> tuple[list[DeclaredEntry], list[ResultWarning]]:
+    """Return the entries in all files of a connection that can be read, and why others cannot be."""
+    from ktx_cli.scan import AuthoredSources
+
+    authored = AuthoredSources.read(WorkingTree(layout.root), connection)
+    shard = f"{Layout.schema_path(connection)}/{SUFFIXES[0]}"
+    found = [DeclaredEntry.of(shard, source, entry) for source, entry in manifest.tables.items()]
+    for source, files in authored.files.items():
+        found += [DeclaredEntry.of(file.path, source, file.document) for file in files]
+    return found, [*manifest.problems, *authored.warnings]
+
+
+def _different(entries: Sequence[DeclaredEntry], key: Literal["columns", "measures"]) -> int:
+    """Return how many columns or measures the entries of one source have; one that several name counts once."""
+    naming = [each for each in entries if getattr(each.facts, key)]
+    if len(naming) < 2:
+        return sum(getattr(each.facts, key) for each in naming)
+    return len({name for each in naming for name in declared_names(each.read(), key)})
 
 
 def _edge(on: str, source: str) -> Edge:
@@ -142,12 +166,3 @@ def _edge(on: str, source: str) -> Edge:
 def _full(side: str, source: str) -> str:
     name = side.strip()
     return name if "." in name else f"{quoted(source)}.{name}"
-
-
-def _names(entry: Mapping[str, Any], key: str) -> Iterator[str]:
-    return (str(item.get("name")) for item in _listed(entry, key) if isinstance(item, dict))
-
-
-def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
-    items = entry.get(key)
-    return items if isinstance(items, list) else []

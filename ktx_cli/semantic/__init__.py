@@ -187,13 +187,16 @@ if TYPE_CHECKING:
         used_definitions,
     )
     from ktx_cli.semantic.store.layer import (
+        DeclaredEntry,
         Manifest,
         ParsedCopies,
+        declared_entries,
         has_store,
         load_manifest,
         source_digests,
         stored_hashes,
     )
+    from ktx_cli.semantic.store.parts import declared_names
     from ktx_cli.semantic.store.reader import check_model, close_stores, store_path
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import NOT_SHOWN, VisibleModel

@@ -49,7 +49,7 @@ def changes_of(
     """Return what changed files make of a stored layer; None where all files have to be read to tell."""
     if store.sealed is not None or store.barred or store.ask("SELECT 1 FROM files WHERE NOT plain LIMIT 1"):
         return None
-    files = _parsed(changed, connection)
+    files = parsed_files(changed, connection)
     if files is None:
         return None
     reading = _Reading(store, files, connection, dialect)
@@ -80,7 +80,7 @@ class _Contents:
         return [path for path in sorted(self._contents) if path.startswith(prefix)]
 
 
-def _parsed(changed: Mapping[str, bytes | None], connection: str) -> dict[str, SourceFile | None] | None:
+def parsed_files(changed: Mapping[str, bytes | None], connection: str) -> dict[str, SourceFile | None] | None:
     """Return path -> the file as parsed, None for one that is gone; None where one has a problem of its own."""
     folder = f"{Layout.context_paths(connection)[0]}/"
     found: dict[str, SourceFile | None] = {}

@@ -6,13 +6,15 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
-from ktx_cli.project import Layout, WorkingTree, hash_of, stamp_of
+from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, hash_of, stamp_of
 from ktx_cli.semantic.lookup import ChangedSources, lookup_of
 from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files
 from ktx_cli.semantic.model import CalendarSettings, Model, Source
+from ktx_cli.semantic.store.parts import EntryFacts, is_shard, parts_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
@@ -190,6 +192,68 @@ class ParsedCopies:
 def has_store(layout: Layout, connection: str) -> bool:
     """Say whether a run has stored the layer of a connection."""
     return store_path(layout, connection).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredEntry:
+    """An entry of a source in a file of a layer, with what it declares; `read` returns it whole."""
+
+    path: str
+    source: str
+    facts: EntryFacts
+    read: Callable[[], Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, path: str, source: str, document: Mapping[str, Any]) -> DeclaredEntry:
+        """Return an entry that was read."""
+        return cls(path, source, EntryFacts.of(document), lambda: document)
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether it is one of the manifest."""
+        return is_shard(self.path)
+
+
+def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | None:
+    """Return all entries of a layer as its files have them now, by path, from its store.
+
+    Files that changed since then are read. None where there is no store, or a file that it does not keep as it was
+    parsed: then reading all files tells what there is, and what is wrong.
+    """
+    store = stored_by_this_version(layout, connection)
+    if store is None or store.ask("SELECT 1 FROM files WHERE NOT plain LIMIT 1"):
+        return None
+    try:
+        changed = changed_files(store, layer_stamps(layout.root, connection, None), WorkingTree(layout.root))
+    except KtxError:
+        return None
+    changed = {path: content for path, content in changed.items() if path.startswith(f"{SEMANTIC_NAME}/{connection}/")}
+    found = []
+    for path, source, number, index, facts in store.ask(
+        "SELECT f.path, e.name, e.file, e.number, e.facts FROM entries AS e JOIN files AS f ON f.number = e.file"
+    ):
+        if path not in changed:
+            read = functools.partial(_stored_document, store, number, index)
+            found.append(DeclaredEntry(path, source, EntryFacts.load(facts), read))
+    if changed:
+        from ktx_cli.semantic.store.changes import parsed_files
+
+        files = parsed_files(changed, connection)
+        if files is None:
+            return None
+        for path, file in files.items():
+            rest, entries = ("", []) if file is None else parts_of(file)
+            if rest is None:
+                return None
+            for source, _, document in entries:
+                found.append(DeclaredEntry.of(path, source, document))
+    return sorted(found, key=lambda each: each.path)
+
+
+def _stored_document(store: LayerStore, file: int, number: int) -> Mapping[str, Any]:
+    ((text,),) = store.ask("SELECT document FROM entries WHERE file = ? AND number = ?", (file, number))
+    document: Mapping[str, Any] = json.loads(text)
+    return document
 
 
 class Manifest:

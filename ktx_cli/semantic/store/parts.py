@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from ktx_cli.project import SCHEMA_NAME
 from ktx_cli.semantic.load.entries import SourceFile
-from ktx_cli.semantic.manifest import DISABLED
+from ktx_cli.semantic.manifest import DISABLED, plain_on
 from ktx_cli.semantic.store.codec import NotStorable, plain
 
 JOINS: Final = "joins"
@@ -67,6 +68,52 @@ def needs_of(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     base = document.get("inherits_columns_from")
     if isinstance(base, str):
         yield base.casefold().replace('"', "").rpartition(".")[2], INHERITS
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """What an entry of a source declares. `columns` and `measures`: how many names; `joins`: the `on` of each.
+
+    `disabled`: the `on` of the joins that it takes out; `is_overlay`: whether it has neither a table nor SQL.
+    """
+
+    columns: int
+    measures: int
+    joins: tuple[str, ...]
+    disabled: tuple[str, ...]
+    is_overlay: bool
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> EntryFacts:
+        """Return the facts of an entry."""
+        disabled = document.get(DISABLED)
+        return cls(
+            len(declared_names(document, "columns")),
+            len(declared_names(document, "measures")),
+            tuple(str(join.get("on")) for join in _mappings(document, "joins")),
+            tuple(map(plain_on, disabled)) if isinstance(disabled, list) else (),
+            "table" not in document and "sql" not in document,
+        )
+
+    @classmethod
+    def load(cls, text: str) -> EntryFacts:
+        """Return the facts that `dump` wrote."""
+        columns, measures, joins, disabled, is_overlay = json.loads(text)
+        return cls(columns, measures, tuple(joins), tuple(disabled), is_overlay)
+
+    def dump(self) -> str:
+        """Return them as JSON."""
+        return json.dumps(astuple(self), ensure_ascii=False, separators=(",", ":"))
+
+
+def declared_names(document: Mapping[str, Any], key: str) -> set[str]:
+    """Return the names of the columns or measures (`key`) that an entry lists."""
+    return {str(each.get("name")) for each in _mappings(document, key)}
+
+
+def _mappings(document: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    items = document.get(key)
+    return (each for each in (items if isinstance(items, list) else ()) if isinstance(each, dict))
 
 
 def path_entries(file: SourceFile | None) -> list[tuple[str, Any]]:

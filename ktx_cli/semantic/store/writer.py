@@ -26,7 +26,7 @@ from ktx_cli.semantic.model import CalendarSettings, Join, Model, Source
 from ktx_cli.semantic.store.changes import LayerChanges, changes_of, merged_problems
 from ktx_cli.semantic.store.codec import Codec, NotStorable, Paths, SourceDigests
 from ktx_cli.semantic.store.layer import ParsedCopies
-from ktx_cli.semantic.store.parts import is_shard, needs_of, parts_of, path_entries
+from ktx_cli.semantic.store.parts import EntryFacts, is_shard, needs_of, parts_of, path_entries
 from ktx_cli.semantic.store.reader import (
     CHECKED,
     LayerStore,
@@ -47,7 +47,7 @@ CREATE TABLE places (number INTEGER PRIMARY KEY, path TEXT);
 CREATE TABLE files (number INTEGER PRIMARY KEY, path TEXT UNIQUE, stamp TEXT, sha256 TEXT, kind TEXT, plain INTEGER,
   rest TEXT);
 CREATE TABLE entries (file INTEGER, number INTEGER, name TEXT, folded TEXT, relation TEXT, document TEXT,
-  PRIMARY KEY (file, number)) WITHOUT ROWID;
+  facts TEXT, PRIMARY KEY (file, number)) WITHOUT ROWID;
 CREATE TABLE needs (owner TEXT, folded TEXT, kind TEXT, PRIMARY KEY (owner, folded, kind)) WITHOUT ROWID;
 CREATE TABLE sources (name TEXT PRIMARY KEY, folded TEXT, relation TEXT, "table" TEXT, is_restricted INTEGER,
   is_protected INTEGER, has_parameters INTEGER, digest TEXT, stands_alone INTEGER, source TEXT);
@@ -65,6 +65,7 @@ CREATE TABLE dependencies (source TEXT PRIMARY KEY, reaches INTEGER, uses TEXT) 
 _INDEXES: Final = """
 CREATE INDEX entries_by_name ON entries (folded);
 CREATE INDEX entries_of_files ON entries (file, number, name, relation);
+CREATE INDEX entries_counted ON entries (file, number, name, facts);
 CREATE INDEX needs_by_target ON needs (folded);
 CREATE INDEX sources_by_name ON sources (folded);
 CREATE INDEX sources_by_relation ON sources (relation);
@@ -323,10 +324,10 @@ class _Writing:
         row = (number, path, None if stamp is None else json.dumps(stamp), sha256, kind, rest is not None, rest)
         self.database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         rows = [
-            (number, index, name, name.casefold(), relation_of(document), text)
+            (number, index, name, name.casefold(), relation_of(document), text, EntryFacts.of(document).dump())
             for index, (name, text, document) in enumerate(entries)
         ]
-        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _needs(self, entries: Iterable[tuple[str, Any]]) -> None:
         needs = {(name.casefold(), *need) for name, document in entries for need in needs_of(document)}

@@ -23,7 +23,8 @@ from ktx_cli.jobs.health.status import AFTER, BEFORE, BESIDE, READINESS, GitFact
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.store import Repository
-from ktx_cli.semantic.guarded import load_layer
+from ktx_cli.semantic.guarded import load_layer, store_layers
+from ktx_cli.semantic.store.layer import declared_entries
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 
@@ -86,6 +87,41 @@ def test_what_was_edited_since_is_counted_again_and_not_written(shop: Path) -> N
     layout = Layout(shop)
     keep_counts(layout, load_config(layout.config).config)
     assert json.loads(kept.read_bytes())["connections"]["shop"]["counts"]["measures"] == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "columns:\n  - {name: id, type: number}\n  - {name: twice, type: number, expr: id * 2}\n",
+        "columns:\n  - {name: twice, type: number, expr: id * 2}\n  - {name: twice, type: number, expr: id * 3}\n",
+        "measures:\n  - {name: number, expr: count(*)}\n  - {name: total, expr: sum(id)}\n",
+        "joins:\n  - {to: customers, on: orders.id = customers.id, relationship: many_to_one}\n",
+        "disable_joins: [customer_id = customers.id]\n",
+        "table: main.orders\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n",
+        "measures: none\njoins: 1\n",
+    ],
+)
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_the_counts_from_a_store_are_those_of_the_files(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, more: str, is_stored: bool
+) -> None:
+    context = context_of(shop)
+    (shop / ORDERS).write_text(f"name: orders\n{more}")
+    (shop / ORDERS).with_name("more.yaml").write_text("name: orders\nmeasures:\n  - {name: number, expr: count(*)}\n")
+    if is_stored:  # else both files are read beside the store
+        store_layers(context.layout, context.loaded.config)
+    entries = declared_entries(context.layout, "shop")
+    assert entries is not None
+    assert {each.source for each in entries if not each.is_generated} == {"orders"}
+    found = counts_of(context, "shop", {})
+    monkeypatch.setattr(counting, "declared_entries", lambda *_: None)
+    assert counts_of(context_of(shop), "shop", {}) == found
+
+
+def test_no_entries_are_taken_from_a_store_beside_a_file_that_cannot_be_read(shop: Path) -> None:
+    assert declared_entries(Layout(shop), "shop") is not None
+    (shop / ORDERS).write_text("name: [\n")
+    assert declared_entries(Layout(shop), "shop") is None
 
 
 def test_files_that_cannot_be_read_are_told_every_time(shop: Path) -> None:
