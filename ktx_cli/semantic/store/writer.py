@@ -7,8 +7,12 @@ knows whether it is still of the files there are.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
+import logging
+import os
+import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -16,7 +20,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Diagnostic, KtxError, Severity
-from ktx_cli.project import Layout, Stamp, WorkingTree, prepare_private_folder, remove_file, stamp_of, write_atomic
+from ktx_cli.project import (
+    Layout,
+    Stamp,
+    WorkingTree,
+    is_full,
+    prepare_private_folder,
+    remove_file,
+    replacing,
+    stamp_of,
+    storage_error,
+    write_atomic,
+)
 from ktx_cli.semantic.check import SourceChecks
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_files, read_strays
@@ -40,6 +55,8 @@ from ktx_cli.semantic.store.reader import (
     store_path,
 )
 from ktx_cli.semantic.visible import stands_alone
+
+log = logging.getLogger(__name__)
 
 _TABLES: Final = """
 CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -96,12 +113,8 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
     settled = {path: stamp for path, stamp in stamps.items() if now is not None and _is_settled(stamp, now)}
     before = open_store(layout, connection, dialect, configured)
     try:
-        if before is not None:
-            updated = _updated(before, place, stamps, settled, connection, dialect)
-            if updated is not None:
-                if updated:
-                    write_atomic(place, updated, mode=0o600)
-                return True
+        if before is not None and _update(before, place, stamps, settled, connection, dialect):
+            return True
         files = read_files(tree, connection, ParsedCopies(layout, connection).parse)
         strays = [] if configured is None else read_strays(tree, {*configured, connection})
         model = model_of(files, connection, dialect, strays=strays)
@@ -118,19 +131,22 @@ def write_store(layout: Layout, connection: str, dialect: str, configured: Colle
     return True
 
 
-def _updated(
+def _update(
     before: LayerStore,
     place: Path,
     stamps: Mapping[str, Stamp],
     settled: Mapping[str, Stamp],
     connection: str,
     dialect: str,
-) -> bytes | None:
-    """Return a store with the files that changed in it; empty where nothing did, None where all have to be read."""
+) -> bool:
+    """Write the files that changed into a store; return False where all have to be read.
+
+    It is written in a copy that takes its place, so that nobody ever reads a half of it.
+    """
     try:
         changed = changed_files(before, stamps, WorkingTree(before.root))
     except KtxError:  # what reads all files says what is wrong with them
-        return None
+        return False
     known = before.files()
     renewed = {
         path: stamp
@@ -138,13 +154,31 @@ def _updated(
         if path not in changed and path in known and known[path].stamp != stamp
     }
     if not changed and not renewed:
-        return b""
+        return True
     changes = changes_of(before, changed, connection, dialect) if changed else LayerChanges()
     if changes is None:
-        return None
-    with _in_memory(Codec(Paths([*before.paths.names], WorkingTree(before.root))), place.read_bytes()) as writing:
-        writing.update(before, changes, renewed, settled, connection, dialect)
-        return writing.content()
+        return False
+    codec = Codec(Paths([*before.paths.names], WorkingTree(before.root)))
+    try:
+        with replacing(place, mode=0o600) as copy:
+            shutil.copyfile(place, copy)
+            with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as database:
+                for setting in _IN_A_COPY:
+                    database.execute(setting)
+                _Writing(database, codec).update(before, changes, renewed, settled, connection, dialect)
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL or is_full(place):
+            raise storage_error(place, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) from error
+        log.debug("the store of the layer %s is damaged", connection, exc_info=True)
+        return False
+    return True
+
+
+_IN_A_COPY: Final = (
+    "PRAGMA journal_mode = MEMORY",  # a copy that fails is dropped
+    "PRAGMA synchronous = OFF",
+    "PRAGMA locking_mode = EXCLUSIVE",
+)
 
 
 def _clock(place: Path) -> Stamp | None:
@@ -164,11 +198,9 @@ def _is_settled(stamp: Stamp, now: Stamp) -> bool:
 
 
 @contextlib.contextmanager
-def _in_memory(codec: Codec, content: bytes | None = None) -> Iterator[_Writing]:
-    """Lend a store in memory, an empty one or one with some content."""
+def _in_memory(codec: Codec) -> Iterator[_Writing]:
+    """Lend an empty store in memory."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        if content is not None:
-            database.deserialize(content)
         yield _Writing(database, codec)
 
 

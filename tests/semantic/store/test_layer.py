@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.core import yaml
+from ktx_cli.core import StorageError, yaml
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.lookup import lookup_of
@@ -314,6 +315,49 @@ def test_a_damaged_store_counts_as_none(content: bytes | None, project: Project)
     assert project.read() == project.loaded()
     assert project.write()
     assert project.stored() is not None
+
+
+def sqlite_error(code: int) -> sqlite3.Error:
+    error = sqlite3.DatabaseError("as a disk has it")
+    error.sqlite_errorcode = code
+    return error
+
+
+class Killed(BaseException):
+    """What ends a writer in the middle of its work."""
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (Killed(), Killed),
+        (sqlite_error(sqlite3.SQLITE_FULL), StorageError),
+        (sqlite_error(sqlite3.SQLITE_CORRUPT), None),
+    ],
+)
+def test_a_store_that_cannot_be_updated_stays_whole_or_is_made_anew(
+    error: BaseException, outcome: type[BaseException] | None, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.write()
+    place = store_path(project.layout, SHOP)
+    before = place.read_bytes()
+    project.apply(EDITS["an overlay"])
+
+    def failing(self: Any, *args: Any) -> None:
+        self.database.execute("DELETE FROM sources")
+        raise error
+
+    monkeypatch.setattr("ktx_cli.semantic.store.writer._Writing.update", failing)
+    if outcome is None:
+        assert project.write()
+        stored = project.stored()
+        assert stored is not None
+        assert_same(stored, project.loaded())
+    else:
+        with pytest.raises(outcome):
+            project.write()
+        assert place.read_bytes() == before
+    assert [each.name for each in place.parent.iterdir()] == [place.name], "nothing is left beside it"
 
 
 @pytest.mark.parametrize(("dialect", "configured"), [("postgres", CONFIGURED), ("duckdb", (SHOP,))])
