@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Recent, monotonic
+from ktx_cli.core import Recent, StorageError, monotonic
 from ktx_cli.jobs.serve.runs import Memories
-from ktx_cli.project import DECISIONS_NAME, SEMANTIC_NAME, KtxConfig, Layout, load_config
+from ktx_cli.project import (
+    DECISIONS_NAME,
+    SEMANTIC_NAME,
+    KtxConfig,
+    Layout,
+    WorkingTree,
+    load_config,
+    names_in,
+    stamp_of,
+    stamps_below,
+)
 from ktx_cli.scan import decisions_path
 from ktx_cli.warehouses import ConnectorPool, QueryCache
 
 if TYPE_CHECKING:
+    from ktx_cli.project import Stamp
     from ktx_cli.search import Searcher
     from ktx_cli.semantic import ConnectionGuard, Graph, Model, Prepared, QueryServices
 
@@ -88,9 +99,8 @@ _QUESTIONS: Final = 128
 _COUNTS: Final = 256
 """Answers about joins that are kept."""
 
-Stamp = tuple[tuple[str, tuple[int, ...]], ...]
-"""Path with inode, size, times of change and mode of each file: another one where a file was changed, added or removed,
-or where who may read it has changed."""
+Stamps = Mapping[str, "Stamp"]
+"""Path -> stamp of each file: others where a file was changed, added or removed, or where who may read it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +109,7 @@ class _Made:
 
     prepared: Prepared
     config: KtxConfig
-    stamp: Stamp
+    stamps: Stamps
     value: Any
 
 
@@ -118,8 +128,8 @@ class ServedProject:
     query_cache: QueryCache = field(default_factory=lambda: Recent(_COUNTS))
     answers: KeptAnswers = field(default_factory=KeptAnswers)
     memories: Memories = field(init=False)
-    _config: tuple[Stamp, KtxConfig] | None = None
-    _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
+    _config: tuple[Stamps, KtxConfig] | None = None
+    _models: dict[str, tuple[Stamps | None, KtxConfig, Model]] = field(default_factory=dict)
     _questions: dict[str, tuple[Model, Recent[Prepared], Graph]] = field(default_factory=dict)
     _guards: dict[str, tuple[Model, ConnectionGuard]] = field(default_factory=dict)
     _made: OrderedDict[tuple[int, str], _Made] = field(default_factory=OrderedDict)
@@ -132,9 +142,9 @@ class ServedProject:
     def config(self) -> KtxConfig:
         """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
         with self._lock:
-            stamp = _stamp([str(self.layout.config)])
-            if self._config is None or self._config[0] != stamp:
-                self._config = (stamp, load_config(self.layout.config).config)
+            stamps = _stamps([self.layout.config])
+            if self._config is None or self._config[0] != stamps:
+                self._config = (stamps, load_config(self.layout.config).config)
             return self._config[1]
 
     def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
@@ -145,10 +155,10 @@ class ServedProject:
         from ktx_cli.semantic import load_layer
 
         with self._lock:
-            stamp = _stamp(_files(str(layout.root / SEMANTIC_NAME), connection, config.connections))
+            stamps = _layer_stamps(layout.root, connection, config.connections)
             kept = self._models.get(connection)
-            if kept is None or kept[0] != stamp or kept[1] is not config:
-                kept = self._models[connection] = (stamp, config, load_layer(layout, config, connection))
+            if kept is None or stamps is None or kept[0] != stamps or kept[1] is not config:
+                kept = self._models[connection] = (stamps, config, load_layer(layout, config, connection))
                 if self.is_own_process:
                     _freeze()
             return kept[2]
@@ -175,14 +185,14 @@ class ServedProject:
 
         A definition that changed makes another layer, and with it another prepared question; so does another day.
         """
-        state = str(self.layout.state)
+        state = self.layout.state
         decided = self.layout.root / DECISIONS_NAME, self.layout.root / decisions_path(connection)
-        stamp, config = _stamp([state, f"{state}-wal", *map(str, decided)]), self.config()
+        stamps, config = _stamps([state, state.with_name(f"{state.name}-wal"), *decided]), self.config()
         key = (id(prepared), name)
         with self._lock:
             kept = self._made.get(key)
-        if kept is None or kept.prepared is not prepared or kept.config is not config or kept.stamp != stamp:
-            kept = _Made(prepared, config, stamp, make())
+        if kept is None or kept.prepared is not prepared or kept.config is not config or kept.stamps != stamps:
+            kept = _Made(prepared, config, stamps, make())
             with self._lock:
                 self._made[key] = kept
                 self._made.move_to_end(key)
@@ -239,31 +249,23 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def _stamp(paths: Iterable[str]) -> Stamp:
-    """Return the stamp of files; of a link that of what it leads to, of one that leads nowhere its own."""
-    found = []
-    for path in paths:
-        for look in (os.stat, os.lstat):
-            try:
-                status = look(path)
-            except OSError:
-                continue
-            facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
-            found.append((path, facts))
-            break
-    return tuple(sorted(found))
+def _stamps(paths: Iterable[Path]) -> Stamps:
+    """Return the stamps of files; of a link that of what it leads to, of one that leads nowhere its own."""
+    found = ((str(path), stamp_of(path)) for path in paths)
+    return {path: stamp for path, stamp in found if stamp is not None}
 
 
-def _files(folder: str, connection: str, configured: Collection[str]) -> list[str]:
-    """Return what in the folder of all layers counts for a connection: its own folder, and what is of no connection.
+def _layer_stamps(root: Path, connection: str, configured: Collection[str]) -> Stamps | None:
+    """Return the stamps of what counts for a connection: its own folder, and what is of no connection.
 
-    A folder is among them too, for who may list it counts.
+    Folders are among them too, for who may list them counts; None where one cannot be listed.
     """
     try:
-        with os.scandir(folder) as entries:
-            others = [each.path for each in entries if each.name not in {*configured, connection}]
-    except OSError:
-        others = []
-    tops = [f"{folder}/{connection}", *others]
-    below = [f"{at}/{name}" for top in tops for at, folders, names in os.walk(top) for name in (*folders, *names)]
-    return [folder, *tops, *below]
+        known = {*configured, connection}
+        others = [each for each in names_in(WorkingTree(root), SEMANTIC_NAME) if each not in known]
+        tops = [f"{SEMANTIC_NAME}/{name}" for name in (connection, *others)]
+        below = stamps_below(root, tops)
+    except StorageError:
+        return None
+    found = ((path, stamp_of(root / path)) for path in (SEMANTIC_NAME, *tops))
+    return {**below, **{path: stamp for path, stamp in found if stamp is not None}}
