@@ -5,10 +5,11 @@ every fifth table, and a manifest shard for every 50. Each command runs as a pro
 system together, and the most memory it had. Printed for each size: `ktx index` from nothing, with nothing changed,
 after an edit of a source file and of a manifest shard; `ktx sl query --no-execute` of different questions, and right
 after an edit; `search`, also in one process that asks again and again; `sl list`, `sl read`, `status`, `lint` of one
-connection; and how long an MCP server takes from its start to its first answer. Then the targets, and which are met:
-exit 1 where one is not at the largest size measured.
+connection; and how long an MCP server takes from its start to its first answer. Then the targets, and which are met at
+the largest size measured. They are those of a machine on which `ktx --help` takes 0.2 s, so that one is missed decides
+the exit code with `--strict` alone.
 
-    python benchmarks/bench_estate.py [--sizes 500 5000 50000] [--keep FOLDER] [--only index query ...]
+    python benchmarks/bench_estate.py [--sizes 500 5000 50000] [--keep FOLDER] [--only index query ...] [--strict]
 """
 
 from __future__ import annotations
@@ -466,6 +467,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--only", nargs="+", choices=list(PARTS_OF_IT), default=list(PARTS_OF_IT))
     parser.add_argument("--keep", type=Path, help="where estates are made and kept, to measure them again")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
     asked = parser.parse_args()
     estates = []
     with tempfile.TemporaryDirectory() as name:
@@ -479,7 +481,9 @@ def main() -> None:
             estates.append(estate)
         missed = judge(estates)
     if missed:
-        sys.exit(f"not met: {', '.join(missed)}")
+        print(f"not met: {', '.join(missed)}", file=sys.stderr)
+    if missed and asked.strict:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
