@@ -40,6 +40,7 @@ def cli_page() -> str:
     import typer.main
 
     from ktx_cli.cli.app import app
+    from ktx_cli.cli.help import EXAMPLES, examples_of
     from ktx_cli.cli.settings import COMMON_OPTIONS
 
     root = typer.main.get_command(app)
@@ -48,12 +49,15 @@ def cli_page() -> str:
     lines += ["", "Every command takes these options:", ""]
     lines += _options([p for p in root.params if p.name in COMMON_OPTIONS])
     for path, node in _leaves(root, "ktx"):
-        lines += ["", f"## `{path}`", "", inspect.cleandoc(node.help or ""), ""]
+        text = inspect.cleandoc(node.help or "").partition(f"\n{EXAMPLES}\n")[0].rstrip()
+        lines += ["", f"## `{path}`", "", text, ""]
         arguments = [p for p in node.params if p.param_type_name == "argument"]
         own = [p for p in node.params if p.param_type_name == "option" and p.name not in COMMON_OPTIONS]
         lines += [f"Usage: `{' '.join([path, '[OPTIONS]', *(_metavar(a) for a in arguments)])}`", ""]
         lines += [f"* `{_metavar(a)}` {a.help or ''}".rstrip() for a in arguments]
         lines += _options([p for p in own if p.name != "help"])
+        if examples := examples_of(node):
+            lines += ["", "<!-- not run: tests/cli/test_examples.py runs them -->", "```sh", *examples, "```"]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -78,7 +82,9 @@ def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _metavar(argument: Any) -> str:
     text = argument.metavar or argument.name.upper()
-    return text if argument.required or text.startswith("[") else f"[{text}]"
+    return (
+        ("" if argument.required else "[") + text + ("" if argument.required else "]") + "..." * (argument.nargs == -1)
+    )
 
 
 def _options(options: list[Any]) -> list[str]:

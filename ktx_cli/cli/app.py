@@ -15,12 +15,31 @@ from ktx_cli.cli.contract import ContractGroup, show_group
 from ktx_cli.cli.help import know_commands
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
+SECTIONS: Final = {
+    "Start": ("demo", "setup", "connection", "config", "completion"),
+    "Build": ("ingest", "scan", "decide", "memory", "evolve"),
+    "Ask": ("sl", "wiki", "search", "pack", "sql"),
+    "Check": ("status", "doctor", "lint", "diff", "eval", "proof"),
+    "Serve": ("mcp", "agents"),
+    "Maintain": ("index", "runs", "usage", "llm"),
+}
+"""Heading of `ktx --help` -> the commands below it."""
+
+COMMANDS: Final = tuple(name for names in SECTIONS.values() for name in names)
+"""The commands, in the order of `ktx --help`."""
+
+
+class RootGroup(ContractGroup):
+    """The root, whose help has the commands by what they are for."""
+
+    sections = SECTIONS
+
 
 def new_app() -> typer.Typer:
     """Return the root without a command."""
     app = typer.Typer(
         name="ktx",
-        cls=ContractGroup,
+        cls=RootGroup,
         help="The context layer for data agents: a semantic layer and a wiki, kept up to date in git.",
         no_args_is_help=False,
         add_completion=False,
@@ -64,13 +83,6 @@ def _root_signature() -> inspect.Signature:
 
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 
-
-COMMANDS: Final = (
-    *("setup", "status", "doctor", "connection", "ingest", "scan", "memory"),
-    *("sl", "wiki", "decide", "search", "pack", "index", "sql", "lint", "diff", "eval", "proof", "evolve", "agents"),
-    *("mcp", "runs", "llm", "usage", "config", "demo", "completion"),
-)
-"""The commands, in the order of `ktx --help`."""
 
 _SHARED: Final = {
     **dict.fromkeys(("status", "doctor", "usage"), "health"),

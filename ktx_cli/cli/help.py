@@ -8,33 +8,104 @@ group's name decides. Hints work where they are typed: on the project of this co
 from __future__ import annotations
 
 import functools
+import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ktx_cli.cli.settings import read_ourselves
+from ktx_cli.cli.settings import PANEL, read_ourselves
 from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
+
+_RANGE: Final = re.compile(r"(?:(?P<low>-?[\d.]+)<=)?x(?:>=(?P<least>-?[\d.]+))?(?:<=(?P<high>-?[\d.]+))?")
+"""How typer writes the limits of a number: `x>=1`, `0<=x<=100`."""
+
+_LONGEST_CHOICE: Final = 32
+"""Letters of the words of a choice that are shown beside the option; longer ones stand behind its text."""
+
+EXAMPLES: Final = "Examples:"
+"""The line of a command's docstring below which each line is a command to type."""
 
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Write the arguments, then the options by panel; a group also its commands."""
+    """Write the arguments, then the options by panel, then the examples.
+
+    The common options are listed by `ktx --help`; below each command one line says so.
+    """
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         record = parameter.get_help_record(ctx)
-        if record is None:
+        panel = getattr(parameter, "rich_help_panel", None)
+        if record is None or (panel == PANEL and ctx.parent is not None):
             continue
         default = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        panel = getattr(parameter, "rich_help_panel", None) or default
-        sections.setdefault(panel, []).append(record)
-    for title in sorted(sections, key=lambda title: (title == "Common options", title != "Arguments")):
+        sections.setdefault(panel or default, []).append(_readable(parameter, *record))
+    for title in sorted(sections, key=lambda title: (title == PANEL, title != "Arguments")):
         with formatter.section(title):
             formatter.write_dl(sections[title])
+    if examples := examples_of(command):
+        with formatter.section(EXAMPLES.rstrip(":")):
+            for example in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+    if ctx.parent is not None:
+        formatter.write_paragraph()
+        formatter.write_text("Run `ktx --help` for common options such as --json, --quiet and --project-dir.")
+
+
+def _readable(parameter: Any, names: str, text: str) -> tuple[str, str]:
+    """Return the names and the text of a parameter with words in place of types and signs."""
+    word = "N" if "<int" in names or "<float" in names else str(parameter.name).rpartition("_")[2].upper()
+    if parameter.param_type_name == "argument":
+        names = re.sub(r" <[^>]*>", "", names)
+    else:
+        names = re.sub(r"<list\[(.*)\]>", r"<\1>", names)
+        choices = re.search(r"<([^>]*\|[^>]*)>", names)
+        short = choices is not None and len(choices[1]) <= _LONGEST_CHOICE
+        names = re.sub(r"<([^>]*)>", lambda found: found[1] if short else word, names)
+        if choices is not None and not short:
+            text = f"{text}  [{choices[1].replace('|', ', ')}]" if text[-1:] != "]" else text
+    body, bracket, extra = text.rpartition("  [") if text.endswith("]") else (text, "", "")
+    if not bracket:
+        return names, text
+    parts = [_limits(part) for part in extra[:-1].split("; ")]
+    return names, f"{body} [{'; '.join(parts)}]"
+
+
+def _limits(part: str) -> str:
+    found = _RANGE.fullmatch(part)
+    if found is None:
+        return re.sub(r"(?<=\d)\.0$", "", part)
+    low, high = found["low"] or found["least"], found["high"]
+    if low is None or high is None:
+        return f"at least {low}" if high is None else f"at most {int(high):,}"
+    return f"{low} to {int(high):,}"
+
+
+def examples_of(command: Any) -> list[str]:
+    """Return the command lines below `Examples:` in the help of a command."""
+    below = inspect.cleandoc(command.help or "").partition(f"\n{EXAMPLES}\n")[2]
+    return [line.strip() for line in below.splitlines() if line.strip()]
+
+
+def _first_sentence(text: str) -> str:
+    first = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return re.split(r"(?<=[.?])\s", first, maxsplit=1)[0]
+
+
+def format_help_text(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write what a command does, without its examples."""
+    text = inspect.cleandoc(command.help or "").partition(f"\n{EXAMPLES}\n")[0].strip()
+    if text:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text)
 
 
 class HelpCommand(TyperCommand):
@@ -43,6 +114,10 @@ class HelpCommand(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, `--help` too, each with our way to read its words."""
         return read_ourselves(super().get_params(ctx))
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what the command does; its examples stand below the options."""
+        format_help_text(self, ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options by panel."""
@@ -56,10 +131,25 @@ class HelpGroup(TyperGroup):
         """Return the parameters, `--help` too, each with our way to read its words."""
         return read_ourselves(super().get_params(ctx))
 
+    sections: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Heading -> the commands below it; without any, all stand below one."""
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options by panel."""
         self.format_commands(ctx, formatter)
         format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by section, each with the first sentence of its help, whole."""
+        names = self.list_commands(ctx)
+        commands = {name: self.get_command(ctx, name) for name in names}
+        shown = {name: _first_sentence(each.help or "") for name, each in commands.items() if each and not each.hidden}
+        width = max((len(name) for name in shown), default=0)
+        for title, wanted in (self.sections or {"Commands": names}).items():
+            rows = [(f"{name:<{width}}", shown[name]) for name in wanted if name in shown]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names; `WordError`, with the nearest, where it names none."""

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 IDS = Annotated[
-    list[str] | None,
-    Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
+    list[str] | None, Argument(metavar="ID", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids)
 ]
 NO_LLM = Annotated[bool, Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")]
 

@@ -75,7 +75,9 @@ _OPTIONS: Final[dict[str, Any]] = {
     ],
     "embedding_api_key": _text("--embedding-api-key", "Key of the API, better as env:NAME.", EMBEDDINGS),
     "embedding_base_url": _text("--embedding-base-url", "Address of the API, or of a server.", EMBEDDINGS),
-    "database": _text("--database", "Driver: sqlite, duckdb, files, postgres, mysql, ...", DATABASE),
+    "database": _text(
+        "--database", "Driver of the database, for example sqlite, duckdb, files, postgres or mysql.", DATABASE
+    ),
     "database_connection_id": _text("--database-connection-id", "Its id in ktx.yaml (warehouse).", DATABASE),
     "include": _text(
         "--include", "Pattern of tables wanted: 'mart.*'; repeatable.", DATABASE, several=True, metavar="P"
@@ -94,7 +96,9 @@ _OPTIONS: Final[dict[str, Any]] = {
     "database_set": _text(
         "--database-set", "Any other field; repeatable.", DATABASE, several=True, metavar="KEY=VALUE"
     ),
-    "source": _text("--source", "Driver: dbt, documents, lookml, metricflow, metabase, looker, ...", SOURCE),
+    "source": _text(
+        "--source", "Driver of the source, for example dbt, documents, lookml, metabase or notion.", SOURCE
+    ),
     "source_connection_id": _text("--source-connection-id", "Its id in ktx.yaml (the driver's name).", SOURCE),
     "source_set": _text("--source-set", "Any other field; repeatable.", SOURCE, several=True, metavar="KEY=VALUE"),
     "build": _choice(Build, "--build", "What to read at once. Without it: nothing.", BUILD),

@@ -178,7 +178,7 @@ _WIDEST = 2_000
 def evaluate(
     session: Session,
     names: Annotated[
-        list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+        list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
     ] = None,
     accept: Annotated[
         bool, Option("--accept", help="Write the answers of new cases into their files as expected.")

@@ -100,7 +100,9 @@ def _combined(errors: list[KtxError]) -> KtxError | None:
 def add(
     session: Session,
     id: Annotated[str, Argument(help="The new connection's id.")],
-    driver: Annotated[str, Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
+    driver: Annotated[
+        str, Option("--driver", help="Database driver, for example sqlite, duckdb, files, postgres or mysql.")
+    ],
     url: Annotated[str | None, Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
     path: Annotated[str | None, Option("--path", help="File or folder, relative to the project.")] = None,
     include: Annotated[list[str] | None, Option("--include", help="Pattern of tables wanted.")] = None,

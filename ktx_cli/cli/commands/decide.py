@@ -31,7 +31,7 @@ MOST_ASKED = 10
 def decide(
     session: Session,
     point: Annotated[
-        str | None, Argument(metavar="[POINT]", help="Id of a decision point.", autocompletion=open_points)
+        str | None, Argument(metavar="POINT", help="Id of a decision point.", autocompletion=open_points)
     ] = None,
     reading: Annotated[
         str | None, Option("--as", metavar="READING", help="Decide POINT: the id or the label of a reading.")

@@ -26,7 +26,7 @@ commands = typer.Typer()
 def evolve(
     session: Session,
     names: Annotated[
-        list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+        list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
     ] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="List what went wrong, by group; draft nothing and ask no model.")

@@ -84,7 +84,7 @@ def stdio(
 @command(commands, "start", schema="mcp-start")
 def start(
     session: Session,
-    folders: Annotated[list[str] | None, Argument(metavar="[DIR]...", help="More projects, behind --projects.")] = None,
+    folders: Annotated[list[str] | None, Argument(metavar="DIR", help="More projects, behind --projects.")] = None,
     projects: Annotated[
         list[str] | None, Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address.")
     ] = None,

@@ -39,7 +39,7 @@ CaptureStatus = StrEnum(
 def capture(
     session: Session,
     words: Annotated[
-        list[str] | None, Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
+        list[str] | None, Argument(metavar="TEXT", help="A text to remember; `-`: what is on stdin.")
     ] = None,
     text: captures.TEXTS = None,
     file: captures.FILES = None,

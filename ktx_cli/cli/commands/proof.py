@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-NAMES = Annotated[
-    list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
-]
+NAMES = Annotated[list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")]
 RUNS = Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")]
 COMPANY = Annotated[
     int | None,

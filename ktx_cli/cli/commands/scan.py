@@ -73,7 +73,7 @@ def diagram(
     session: Session,
     id: Annotated[
         str | None,
-        Argument(metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
+        Argument(metavar="ID", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
     ] = None,
     format: Annotated[
         Format, Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")

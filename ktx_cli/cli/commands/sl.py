@@ -111,7 +111,7 @@ def accept(
     names: Annotated[
         list[str] | None,
         Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="SOURCE.NAME, 'SOURCE -> JOIN', or SOURCE for everything that its files define.",
             autocompletion=definition_names,
         ),

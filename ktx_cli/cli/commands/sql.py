@@ -25,20 +25,27 @@ commands = typer.Typer()
 def sql(
     session: Session,
     statement: Annotated[
-        str | None, Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
+        str | None, Argument(metavar="SQL", help="A single read-only statement, or `-` to read it from stdin.")
     ] = None,
     connection: Annotated[
-        str | None, connection_option("The database to ask; may be left out where there is one.")
+        str | None, connection_option("Database to query. Optional if the project has only one.")
     ] = None,
     file: Annotated[
-        str | None, Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
+        str | None,
+        Option("--file", "-f", metavar="FILE", help="Read the statement from a file, or from stdin with `-`."),
     ] = None,
-    max_rows: Annotated[int, Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
-    form: Annotated[RowFormat, Option("--format", help="How rows are printed without --json.")] = RowFormat.TABLE,
+    max_rows: Annotated[int, Option("--max-rows", min=1, max=100_000, help="Maximum number of rows to print.")] = 1000,
+    form: Annotated[RowFormat, Option("--format", help="Output format. --json takes precedence.")] = RowFormat.TABLE,
 ) -> Result:
-    """Run one read-only statement and print its rows.
+    """Run one read-only SQL statement and print its rows.
 
-    The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
+    ktx parses the statement before it sends it, and refuses anything but a single query whose functions have no side
+    effects. The session on the database is read-only as well.
+
+    Examples:
+        ktx sql "SELECT count(*) FROM shop.orders"
+        ktx sql --format csv "SELECT * FROM shop.regions"
+        ktx sql --file monthly.sql --max-rows 50
     """
     from ktx_cli.jobs.semantic.sql import run_sql
     from ktx_cli.project import Layout, load_config

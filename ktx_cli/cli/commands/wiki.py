@@ -183,7 +183,7 @@ def lint(
 def contradictions(
     session: Session,
     topic: Annotated[
-        str | None, Argument(metavar="[TOPIC]", help="Topic or number of a contradiction.", autocompletion=open_topics)
+        str | None, Argument(metavar="TOPIC", help="Topic or number of a contradiction.", autocompletion=open_topics)
     ] = None,
     all: Annotated[bool, Option("--all", help="Also list decided contradictions.")] = False,
     review: Annotated[bool, Option("--review", help="Ask about each open contradiction in turn.")] = False,
