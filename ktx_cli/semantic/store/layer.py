@@ -7,14 +7,13 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ktx_cli.core import Diagnostic, KtxError, ResultWarning
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, hash_of, stamp_of
 from ktx_cli.semantic.lookup import ChangedSources, lookup_of
 from ktx_cli.semantic.manifest import Entry, Shard, parse_shard, relation_of, shard_files
 from ktx_cli.semantic.model import CalendarSettings, Model, Source
-from ktx_cli.semantic.store.parts import EntryFacts, is_shard, parts_of
 from ktx_cli.semantic.store.reader import (
     LayerStore,
     StoredSources,
@@ -25,6 +24,9 @@ from ktx_cli.semantic.store.reader import (
     store_path,
     stored_by_this_version,
 )
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.store.parts import EntryFacts
 
 
 def read_model(
@@ -196,22 +198,23 @@ def has_store(layout: Layout, connection: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEntry:
-    """An entry of a source in a file of a layer, with what it declares; `read` returns it whole."""
+    """An entry of a source in a file of a layer, with what it declares; `read` returns it whole.
+
+    `is_generated`: whether it is one of the manifest.
+    """
 
     path: str
     source: str
+    is_generated: bool
     facts: EntryFacts
     read: Callable[[], Mapping[str, Any]]
 
     @classmethod
     def of(cls, path: str, source: str, document: Mapping[str, Any]) -> DeclaredEntry:
         """Return an entry that was read."""
-        return cls(path, source, EntryFacts.of(document), lambda: document)
+        from ktx_cli.semantic.store.parts import EntryFacts, is_shard
 
-    @property
-    def is_generated(self) -> bool:
-        """Whether it is one of the manifest."""
-        return is_shard(self.path)
+        return cls(path, source, is_shard(path), EntryFacts.of(document), lambda: document)
 
 
 def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | None:
@@ -220,6 +223,8 @@ def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | N
     Files that changed since then are read. None where there is no store, or a file that it does not keep as it was
     parsed: then reading all files tells what there is, and what is wrong.
     """
+    from ktx_cli.semantic.store.parts import EntryFacts, is_shard, parts_of
+
     store = stored_by_this_version(layout, connection)
     if store is None or store.ask("SELECT 1 FROM files WHERE NOT plain LIMIT 1"):
         return None
@@ -234,7 +239,7 @@ def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | N
     ):
         if path not in changed:
             read = functools.partial(_stored_document, store, number, index)
-            found.append(DeclaredEntry(path, source, EntryFacts.load(facts), read))
+            found.append(DeclaredEntry(path, source, is_shard(path), EntryFacts.load(facts), read))
     if changed:
         from ktx_cli.semantic.store.changes import parsed_files
 
