@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.decision_notes import (
         OpenDecision,
         PlanDecisions,
+        decision_text,
         decisions_of_plan,
         effect_text,
         is_shown,
         names_hidden,
+        names_values,
         open_decision,
         open_notes,
         short_number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,11 +21,13 @@ from ktx_cli.semantic.decisions import (
 )
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import graph_of, reached_from
+from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.readings import condition_in
 from ktx_cli.semantic.visible import VisibleModel
 
+_NAME: Final = re.compile(r"\w+")
 _UNITS: Final = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
 _MOST: Final = 400
 MASKED: Final = "hidden"
@@ -39,13 +42,16 @@ class OpenDecision:
     """An unsettled point that something depends on. `measure`: the one that it changes most; None: not a measure.
 
     `effect`: what the measure is under each reading, None where this project does not have the values. `is_masked`: the
-    point names data that is hidden, so that only the size of its effect is shown.
+    point names data that is hidden, so that only the size of its effect is shown. `is_limited`: row policies limit what
+    its readings count, so that no effect is shown, which is of all rows; `hides_values`: nor values of its column.
     """
 
     point: DecisionPoint
     measure: str | None = None
     effect: Effect | None = None
     is_masked: bool = False
+    is_limited: bool = False
+    hides_values: bool = False
 
     @property
     def spread(self) -> float | None:
@@ -54,33 +60,43 @@ class OpenDecision:
             return self.point.spreads[self.measure]
         return self.point.spread or None
 
-    def to_json(self, *, values: bool = True) -> dict[str, Any]:
-        """Return it as it stands in a receipt; without `values` the relative difference alone."""
+    def to_json(self, *, values: bool = True, private: bool = False) -> dict[str, Any]:
+        """Return it as it stands in a receipt; without `values` the relative difference alone.
+
+        `private`: no value of a row is named, in the question and the readings either.
+        """
         effect = self.effect if values else None
+        is_bare = self.is_masked or self._names_values(private=private)
         return {
             "id": MASKED if self.is_masked else self.point.id,
-            "question": self.question,
+            "question": self.question_text(private=private),
             "measure": self.measure,
             "spread": self.spread,
             "period": None if effect is None else effect.period,
             "values": None if effect is None else {key: _json(value) for key, value in effect.values.items()},
-            "readings": {} if self.is_masked else {each.id: each.label for each in self.point.alternatives},
+            "readings": {} if is_bare else {each.id: each.label for each in self.point.alternatives},
         }
 
-    @property
-    def question(self) -> str:
-        """The question of the point; of a masked one that there is one."""
-        return _MASKED_QUESTION if self.is_masked else self.point.question
+    def question_text(self, *, private: bool = False) -> str:
+        """Return the question of the point; of a masked one that there is one. `private`: without values of rows."""
+        if self.is_masked:
+            return _MASKED_QUESTION
+        if self._names_values(private=private):
+            return f"The {self.point.kind.value} of {self.point.source} is not decided."
+        return self.point.question
+
+    def _names_values(self, *, private: bool) -> bool:
+        return (private or self.hides_values) and names_values(self.point)
 
     @property
     def command(self) -> Command:
         """The command with which a person decides it."""
         return Command("decide") if self.is_masked else Command("decide", self.point.id)
 
-    def note(self, *, values: bool = True) -> str:
-        """Return it as one sentence of notes."""
-        effect = self.effect_text(values=values)
-        return f"open: {one_line(self.question, _MOST)} {effect}; decide with `{self.command}`"
+    def note(self, *, values: bool = True, private: bool = False) -> str:
+        """Return it as one sentence of notes; see `to_json`."""
+        question, effect = self.question_text(private=private), self.effect_text(values=values)
+        return f"open: {one_line(question, _MOST)} {effect}; decide with `{self.command}`"
 
     def effect_text(self, *, values: bool = True) -> str:
         """Return what it makes of the measure: its values, else the relative difference, else that nobody knows."""
@@ -89,7 +105,9 @@ class OpenDecision:
         spreads = {} if self.is_masked else self.point.spreads
         what = self.measure or max(spreads, key=lambda each: spreads[each], default=None)
         if what is None or not self.spread:
-            return "its effect is not known"
+            return (
+                "its effect is not shown, for row policies limit it" if self.is_limited else "its effect is not known"
+            )
         return f"{what} differs by {percent(self.spread)}"
 
 
@@ -137,17 +155,59 @@ def names_hidden(visible: VisibleModel, point: DecisionPoint) -> bool:
     return not all(visible.can_show(source, text) for text in texts if text is not None)
 
 
+def names_values(point: DecisionPoint) -> bool:
+    """Whether the question of a point, or a reading of it, names values of rows: statuses, kinds of rows, domains."""
+    texts = (text for each in point.alternatives for text in (each.filter, each.expr) if text is not None)
+    return point.kind is DecisionKind.STATUS or any("'" in text for text in texts)
+
+
 def shown_decision(
     decisions: Decisions, visible: VisibleModel, point: DecisionPoint, measures: Iterable[str] = ()
 ) -> OpenDecision:
-    """Return a point as `open_decision` does, without what is not shown: hidden measures, and names of hidden data."""
-    wanted = [each for each in measures if is_shown(visible, each)]
+    """Return a point as `open_decision` does, without what is not shown.
+
+    That is: hidden measures, names of hidden data, and effects on measures whose rows policies limit.
+    """
+    limits = _Limits(visible.model)
+    asked = [each for each in measures if is_shown(visible, each)]
+    known = {*point.spreads, *(each.measure for each in decisions.effects_of(point))}
+    limited = {each for each in (*asked, *known) if limits.limit(point, each)}
+    wanted = [each for each in asked if each not in limited]
+    has_effects = bool(wanted) or not asked  # of no other measure in place of those that are asked
+    open_refs = {each for each in known - limited if has_effects and is_shown(visible, each)}
+    spreads = {ref: spread for ref, spread in point.spreads.items() if ref in open_refs}
+    shown = replace(point, spreads=spreads)
+    is_limited = limits.is_limited(point.source) or bool(limited)
     if names_hidden(visible, point):
-        measure = max(wanted, key=lambda each: point.spreads.get(each, 0.0), default=None)
-        return OpenDecision(point, measure, is_masked=True)
-    spreads = {ref: spread for ref, spread in point.spreads.items() if is_shown(visible, ref)}
-    effects = tuple(each for each in decisions.effects_of(point) if is_shown(visible, each.measure))
-    return open_decision(replace(decisions, effects=effects), replace(point, spreads=spreads), wanted)
+        measure = max(wanted, key=lambda each: spreads.get(each, 0.0), default=None)
+        return OpenDecision(shown, measure, is_masked=True, is_limited=is_limited)
+    effects = tuple(each for each in decisions.effects_of(point) if each.measure in open_refs)
+    opened = open_decision(replace(decisions, effects=effects), shown, wanted)
+    return replace(opened, is_limited=is_limited, hides_values=limits.is_limited(point.source))
+
+
+class _Limits:
+    """Which measures of a model count rows that policies limit."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        protected = lookup_of(model).protected()
+        self._policed = frozenset(each for each in protected if model.sources[each].policies)
+
+    def is_limited(self, source: str) -> bool:
+        """Whether a source has a row policy."""
+        return source in self._policed
+
+    def limit(self, point: DecisionPoint, ref: str) -> bool:
+        """Whether a measure (`source.measure`) may count rows of a source with a policy, under some reading."""
+        home = self._model.sources.get(ref.partition(".")[0])
+        if not self._policed or home is None:
+            return False
+        if point.source in self._policed or home.name in self._policed:
+            return True
+        texts = (text for each in home.measures.values() for text in (each.expr, each.filter) if text is not None)
+        named = {word for text in texts for word in _NAME.findall(text)}
+        return not self._policed.isdisjoint(named | reached_from(graph_of(self._model), home.name, self._policed))
 
 
 def is_shown(visible: VisibleModel, ref: str) -> bool:
@@ -171,6 +231,13 @@ def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable
     return OpenDecision(point, measure, effect)
 
 
+def decision_text(point: DecisionPoint, answer: DecisionAnswer, *, private: bool) -> str:
+    """Return what a person decided about a point, and who and when. `private`: without values of rows."""
+    is_bare = private and names_values(point)
+    decided = f"the {point.kind.value} of {point.source}" if is_bare else answer.decision.rstrip(".")
+    return f"{decided} ({answer.signature})"
+
+
 @dataclass(frozen=True, slots=True)
 class DecidedOtherwise:
     """A decision that a definition does not follow. `measure`: its reference, or an aggregate of the question."""
@@ -182,11 +249,11 @@ class DecidedOtherwise:
     is_masked: bool = False
     """Whether the point names data that is hidden."""
 
-    def note(self) -> str:
-        """Return it as one sentence of notes."""
+    def note(self, *, private: bool = False) -> str:
+        """Return it as one sentence of notes. `private`: without values of rows."""
         if self.is_masked:
             return f"decided otherwise: {self.measure} does not follow a decision about hidden data"
-        decided = f"{self.answer.decision.rstrip('.')} ({self.answer.signature})"
+        decided = decision_text(self.point, self.answer, private=private)
         return f"decided otherwise: {decided}, but {self.measure} does not follow `{self.point.id}`"
 
 
@@ -198,13 +265,15 @@ class PlanDecisions:
     otherwise: tuple[DecidedOtherwise, ...] = ()
 
     def notes(self, *, values: bool = True) -> list[str]:
-        """Return the notes of a receipt."""
-        return [*(each.note(values=values) for each in self.open), *(each.note() for each in self.otherwise)]
+        """Return the notes of a receipt; without `values` none of them names a value of a row."""
+        opened = (each.note(values=values, private=not values) for each in self.open)
+        return [*opened, *(each.note(private=not values) for each in self.otherwise)]
 
     def added_to(self, receipt: Mapping[str, Any], *, values: bool = True) -> dict[str, Any]:
         """Return a receipt with them."""
         notes = [*receipt.get("notes", ()), *self.notes(values=values)]
-        return {**receipt, "notes": notes, "open": [each.to_json(values=values) for each in self.open]}
+        opened = [each.to_json(values=values, private=not values) for each in self.open]
+        return {**receipt, "notes": notes, "open": opened}
 
 
 def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDecisions:
@@ -321,9 +390,11 @@ def _plain_text(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-def open_notes(found: Sequence[OpenDecision], *, values: bool = True, most: int = 3) -> list[str]:
+def open_notes(
+    found: Sequence[OpenDecision], *, values: bool = True, private: bool = False, most: int = 3
+) -> list[str]:
     """Return the notes of open points, those with the largest effect first, and how many more there are."""
     ordered = sorted(found, key=lambda each: -(each.spread or 0.0))
     more = len(ordered) - most
-    notes = [each.note(values=values) for each in ordered[:most]]
+    notes = [each.note(values=values, private=private) for each in ordered[:most]]
     return [*notes, f"open: {more} more; `{Command('decide')}` lists them"] if more > 0 else notes

@@ -10,11 +10,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.cli.conftest import Build, copies, done, work
+from ktx_cli.scan import FoundPoint
+from ktx_cli.semantic import Alternative, DecisionKind
+from ktx_cli.warehouses import TableRef
+from tests.cli.conftest import Build, Run, copies, done, ktx, work
 from tests.mcp.conftest import Company, Reply
 from tests.subscription_project import POINT, git, make
 
-__all__ = ["copies", "work"]
+__all__ = ["copies", "ktx", "work"]
 
 QUESTION = "open: Do internal accounts count?"
 VALUES = f"{QUESTION} subscriptions.revenue 2025-06: 400 or 300; decide with `ktx decide {POINT}`"
@@ -161,3 +164,106 @@ def test_no_tool_names_a_hidden_column_of_a_decision(served: Company, state: str
         assert served.call("sl_query", REVENUE).data["rows"] == [["400.00"]], "the definitions follow it all the same"
         (note,) = _sql(served, "SELECT sum(mrr) FROM subscriptions")
         assert note.startswith("decided: a condition on hidden data")
+
+
+_POLICY = 'policies: [{name: own, filter: "id > {{ user.least }}"}]\n'
+LIMITS = {
+    "subscriptions": ("semantic-layer/wh/subscriptions.yaml", _POLICY),
+    "accounts": ("semantic-layer/wh/accounts.yaml", f"name: accounts\n{_POLICY}"),
+}
+BEHIND = f"{QUESTION} its effect is not shown, for row policies limit it; decide with `ktx decide {POINT}`"
+
+
+@pytest.mark.parametrize("limited", sorted(LIMITS))
+def test_no_effect_of_rows_behind_a_policy_is_shown(served: Company, ktx: Run, limited: str) -> None:
+    """The effect was computed of all rows; 400 or 300, and 25 %, are of nobody's rows who may not see them all."""
+    path, text = LIMITS[limited]
+    with (served.folder / path).open("a") as stream:
+        stream.write(text)
+    attributes = {"least": 3}
+    effects = ["400 or 300", "subscriptions.revenue differs"] + ["differs by", "25 %"] * (limited == "accounts")
+    assert _notes(served, attributes=attributes) == [BEHIND]
+    assert _notes(served, attributes=attributes, privacy=True) == [BEHIND]
+    for tool, asked in ASKED:
+        reply = served.call(tool, asked, attributes=attributes)
+        said = [*(reply.data.get("warnings") or ()), json.dumps(reply.error)]
+        said += [each for hit in reply.data.get("hits", ()) for each in hit["open"]]
+        said += reply.data.get("receipt", {}).get("notes", ())
+        text = " ".join([*said, *(reply.data[key] for key in ("yaml", "context") if key in reply.data)])
+        assert not [each for each in effects if each in text], (tool, asked, text)
+    (found,) = served.call("sl_query", REVENUE, attributes=attributes).data["receipt"]["open"]
+    assert (found["spread"], found["values"], found["period"]) == (None, None, None)
+    answer = ktx("sl", "query", "-m", "subscriptions.revenue", "--user-attribute", "least:=3", "--json")
+    assert [each for each in answer.data["receipt"]["notes"] if each.startswith("open:")] == [BEHIND]
+    read = ktx("sl", "read", "subscriptions", "--json")
+    assert [each for each in effects if each in str(read.data["open"])] == []
+
+
+STATE = FoundPoint(
+    TableRef("main", "subscriptions"),
+    DecisionKind.STATUS,
+    ("state",),
+    "Which subscriptions count: also those that are voided?",
+    (
+        Alternative("all", "Subscriptions of every state count"),
+        Alternative("without_ended", "Subscriptions that are voided do not count", filter="state <> 'voided'"),
+    ),
+)
+STATE_ID = "subscriptions.status.state"
+
+
+def _with_states(folder: Path) -> None:
+    make(folder, STATE)
+    with duckdb.connect(str(folder / "wh.duckdb")) as database:
+        database.execute("ALTER TABLE subscriptions ADD COLUMN state TEXT DEFAULT 'active'")
+        database.execute("UPDATE subscriptions SET state = 'voided' WHERE id = 2")
+    done("scan", "--depth", "structural")
+
+
+@pytest.mark.parametrize("state", ["open", "refused", "decided"])
+def test_with_privacy_no_note_names_a_status(work: Path, copies: Callable[[Build, Path], Path], state: str) -> None:
+    company = Company(copies(_with_states, work))
+    try:
+        if state == "refused":
+            with (company.folder / "ktx.yaml").open("a") as stream:
+                stream.write("semantic: {open_decisions: refuse}\n")
+        elif state == "decided":
+            done("decide", STATE_ID, "--as", "without_ended")
+            overlay = company.folder / "semantic-layer/wh/subscriptions.yaml"
+            overlay.write_text("name: subscriptions\nmeasures: [{name: revenue, expr: sum(mrr)}]\n")
+        names: dict[bool, set[str]] = {True: set(), False: set()}
+        for private in (True, False):
+            for tool, asked in ASKED:
+                reply = company.call(tool, asked, privacy=private)
+                texts = [*(reply.data.get("warnings") or ()), json.dumps(reply.error)]
+                texts += [each for hit in reply.data.get("hits", ()) for each in hit["open"]]
+                receipt = reply.data.get("receipt") or {}
+                texts += [*receipt.get("notes", ()), json.dumps(receipt.get("open"))]
+                texts += [each for each in reply.data.get("context", "").splitlines() if "page " not in each]
+                if tool in ("sl_read_source", "entity_details") and state == "open":
+                    texts.append(reply.text)
+                names[private] |= {tool for text in texts if "voided" in text}
+        assert not names[True]
+        assert "sl_query" in names[False] and "sql_execution" in names[False]
+        if state == "open":
+            assert _notes(company, privacy=True) == [
+                "open: The status of subscriptions is not decided. subscriptions.revenue differs by 25 %; "
+                f"decide with `ktx decide {STATE_ID}`"
+            ]
+            assert {"discover_data", "context_pack", "sl_read_source"} <= names[False]
+    finally:
+        company.close()
+
+
+def test_behind_a_policy_no_note_names_a_status(work: Path, copies: Callable[[Build, Path], Path]) -> None:
+    company = Company(copies(_with_states, work))
+    try:
+        with (company.folder / LIMITS["subscriptions"][0]).open("a") as stream:
+            stream.write(LIMITS["subscriptions"][1])
+        (note,) = _notes(company, attributes={"least": 3})
+        assert note == (
+            "open: The status of subscriptions is not decided. its effect is not shown, for row policies limit it; "
+            f"decide with `ktx decide {STATE_ID}`"
+        )
+    finally:
+        company.close()

@@ -16,10 +16,12 @@ from ktx_cli.semantic import (
     OpenDecision,
     PlanDecisions,
     VisibleModel,
+    decision_text,
     decisions_of_plan,
     graph_of,
     is_touched,
     names_hidden,
+    names_values,
     open_notes,
     reached_from,
     shown_decision,
@@ -28,19 +30,21 @@ from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.decide.points import LoadedDecisions
-    from ktx_cli.semantic import DecisionPoint, Decisions, Model, Plan, Source
+    from ktx_cli.semantic import DecisionAnswer, DecisionPoint, Decisions, Model, Plan, Source
 
 OPEN_DECISION = "open_decision"
 
 
-def plan_decisions(layout: Layout, config: KtxConfig, model: Model, plan: Plan) -> PlanDecisions:
-    """Return the decision points that a question depends on.
+def plan_decisions(
+    layout: Layout, config: KtxConfig, model: Model, plan: Plan, *, values: bool = True
+) -> PlanDecisions:
+    """Return the decision points that a question depends on. `values`: whether an error may name values of rows.
 
     Raises `KtxError` (`open_decision`) where one is open and `semantic.open_decisions` is `refuse`.
     """
     decisions = load_decisions(WorkingTree(layout.root), model, layout).decisions
     found = decisions_of_plan(decisions, model, plan)
-    _require_decided(config, found.open)
+    _require_decided(config, found.open, values=values)
     return found
 
 
@@ -49,18 +53,40 @@ class StatementDecisions:
     """The open points that a SQL statement depends on, and in a sentence each the decisions that it may not follow."""
 
     open: tuple[OpenDecision, ...] = ()
-    decided: tuple[str, ...] = ()
+    decided: tuple[_Decided, ...] = ()
 
     def notes(self, *, values: bool = True) -> list[str]:
-        """Return them as notes."""
-        return [*open_notes(self.open, values=values), *self.decided]
+        """Return them as notes; without `values` none of them names a value of a row."""
+        opened = open_notes(self.open, values=values, private=not values)
+        return [*opened, *(each.note(values=values) for each in self.decided)]
 
     def to_json(self, *, values: bool = True) -> list[dict[str, Any]]:
         """Return the open ones as they stand in an envelope."""
-        return [each.to_json(values=values) for each in self.open]
+        return [each.to_json(values=values, private=not values) for each in self.open]
 
 
-def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: str) -> StatementDecisions:
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """A decision that a statement may not follow. `is_masked`: it is about hidden data."""
+
+    point: DecisionPoint
+    filter: str
+    answer: DecisionAnswer
+    is_masked: bool
+
+    def note(self, *, values: bool) -> str:
+        if self.is_masked:
+            follow = "measures of the semantic layer follow it, and this statement cannot"
+            return f"decided: a condition on hidden data; {follow}"
+        decided = f"decided: {decision_text(self.point, self.answer, private=not values)}"
+        if not values and names_values(self.point):
+            return f"{decided}; measures of the semantic layer follow it"
+        return f"{decided}; in SQL, rows of {self.point.source} count where `{self.filter}`"
+
+
+def statement_decisions(
+    layout: Layout, config: KtxConfig, model: Model, sql: str, *, values: bool = True
+) -> StatementDecisions:
     """Return the decision points that a SQL statement depends on, by the relations and columns that it reads.
 
     Views are followed to the tables that they read, as the last scan saw them. A statement with a condition on a column
@@ -85,12 +111,9 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
         for point in decisions.unsettled()
         if _depends(point, sources) and not _says(point, conditions if point.is_about_rows else columns)
     ]
-    _require_decided(config, found)
+    _require_decided(config, found, values=values)
     decided = [
-        "decided: a condition on hidden data; measures of the semantic layer follow it, and this statement cannot"
-        if names_hidden(visible, point)
-        else f"decided: {answer.decision.rstrip('.')} ({answer.signature}); in SQL, rows of {point.source} count where "
-        f"`{chosen.filter}`"
+        _Decided(point, chosen.filter, answer, names_hidden(visible, point))
         for point, chosen, answer in decisions.decided()
         if chosen.filter and _depends(point, sources)
         if not _says(point, conditions)
@@ -162,27 +185,27 @@ def project_decisions(loaded: Iterable[LoadedDecisions]) -> list[OpenDecision]:
     return sorted(found, key=lambda each: -each.point.spread)
 
 
-def _require_decided(config: KtxConfig, found: Sequence[OpenDecision]) -> None:
+def _require_decided(config: KtxConfig, found: Sequence[OpenDecision], *, values: bool) -> None:
     if not found or config.semantic.open_decisions != "refuse":
         return
     first = found[0]
-    questions = listing((f"`{each.question}`" for each in found), 3)
+    questions = listing((f"`{each.question_text(private=not values)}`" for each in found), 3)
     hint = Hint("a person decides with {}", first.command)
     if not first.is_masked:
         columns = listing((f"{first.point.source}.{each}" for each in first.point.telling_columns), 3)
         hint = Hint("{}; until then, ask for one reading with a condition on {}", hint, columns)
-    details = {"open": [each.to_json(values=False) for each in found]}
+    details = {"open": [each.to_json(values=False, private=not values) for each in found]}
     raise KtxError(f"the answer depends on open decisions: {questions}", code=OPEN_DECISION, hint=hint, details=details)
 
 
 class DefinitionNotes:
     """Short lines about open decisions for sources and measures that are listed or found; each layer is read once.
 
-    Values are never named. `load` reads the semantic layer of a connection.
+    Effects are relative differences. `load` reads the semantic layer of a connection. `private`: no values are named.
     """
 
-    def __init__(self, layout: Layout, load: Callable[[str], Model]) -> None:
-        self._layout, self._load = layout, load
+    def __init__(self, layout: Layout, load: Callable[[str], Model], *, private: bool = False) -> None:
+        self._layout, self._load, self._private = layout, load, private
         self._known: dict[str, tuple[Model, Graph, Decisions] | None] = {}
 
     def of_hit(self, connection: str | None, kind: str, name: str) -> list[str]:
@@ -200,7 +223,8 @@ class DefinitionNotes:
         if known is None or source not in known[0].sources:
             return []
         model, graph, decisions = known
-        return definition_notes(decisions, model, graph, model.sources[source], measure)
+        found = definition_decisions(decisions, model, graph, model.sources[source], measure)
+        return open_notes(found, values=False, private=self._private)
 
     def _read(self, connection: str) -> tuple[Model, Graph, Decisions] | None:
         if not has_points(self._layout, connection):
@@ -210,10 +234,10 @@ class DefinitionNotes:
         return model, graph_of(model), decisions
 
 
-def definition_notes(
+def definition_decisions(
     decisions: Decisions, model: Model, graph: Graph, source: Source, measure: str | None = None
-) -> list[str]:
-    """Return a short line for each open point that a source, or one of its measures, depends on."""
+) -> list[OpenDecision]:
+    """Return the open points that a source, or one of its measures, depends on."""
     points = decisions.unsettled()
     reached = reached_from(graph, source.name, {each.source for each in points}) if points else frozenset()
     visible = VisibleModel(model)
@@ -226,4 +250,4 @@ def definition_notes(
         if refs or (measure is None and point.source == source.name):
             known = [ref for ref in refs if ref in point.spreads]
             found.append(shown_decision(decisions, visible, point, known))
-    return open_notes(found, values=False)
+    return found

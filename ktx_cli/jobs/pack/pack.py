@@ -32,7 +32,7 @@ from ktx_cli.semantic import NOT_SHOWN, DecisionKind, Decisions, DecisionState, 
 
 if TYPE_CHECKING:
     from ktx_cli.search import FoundTable, Searcher
-    from ktx_cli.semantic import Column, DecisionPoint, Edge, LoadLayer, Measure, OpenDecision, Source
+    from ktx_cli.semantic import Column, DecisionPoint, Edge, LoadLayer, Measure, Source
 
 BUDGET: Final = 2_400
 """Tokens of a pack, unless the question asks for another size."""
@@ -491,7 +491,7 @@ class _Packer:
 
     def _decisions(self) -> Iterator[PackLine]:
         """Yield what is open, decided and stated of the decision points of the best sources."""
-        from ktx_cli.semantic import shown_decision
+        from ktx_cli.semantic import decision_text, shown_decision
 
         places = {(each.connection, each.name): place for place, each in enumerate(self.order[:_IN_SHORT])}
         count = 0
@@ -521,22 +521,13 @@ class _Packer:
                 measures = [each for each in point.spreads if each.partition(".")[0] in {n for c, n in places}]
                 opened = shown_decision(decisions, shown, point, measures)
                 if point.id in answers and not opened.is_masked:
-                    answer = answers[point.id]
-                    text = f"decided: {answer.decision.rstrip('.')} ({answer.signature})"
+                    text = f"decided: {decision_text(point, answers[point.id], private=not self._request.values)}"
                     yield PackLine(RULES, text, "decisions.yaml", rank)
                 elif point.is_unsettled:
-                    yield PackLine(DECISIONS, self._open_note(connection, point, opened, fact), path, rank)
+                    values = self._request.values
+                    yield PackLine(DECISIONS, opened.note(values=values, private=not values), path, rank)
                 if not opened.is_masked:
                     yield from self._statements(connection, point, rank)
-
-    def _open_note(self, connection: str, point: DecisionPoint, opened: OpenDecision, fact: str | None) -> str:
-        """Return the note of an open point: without values where none may be shown, or rows are behind a policy."""
-        if self._request.values:
-            involved = [point.source, *([fact] if fact else ()), *(name.partition(".")[0] for name in point.spreads)]
-            return opened.note(values=not self._layers.has_policies(connection, involved))
-        if opened.is_masked:
-            return opened.note(values=False)
-        return f"open: the {point.kind.value} of {point.source}; decide with `{opened.command}`"
 
     def _statements(self, connection: str, point: DecisionPoint, rank: int) -> Iterator[PackLine]:
         if point.state is DecisionState.DECIDED:

@@ -151,7 +151,7 @@ def ask_layer(
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         _require_shown(layout, model, prepared)
-        of_plan = functools.partial(_decisions_of, prepared.asked.plan, layout, config, model)
+        of_plan = functools.partial(_decisions_of, prepared.asked.plan, layout, config, model, values=effects)
         decisions = services.remember(connection, prepared, "decisions", of_plan)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         of_answer = functools.partial(answer_status, layout, config, model, prepared.asked, question.least)
@@ -226,13 +226,13 @@ def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
     return [page for page in pages if (layout.root / page_path(GLOBAL, page)).is_file()]
 
 
-def _decisions_of(plan: Plan, layout: Layout, config: KtxConfig, model: Model) -> PlanDecisions | None:
+def _decisions_of(plan: Plan, layout: Layout, config: KtxConfig, model: Model, *, values: bool) -> PlanDecisions | None:
     """Return the decision points that a question depends on; None where no scan found any."""
     if not has_points(layout, model.connection):
         return None
     from ktx_cli.jobs.decide.notes import plan_decisions
 
-    return plan_decisions(layout, config, model, plan)
+    return plan_decisions(layout, config, model, plan, values=values)
 
 
 def _value_warnings(

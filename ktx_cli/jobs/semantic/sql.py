@@ -86,7 +86,7 @@ def run_sql(
     chosen = connection or only_database(layout, config)
     guard = ConnectionGuard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
-    decisions = _decisions_of(layout, config, chosen, sql, model)
+    decisions = _decisions_of(layout, config, chosen, sql, model, values=effects)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
         if dialect_named(guard.dialect).has_several_servers:
             checked = connector.checked(sql, max_rows=max_rows)
@@ -104,7 +104,7 @@ def run_sql(
 
 
 def _decisions_of(
-    layout: Layout, config: KtxConfig, connection: str, sql: str, model: Model | None
+    layout: Layout, config: KtxConfig, connection: str, sql: str, model: Model | None, *, values: bool
 ) -> StatementDecisions | None:
     """Return the decision points that a statement depends on; None where no scan found any."""
     if not has_points(layout, connection):
@@ -112,7 +112,8 @@ def _decisions_of(
     from ktx_cli.jobs.decide.notes import statement_decisions
     from ktx_cli.semantic import load_layer
 
-    return statement_decisions(layout, config, load_layer(layout, config, connection) if model is None else model, sql)
+    model = load_layer(layout, config, connection) if model is None else model
+    return statement_decisions(layout, config, model, sql, values=values)
 
 
 def _too_large(found: QueryResult, max_bytes: int) -> SourceError:

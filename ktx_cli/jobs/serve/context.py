@@ -102,7 +102,8 @@ def read_definition(
     paths = tuple(path for path, _ in files)
     if form == "composed":
         pages = _pages_about(project, project.config(), shown, source.name)
-        notes = _open_notes(project, shown, source.name)
+        private = privacy or project.config().scan.privacy == "strict"
+        notes = _open_notes(project, shown, source.name, private=private)
         statuses = _statuses(project, shown)
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses)
         return Definition(of, source.name, text, paths)
@@ -159,7 +160,7 @@ def _facts_of(project: ServedProject, shown: VisibleModel, name: str, redacted: 
     """Return what may be told of a source, with the pages that explain it and notes about open decisions."""
     pages, statuses = _pages_about(project, project.config(), shown, name), _statuses(project, shown)
     facts = _open_facts(shown, shown.model.sources[name], redacted, pages, statuses)
-    return facts | {"open": _open_notes(project, shown, name)}
+    return facts | {"open": _open_notes(project, shown, name, private=redacted)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +226,12 @@ def _pages_about(project: ServedProject, config: KtxConfig, shown: VisibleModel,
     return project.searcher(config).explaining(shown.model.connection, names)
 
 
-def _open_notes(project: ServedProject, shown: VisibleModel, name: str) -> list[str]:
+def _open_notes(project: ServedProject, shown: VisibleModel, name: str, *, private: bool) -> list[str]:
     """Return the notes about open decisions that a source depends on."""
     from ktx_cli.jobs.decide.notes import DefinitionNotes
 
-    return DefinitionNotes(project.layout, lambda connection: shown.model).of(shown.model.connection, name)
+    notes = DefinitionNotes(project.layout, lambda connection: shown.model, private=private)
+    return notes.of(shown.model.connection, name)
 
 
 def _statuses(project: ServedProject, shown: VisibleModel) -> DefinitionStatuses:

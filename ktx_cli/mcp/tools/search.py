@@ -160,7 +160,8 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     def load(connection: str) -> Model:
         return project.load_layer(project.layout, config, connection)
 
-    notes, statuses = DefinitionNotes(project.layout, load), DefinitionStatuses(project.layout, load)
+    private = privacy or config.scan.privacy == "strict"
+    notes, statuses = DefinitionNotes(project.layout, load, private=private), DefinitionStatuses(project.layout, load)
     for hit in page["hits"]:
         hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
         hit["status"] = statuses.of_hit(hit["connection"], hit["kind"], hit["id"])
