@@ -82,6 +82,16 @@ class Call:
         config = self.project.config()
         return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
 
+    def user(self, asked: str | None) -> str | None:
+        """Return the user whose pages a call names; `UsageError` for another one than the server asks for.
+
+        The attribute `id` of the caller says who that is; without it the server knows nobody, and any may be named.
+        """
+        own = self.attributes.get("id")
+        if asked is not None and own is not None and asked != str(own):
+            raise UsageError("this server has the pages of its own user alone", hint=f"leave `user` out, or name {own}")
+        return asked
+
     @property
     def watch(self) -> Watch:
         """The watch of this call: it reports progress, and stops the work when nobody waits."""

@@ -102,3 +102,24 @@ def test_a_server_over_http_keeps_what_it_was_started_with(tmp_path: Path) -> No
         assert again["data"]["outcome"] == "already running" and again["data"]["user_attributes"] == {"region": "US"}
         other = json.loads(ktx("mcp", "start", "--json", *words[:3], "region=EU", folder=tmp_path).stdout)
         assert other["error"]["code"] == "busy" and "user attributes" in other["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked"),
+    [
+        ("discover_data", {"query": "Bo thinks"}),
+        ("wiki_search", {"query": "Bo thinks"}),
+        ("wiki_read", {"key": "secret"}),
+        ("context_read", {"id": "secret"}),
+        ("context_pack", {"question": "what Bo thinks of refunds"}),
+        ("memory_ingest", {"content": "Bo thinks nothing."}),
+    ],
+)
+def test_no_call_names_another_user_than_the_server_asks_for(
+    company: Company, tool: str, asked: dict[str, Any]
+) -> None:
+    error = company.call(tool, {**asked, "user": "bo"}, attributes={"id": "ada"}).error
+    assert error is not None and error["code"] == "usage" and "name ada" in error["hint"]
+    if tool != "memory_ingest":
+        own = company.call(tool, {**asked, "user": "bo"}, attributes={"id": "bo"})
+        assert own.error is None and "thinks" in own.text + "thinks" * (tool in ("wiki_read", "context_read"))

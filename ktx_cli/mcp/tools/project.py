@@ -283,6 +283,7 @@ def memory_ingest(call: Call, value: IngestMemory) -> MemoryRun:
     Returns at once; context_status with `capture` tells what came of it. What is accepted is never overwritten: a
     contradiction is a `conflict`. Only where the user wants something kept; no guesses, single results or secrets.
     Answers `no_backend` where no model is configured."""
+    call.user(value.user)
     fields = value.model_dump(exclude={"content"})
     return _memory_run(call.project.memories.remember(CaptureRequest(value.content, **fields, proposer=_PROPOSER)))
 

@@ -143,7 +143,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         return Hits(hits=[], total=0, corrected={}, suggested={}, warnings=["values of rows are withheld: --privacy"])
     project = call.project
     config = project.config()
-    scope = Scope(tuple(allowed), getattr(value, "connection", None), value.user, tag=tag)
+    scope = Scope(tuple(allowed), getattr(value, "connection", None), call.user(value.user), tag=tag)
     searcher = project.searcher(config)
     answer = search(project.layout, config, query, environ=project.environ, scope=scope, limit=DEPTH, searcher=searcher)
     grouped = grouped_values(answer.found.hits)
@@ -346,7 +346,9 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
 def _has_page(call: Call, value: ReadContext) -> bool:
     from ktx_cli.jobs.wiki import read_wiki, scope_of
 
-    return any(each.key == value.id for each in read_wiki(call.project.layout).seen_from(scope_of(value.user)))
+    return any(
+        each.key == value.id for each in read_wiki(call.project.layout).seen_from(scope_of(call.user(value.user)))
+    )
 
 
 @tool("Search the wiki")
@@ -358,7 +360,7 @@ def wiki_search(call: Call, value: SearchPages) -> FoundPages:
     answer = found(call, value.query, ["page"], value, tag=value.tag)
     pages = []
     for hit in answer.hits:
-        path, scope = place_of_hit(call.project.layout, hit.id, value.user)
+        path, scope = place_of_hit(call.project.layout, hit.id, call.user(value.user))
         facts = hit.model_dump(include={"summary", "snippet", "score", "matched_on"})
         pages.append(FoundPage(key=hit.id, scope=scope, path=path, **facts))
     more = [] if pages or value.offset else [_ELSEWHERE]
@@ -395,7 +397,7 @@ def _passage(call: Call, value: ReadPage) -> PageText:
 def _page(call: Call, value: ReadPage) -> PageText:
     from ktx_cli.jobs.serve.context import page_facts
 
-    facts = page_facts(call.project.layout, value.key, value.user)
+    facts = page_facts(call.project.layout, value.key, call.user(value.user))
     page = facts.page
     lists = {"refs": facts.refs, "sl_refs": facts.sl_refs, "backlinks": facts.backlinks, "tags": page.tags}
     cut = [f"{name}: the first {_MOST_REFS} of {len(all_)}" for name, all_ in lists.items() if len(all_) > _MOST_REFS]
@@ -438,7 +440,9 @@ def context_pack(call: Call, value: AskContext) -> Context:
     project = call.project
     config = project.config()
     values = not call.options.privacy and config.scan.privacy != "strict"
-    request = PackRequest(value.question, value.budget, value.connection, value.user, values, call.attributes)
+    request = PackRequest(
+        value.question, value.budget, value.connection, call.user(value.user), values, call.attributes
+    )
     pack = context_pack(project.layout, config, request, searcher=project.searcher(config), load=project.load_layer)
     return Context(
         context=pack.text, sources=list(pack.sources), left_out=pack.left_out, warnings=warning_texts(pack.warnings)
