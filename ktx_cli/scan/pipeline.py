@@ -12,11 +12,11 @@ from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic,
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
 from ktx_cli.scan.decisions.proposals import propose_decisions
-from ktx_cli.scan.decisions.record import DECISIONS, carried
+from ktx_cli.scan.decisions.record import DECISIONS, FoundPoints, carried, points_bytes, read_points
 from ktx_cli.scan.decisions.record import restricted as restricted_points
 from ktx_cli.scan.descriptions.facts import DESCRIPTIONS, DescriptionInput, ProposalInput, updated_record
 from ktx_cli.scan.measures.proposals import propose_measures
-from ktx_cli.scan.measures.record import MEASURES
+from ktx_cli.scan.measures.record import MEASURES, Proposals, proposals_bytes, read_proposals
 from ktx_cli.scan.measures.record import restricted as restricted_measures
 from ktx_cli.scan.outcome import (
     ManifestPlan,
@@ -37,7 +37,13 @@ from ktx_cli.scan.profile.profiler import (
     profile_tables,
     unsampled,
 )
-from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
+from ktx_cli.scan.profile.reuse import (
+    data_fingerprint,
+    hints_digest,
+    record_digest,
+    relationships_from_json,
+    relationships_to_json,
+)
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
 from ktx_cli.scan.profile.values import DictionaryLimits, build_dictionary
 from ktx_cli.scan.relationships.discovery import discover
@@ -68,7 +74,6 @@ from ktx_cli.warehouses import (
 
 if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
-    from ktx_cli.scan.measures.record import ProposedMeasure
 
 GENERATOR = 6
 """Increased when the same structure gives other files, so that an unchanged database is written again once."""
@@ -96,17 +101,20 @@ class ScanJob:
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """The results of reading the rows of a database. `shown`: the profiles as a model may see them."""
+    """The results of reading the rows of a database. `shown`: the profiles as a model may see them.
+
+    `relationships`: with old lines where nothing important changed.
+    """
 
     relationships: RelationshipRecord
     profiles: tuple[TableProfile, ...]
     shown: tuple[TableProfile, ...] = ()
-    unseen: frozenset[TableRef] = frozenset()
-    """Tables that could not be read; the results of an earlier scan are kept for them."""
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
-    reused: bool = False
-    """Whether they are those of the last scan, as no data has changed."""
+    reused: StoredResults | None = None
+    """The results of the last scan that these are, as no data has changed; the profiles lack values then."""
+    reusable: StoredResults | None = None
+    """The results for the next scan, without proposals; None if it must read the rows again."""
 
 
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
@@ -124,9 +132,11 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     if job.depth is not Depth.STRUCTURAL:
         with failures.stage(Stage.RELATIONSHIPS):
             rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
-    records = _with_relationships(committed.records, rows, schema, failures)
-    records = _with_measures(job, records, rows, connector, schema, failures)
-    records = _with_decisions(job, records, rows, connector, schema, failures)
+    records = committed.records if rows is None else replace(committed.records, relationships=rows.relationships)
+    records, measures = _with_measures(job, records, rows, connector, schema, failures)
+    records, decisions = _with_decisions(job, records, rows, connector, schema, failures)
+    if rows is not None and rows.reusable is not None and records.broken.isdisjoint((MEASURES, DECISIONS)):
+        _keep_results(job, rows.reusable, measures, decisions, connector, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
     digest = _digest(job.driver, map(table_file, schema.tables), schema.problems, contents)
@@ -152,7 +162,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         row_estimates={physical_name(t.ref): t.row_estimate for t in schema.tables if t.row_estimate is not None},
         problems=schema.problems,
         has_rows=rows is not None,
-        reused=rows is not None and rows.reused,
+        reused=rows is not None and rows.reused is not None,
         profiles=rows.profiles if rows else (),
         descriptions=report,
         warnings=tuple(warnings),
@@ -171,7 +181,7 @@ class _RowScan:
     failures: Failures
 
     def run(self) -> RowResults:
-        """Return the results; no row is read if neither data nor hints changed since the last scan."""
+        """Return the results; no row is read if neither data, hints nor the record changed since the last scan."""
         job, store, settings = self.job, self.job.store, self.job.settings
         hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
@@ -180,8 +190,9 @@ class _RowScan:
             last = None if store is None or fingerprint is None else store.last(fingerprint)
         if last is not None:
             hints, report = self._hints(last[1], report)
-            if hints_digest(hints) == last[0].hints:
-                return replace(self._reused(*last), report=report, reused=True)
+            reused = None if hints_digest(hints) != last[0].hints else self._reused(*last)
+            if reused is not None:
+                return replace(reused, report=report)
         until = monotonic() + settings.budget.seconds
         profiled = self._profile()
         shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
@@ -203,20 +214,32 @@ class _RowScan:
             if fingerprint is not None and monotonic() < until and not discovery.problems and not self.failures.noted:
                 with self.failures.stage(Stage.REUSE):
                     reusable = _reusable(fingerprint, hints, found, profiled)
+            stored = False
             with self.failures.stage(Stage.STORE):
-                unlisted = self._store_values(store, sparing, profiled, reusable, until)
+                unlisted, stored = self._store_values(store, sparing, profiled, until)
                 warnings += _incomplete(job, "values_not_listed", "lists of values could not be read", unlisted)
+            if stored and reusable is not None:
+                results = replace(results, reusable=replace(reusable, known=self._known_digest(results)))
         return replace(results, report=report, warnings=tuple(warnings))
 
-    def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults:
-        """Return the results of the last scan, which read the same data."""
-        with ScanStep("profile", self.job.connection, self.job.emit) as step:
-            step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
+    def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults | None:
+        """Return the results of the last scan, which read the same data; None if its proposals are of another record.
+
+        The record is another one where people or other branches changed it.
+        """
         not_read = sum(each.unsampled is Unsampled.NOT_READ for each in profiles)
         profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
-        return self._results(
+        results = self._results(
             profiled, relationships_from_json(last.relationships), () if self.job.describer is None else profiles
         )
+        if self._known_digest(results) != last.known:
+            return None
+        with ScanStep("profile", self.job.connection, self.job.emit) as step:
+            step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
+        return replace(results, reused=last)
+
+    def _known_digest(self, results: RowResults) -> str:
+        return record_digest(restricted(results.relationships, {table.ref: table for table in self.tables}))
 
     def _results(self, profiled: Profiled, found: RelationshipRecord, shown: tuple[TableProfile, ...]) -> RowResults:
         profiles = tuple(each.profile for each in profiled.tables)
@@ -228,13 +251,18 @@ class _RowScan:
         failed = frozenset(
             each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
         )
+        unseen = (frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed
         return RowResults(
-            relationships=with_earlier(found, self.record, unread),
-            profiles=profiles,
-            shown=shown,
-            unseen=(frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed,
-            warnings=warnings,
+            self._steadied(with_earlier(found, self.record, unread), unseen), profiles, shown, warnings=warnings
         )
+
+    def _steadied(self, found: RelationshipRecord, unseen: frozenset[TableRef]) -> RelationshipRecord:
+        """Return the new record, with the old lines of tables that could not be read or are not there."""
+        with self.failures.stage(Stage.RELATIONSHIPS):
+            old, present = self.record, {table.ref for table in self.tables}
+            missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
+            return steadied(with_origin(found), old, unseen | (missing - present))
+        return self.record
 
     def _hints(
         self, shown: Sequence[TableProfile], report: DescriptionReport | None
@@ -279,12 +307,12 @@ class _RowScan:
         return Discovery(dict(self.record.keys), self.record.relationships)
 
     def _store_values(
-        self, store: ProfileStore, sparing: Connector, profiled: Profiled, reusable: StoredResults | None, until: float
-    ) -> list[str]:
-        """List the values of columns with few values, store them with the profiles, and return which lists failed.
+        self, store: ProfileStore, sparing: Connector, profiled: Profiled, until: float
+    ) -> tuple[list[str], bool]:
+        """List the values of columns with few values, and store them with the profiles.
 
-        The results are kept for the next scan if everything was read, in time and from the same data. A table whose
-        lists fail unexpectedly keeps its old ones.
+        Return which lists failed, and whether the next scan finds everything in the store. A table whose lists fail
+        unexpectedly keeps its old ones.
         """
         job, failures = self.job, self.failures
         with ScanStep("values", job.connection, job.emit) as step:
@@ -302,14 +330,11 @@ class _RowScan:
             if failed:
                 kept = tuple(each for each in store.lists() if each.ref in failed)
                 dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
-            if reusable is not None:
-                complete = monotonic() < until and not failed and not dictionary.problems
-                same = all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
-                unchanged = complete and same and data_fingerprint(self.connector, self.tables, job.settings)
-                reusable = reusable if unchanged == reusable.fingerprint else None
-            store.save(profiled.tables, dictionary, reusable)
+            complete = monotonic() < until and not failed and not dictionary.problems
+            stored = complete and all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
+            store.save(profiled.tables, dictionary)
             step.summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
-        return [f"{problem.ref}: {problem.message}" for problem in dictionary.problems]
+        return [f"{problem.ref}: {problem.message}" for problem in dictionary.problems], stored
 
 
 def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> list[ResultWarning]:
@@ -325,20 +350,27 @@ def _reusable(
     if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
         return None
     text = relationships_to_json(found)
-    return None if text is None else StoredResults(fingerprint, hints_digest(hints), text)
+    return None if text is None else StoredResults(fingerprint, hints_digest(hints), text, known="")
 
 
-def _with_relationships(
-    records: Records, rows: RowResults | None, schema: DatabaseSchema, failures: Failures
-) -> Records:
-    """Return the records with the inferred keys and joins, and with the old ones of tables that could not be read."""
-    if rows is not None:
-        with failures.stage(Stage.RELATIONSHIPS):
-            old, present = records.known, {table.ref for table in schema.tables}
-            missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
-            found = steadied(with_origin(rows.relationships), old, rows.unseen | (missing - present))
-            return replace(records, relationships=found)
-    return records
+def _keep_results(
+    job: ScanJob,
+    results: StoredResults,
+    measures: Proposals,
+    decisions: FoundPoints,
+    connector: Connector,
+    schema: DatabaseSchema,
+    failures: Failures,
+) -> None:
+    """Keep the results for the next scan if nothing failed, and all were made from the same data."""
+    unchanged = False
+    with failures.stage(Stage.REUSE):
+        unchanged = data_fingerprint(connector, schema.tables, job.settings) == results.fingerprint
+    if unchanged and job.store is not None and not failures.noted:
+        with failures.stage(Stage.STORE):
+            proposed = {"measures": proposals_bytes(measures), "decisions": points_bytes(decisions)}
+            texts = {name: content.decode("utf-8", "surrogatepass") for name, content in proposed.items()}
+            job.store.keep(replace(results, **texts))
 
 
 def _with_measures(
@@ -348,23 +380,28 @@ def _with_measures(
     connector: Connector,
     schema: DatabaseSchema,
     failures: Failures,
-) -> Records:
-    """Return the records with the proposed measures, and with the old ones of tables whose rows were not read."""
+) -> tuple[Records, Proposals]:
+    """Return the records with the proposed measures, and those found now.
+
+    The records also have the old ones of tables whose rows were not read.
+    """
     wanted = job.settings.propose_measures
     if MEASURES in records.broken or (rows is None and wanted) or (records.measures is None and not wanted):
-        return records
+        return records, {}
     with failures.stage(Stage.MEASURES):
-        found: dict[TableRef, tuple[ProposedMeasure, ...]] = {}
-        if rows is not None and wanted:
-            dialect = dialect_named(connector.dialect)
+        if rows is None or not wanted:
+            return replace(records, measures={}), {}
+        if rows.reused is not None:
+            found = read_proposals(rows.reused.measures.encode("utf-8", "surrogatepass"), MEASURES)
+        else:
             known = restricted(records.known, {table.ref: table for table in schema.tables})
-            found = propose_measures(schema.tables, known, rows.profiles, dialect)
-            read = {each.ref for each in rows.profiles if each.unsampled is None}
-            kept = restricted_measures(records.measures or {}, schema.tables)
-            found |= {ref: measures for ref, measures in kept.items() if ref not in read}
-        if found or records.measures is not None:
-            return replace(records, measures=found)
-    return records
+            found = propose_measures(schema.tables, known, rows.profiles, dialect_named(connector.dialect))
+        read = {each.ref for each in rows.profiles if each.unsampled is None}
+        kept = restricted_measures(records.measures or {}, schema.tables)
+        shown = found | {ref: measures for ref, measures in kept.items() if ref not in read}
+        if shown or records.measures is not None:
+            return replace(records, measures=shown), found
+    return records, {}
 
 
 def _with_decisions(
@@ -374,30 +411,34 @@ def _with_decisions(
     connector: Connector,
     schema: DatabaseSchema,
     failures: Failures,
-) -> Records:
-    """Return the records with the decision points, and with the old ones of tables whose rows were not read."""
+) -> tuple[Records, FoundPoints]:
+    """Return the records with the decision points, and those found now.
+
+    The records also have the old ones of tables whose rows were not read.
+    """
     wanted, old = job.settings.propose_decisions, records.decisions
     if DECISIONS in records.broken or (rows is None and wanted) or (old is None and not wanted):
-        return records
-    if rows is not None and rows.reused and old is not None and wanted:
-        return records
+        return records, ()
     with failures.stage(Stage.DECISIONS):
         if rows is None or not wanted:
-            return replace(records, decisions=())
-        known = restricted(records.known, {table.ref: table for table in schema.tables})
-        unread = [each.ref for each in rows.profiles if each.unsampled is Unsampled.NOT_READ]
-        sparing: Connector = SparingConnector(connector, unread) if unread else connector
-        with ScanStep("decisions", job.connection, job.emit) as step:
-            found, counter = propose_decisions(
-                schema.tables, known, rows.profiles, records.measures or {}, sparing,
-                shows_values=job.settings.privacy != "strict",
-            )  # fmt: skip
-            step.summary = f"{plural(len(found), 'decision point')}, {plural(counter.statements, 'statement')}"
+            return replace(records, decisions=()), ()
+        if rows.reused is not None:
+            found = read_points(rows.reused.decisions.encode("utf-8", "surrogatepass"), DECISIONS)
+        else:
+            known = restricted(records.known, {table.ref: table for table in schema.tables})
+            unread = [each.ref for each in rows.profiles if each.unsampled is Unsampled.NOT_READ]
+            sparing: Connector = SparingConnector(connector, unread) if unread else connector
+            with ScanStep("decisions", job.connection, job.emit) as step:
+                found, counter = propose_decisions(
+                    schema.tables, known, rows.profiles, records.measures or {}, sparing,
+                    shows_values=job.settings.privacy != "strict",
+                )  # fmt: skip
+                step.summary = f"{plural(len(found), 'decision point')}, {plural(counter.statements, 'statement')}"
         read = {each.ref for each in rows.profiles if each.unsampled is None}
         kept = [each for each in restricted_points(old or (), schema.tables) if each.table not in read]
         if found or kept or old is not None:
-            return replace(records, decisions=carried([*found, *kept], old or ()))
-    return records
+            return replace(records, decisions=carried([*found, *kept], old or ())), found
+    return records, ()
 
 
 def _describe(

@@ -226,7 +226,7 @@ def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> No
         database.execute(f"PRAGMA max_page_count = {pages + 3}")
         store = ProfileStore(database, layout.state, "shop", "local")
         with pytest.raises(StorageError, match=r"state\.sqlite cannot be used") as caught:
-            store.save((), lists, None)
+            store.save((), lists)
     assert "free" in str(caught.value.hint)
     assert "space" in str(caught.value.hint)
 
@@ -264,7 +264,8 @@ def test_the_stored_look_is_json_and_holds_no_value(shop: Path) -> None:
     scan(shop)
     with contextlib.closing(sqlite3.connect(shop / ".ktx" / "state.sqlite")) as database:
         ((text,),) = database.execute("SELECT value FROM enrichment WHERE kind = 'look'").fetchall()
-    assert len(json.loads(text)) == 3
+    names = ("fingerprint", "hints", "relationships", "known", "measures", "decisions")
+    assert tuple(json.loads(text)) == names
     assert "paid" not in text
 
 

@@ -1,4 +1,4 @@
-"""Reuse of the last scan's results if the data did not change: a fingerprint of the data, stored relationships."""
+"""Reuse of the last scan's results while nothing changed: digests of what they depend on, relationships as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli import __version__
 from ktx_cli.project import Scan
 from ktx_cli.scan.relationships.hints import FixedHints
-from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord
+from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord, record_text
 from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, dialect_named
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_CODE: Final = ("warehouses/sampling.py", "scan/profile/**/*", "scan/relationships/**/*")
+_CODE: Final = (
+    "warehouses/sampling.py",
+    *(f"scan/{each}/**/*" for each in ("profile", "relationships", "measures", "decisions")),
+)
 _BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
 _CALL: Final = re.compile(r'(\w+|"|\])\s*\(')
 _VOLATILE: Final = re.compile(
@@ -51,6 +54,12 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
 def hints_digest(hints: FixedHints) -> str:
     """Return a text that differs if other joins are proposed; hints of views are a part of the structure."""
     return _digest(map(repr, hints.fixed))
+
+
+def record_digest(record: RelationshipRecord) -> str:
+    """Return a text that differs if other measures and decision points are proposed: other keys or relationships."""
+    inferred = RelationshipRecord(record.keys, record.relationships)
+    return _digest([record_text(inferred).decode("utf-8", "surrogatepass")])
 
 
 @functools.cache

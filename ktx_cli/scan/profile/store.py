@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -75,14 +75,19 @@ class ValueMatches:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of a scan for the next one. `fingerprint`: of data and settings; `hints`: their digest.
+    """The results of a scan for the next one, all that is made from values of rows.
 
-    `relationships`: as JSON.
+    `fingerprint`: of data and settings; `hints`: their digest. `relationships`: as inferred, as JSON; `known`: the
+    digest of the record that they became. `measures` and `decisions`: the proposals with this record, in the format of
+    their files; they cannot be made again from stored profiles, which lack values.
     """
 
     fingerprint: str
     hints: str
     relationships: str
+    known: str
+    measures: str = ""
+    decisions: str = ""
 
 
 _FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
@@ -100,11 +105,10 @@ def save_values(
     *,
     privacy: Privacy,
     profiled_at: Mapping[TableRef, str] | None = None,
-    results: StoredResults | None = None,
 ) -> None:
     """Replace everything stored of a connection, in one transaction. `strict` stores counts and lengths, and no values.
 
-    `profiled_at`: as `load_profile_times` returns it. `results`: of these profiles.
+    `profiled_at`: as `load_profile_times` returns it.
     """
     stamps = profiled_at or {}
     hidden = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.hidden]
@@ -119,18 +123,17 @@ def save_values(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
             ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
         )
-        if results is not None:
-            database.execute(
-                "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
-                (
-                    LOOK,
-                    connection,
-                    json.dumps([results.fingerprint, results.hints, results.relationships]),
-                    isoformat(now()),
-                ),
-            )
         for listed in dictionary.columns if privacy != "strict" else ():
             _save_list(database, connection, listed)
+
+
+def save_results(database: sqlite3.Connection, connection: str, results: StoredResults) -> None:
+    """Store the results of the profiles that are stored; they go with them."""
+    with transaction(database):
+        database.execute(
+            "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
+            (LOOK, connection, json.dumps(asdict(results)), isoformat(now())),
+        )
 
 
 def forget_values(database: sqlite3.Connection, connection: str) -> None:
@@ -158,9 +161,11 @@ def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[Ta
 
 
 def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
-    """Return the results of the last scan of a connection; None if they could not be stored."""
+    """Return the results of the last scan of a connection; None if there are none, or another version stored them."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
-    return None if row is None else StoredResults(*json.loads(row[0]))
+    stored = {} if row is None else json.loads(row[0])
+    names = {each.name for each in fields(StoredResults)}
+    return StoredResults(**stored) if isinstance(stored, dict) and stored.keys() == names else None
 
 
 def comes_back_equal(profile: TableProfile) -> bool:
@@ -272,13 +277,13 @@ def _to_json(profile: TableProfile) -> dict[str, Any]:
 
 
 def _column_to_json(column: ColumnProfile) -> dict[str, Any]:
-    fields = {name: getattr(column, name) for name in _FIELDS}
+    counted = {name: getattr(column, name) for name in _FIELDS}
     values = {
         "minimum": plain_value(column.minimum),
         "maximum": plain_value(column.maximum),
         "top": [[plain_value(value), count] for value, count in column.top],
     }
-    return {"name": column.name, "kind": column.kind.value, "rows": column.rows, **fields, **values}
+    return {"name": column.name, "kind": column.kind.value, "rows": column.rows, **counted, **values}
 
 
 def _from_json(ref: TableRef, stored: dict[str, Any]) -> TableProfile:
@@ -317,7 +322,10 @@ class ProfileStore:
             return load_lists(self.database, self.connection)
 
     def last(self, fingerprint: str) -> tuple[StoredResults, tuple[TableProfile, ...]] | None:
-        """Return the results and profiles of the last scan; None if data or settings changed."""
+        """Return the results and profiles of the last scan; None if data or settings changed.
+
+        The profiles are those that a model may see: they lack values, unless `privacy` is `off`.
+        """
         with translated(self.state):
             stored = load_results(self.database, self.connection)
             if stored is None or stored.fingerprint != fingerprint:
@@ -325,8 +333,8 @@ class ProfileStore:
             profiles = load_profiles(self.database, self.connection)
         return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
-    def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary, results: StoredResults | None) -> None:
-        """Replace everything that is stored of the connection."""
+    def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary) -> None:
+        """Replace everything that is stored of the connection; the last results are gone then."""
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
         late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
         # A table that was not reached keeps its old time, so that it comes first in the next run.
@@ -334,14 +342,13 @@ class ProfileStore:
         profiled_at.update((profile.ref, moment) for profile in reached)
         with translated(self.state):
             save_values(
-                self.database,
-                self.connection,
-                sampled,
-                dictionary,
-                privacy=self.privacy,
-                profiled_at=profiled_at,
-                results=results,
+                self.database, self.connection, sampled, dictionary, privacy=self.privacy, profiled_at=profiled_at
             )
+
+    def keep(self, results: StoredResults) -> None:
+        """Store the results of the saved profiles for the next scan."""
+        with translated(self.state):
+            save_results(self.database, self.connection, results)
 
 
 def shown_to_models(sampled: Iterable[SampledTable], privacy: Privacy) -> tuple[TableProfile, ...]:

@@ -26,6 +26,7 @@ from ktx_cli.scan.profile.store import (
     load_profile_times,
     load_profiles,
     load_results,
+    save_results,
     save_values,
     without_values,
 )
@@ -199,21 +200,29 @@ def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
 
 
-RESULTS = StoredResults("proof", "hints", '{"keys": []}')
+RESULTS = StoredResults("proof", "hints", '{"keys": []}', "known", '{"tables": []}', '{"points": []}')
 
 
 def test_profile_times_and_results_come_back_until_they_are_replaced_or_forgotten(database: sqlite3.Connection) -> None:
     bare = sampled(BARE, town=["Ålesund"])
     stored = {ORDERS: "2026-01-31T09:30:00.250Z"}
-    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", profiled_at=stored, results=RESULTS)
+    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", profiled_at=stored)
+    save_results(database, "shop", RESULTS)
     assert load_profile_times(database, "shop") == stored
     assert load_results(database, "shop") == RESULTS
     assert (load_profile_times(database, "mart"), load_results(database, "mart")) == ({}, None)
     assert load_profiles(database, "shop")[0].columns == bare.profile.columns
     save_values(database, "shop", [bare], Dictionary(), privacy="local")
     assert (load_profile_times(database, "shop"), load_results(database, "shop")) == ({}, None)
-    save_values(database, "shop", [bare], Dictionary(), privacy="local", results=RESULTS)
+    save_results(database, "shop", RESULTS)
     forget_values(database, "shop")
+    assert load_results(database, "shop") is None
+
+
+@pytest.mark.parametrize("stored", ['["proof", "hints", "{}"]', '{"fingerprint": "proof", "hints": "hints"}'])
+def test_results_that_another_version_stored_are_none(database: sqlite3.Connection, stored: str) -> None:
+    save_results(database, "shop", RESULTS)
+    database.execute("UPDATE enrichment SET value = ?", (stored,))
     assert load_results(database, "shop") is None
 
 
