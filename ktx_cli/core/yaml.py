@@ -329,6 +329,55 @@ def _compose(source: YamlText) -> Node | None:
     return root
 
 
+Lines = dict["str | int", "int | tuple[int, Lines]"]
+"""Step into a document, a key or an index -> the line, from 1, where that stands, and what is in it."""
+
+
+def lines_of(text: str | bytes, *, where: str) -> Lines:
+    """Return the lines of everything in a document; of a key that is no text, by the text of it.
+
+    Raises `ConfigError` as `compose`, in a fraction of its time and memory.
+    """
+    return _read(YamlText(text, where), _lines)
+
+
+def _lines(source: YamlText) -> Lines:
+    root: Lines = {}
+    top: Lines | None = None
+    key: str | int | None = None  # of a mapping: the key whose value comes; of a sequence: the next index
+    line = 0
+    stack: list[tuple[Lines | None, str | int | None]] = []
+    for event in _events(source):
+        kind = type(event)
+        if kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            top, key = stack.pop()
+            continue
+        is_scalar = kind is yaml.ScalarEvent
+        is_value = key is not None
+        if not is_value and top is not None:
+            line = event.start_mark.line + 1
+            key = str(scalar_value(event, source) if is_scalar else event.anchor if kind is yaml.AliasEvent else None)
+        elif type(key) is int:
+            line = event.start_mark.line + 1
+        if is_value and is_scalar and event.tag is not None:
+            scalar_value(event, source)  # an unknown tag is an error
+        after: str | int | None = key
+        if is_value:
+            after = key + 1 if isinstance(key, int) else None
+        if is_scalar or kind is yaml.AliasEvent:
+            if is_value and top is not None and key is not None:
+                top[key] = line
+            key = after
+            continue
+        _check_collection_tag(event, {} if kind is yaml.MappingStartEvent else [], source)
+        below: Lines = root if not stack else {}
+        if is_value and top is not None and key is not None:
+            top[key] = (line, below)
+        stack.append((top, after))
+        top, key = below, None if kind is yaml.MappingStartEvent else 0
+    return root
+
+
 def locate(text: str | bytes, path: Sequence[str | int]) -> tuple[int, int] | None:
     """Return (line, column), counted from 1, of the deepest part of `path` the document has.
 

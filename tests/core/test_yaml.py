@@ -481,6 +481,43 @@ def test_locate(path: tuple[str | int, ...], place: tuple[int, int] | None) -> N
     assert yaml.locate(LOCATED.encode(), path) == place
 
 
+def lines_in(node: yaml.Node | None) -> yaml.Lines:
+    """Return the lines of everything in a node."""
+    if node is None:
+        return {}
+    children = [(str(key.value), key, value) for key, value in node.pairs]
+    found: yaml.Lines = {}
+    for step, at, value in children or [(number, each, each) for number, each in enumerate(node.items)]:
+        is_leaf = value.kind in ("scalar", "alias")
+        found[step] = at.line + 1 if is_leaf else (at.line + 1, lines_in(value))
+    return found
+
+
+@pytest.mark.usefixtures("parser")
+@pytest.mark.table(
+    "text",
+    [
+        "",
+        "one",
+        "- a\n- b: 1\n  c:\n  - - 2\n    - {d: 3,\n e: 4}\n-\n- [5,\n  6]\n",
+        "1: a\ntrue: b\n? {x: 1}\n: - c\n  - d\n? [p, q]\n: r\nlast: {}\nnone: []\n",
+        "a: &x\n  b: 1\n*x : c\nd: *x\n? &k e\n: f\n",
+        "text: |\n  a\n  b\nquoted: 'a\n\n  b'\n\n# a comment\n'after': !!str 1\n",
+        "? &k {x: 1}\n: {y: 2}\n",
+    ],
+)
+def test_lines_are_those_of_the_nodes(text: str) -> None:
+    assert yaml.lines_of(text, where="") == lines_in(yaml.compose(text, where=""))
+
+
+@pytest.mark.table("text", ["a: [", "a: !odd 1", "a: !odd {}", "!odd a: 1", "a: 1\n---\nb: 2"])
+def test_lines_are_refused_of_what_does_not_parse(text: str) -> None:
+    with pytest.raises(ConfigError):
+        yaml.compose(text, where="")
+    with pytest.raises(ConfigError):
+        yaml.lines_of(text, where="")
+
+
 def test_locate_in_what_does_not_parse() -> None:
     assert yaml.locate("a: [", ("a",)) is None
     assert yaml.locate("", ("a",)) is None
@@ -531,6 +568,13 @@ def ruamel_dump(value: Any) -> str:
     stream = io.StringIO()
     writer.dump(value, stream)
     return stream.getvalue()
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(VALUES)
+def test_lines_of_what_we_write(value: Any) -> None:
+    text = yaml.dump(value)
+    assert yaml.lines_of(text, where="") == lines_in(yaml.compose(text, where=""))
 
 
 @settings(max_examples=EXAMPLES * 2, deadline=None)

@@ -250,7 +250,7 @@ class SourceFile:
     def __init__(self, path: str, content: bytes, document: Any) -> None:
         self.path, self.content, self.document = path, content, document
         self._root: yaml.Node | None = None
-        self._lines: dict[tuple[Step, ...], int] | None = None
+        self._lines: yaml.Lines | None = None
 
     def place(self, *steps: Step) -> Place:
         """Return where the part of the document at `steps` stands."""
@@ -258,10 +258,15 @@ class SourceFile:
 
     def line(self, steps: tuple[Step, ...]) -> int:
         """Return the line, from 1, of the deepest part of `steps` the document has."""
-        lines = self._indexed()
-        while steps not in lines:
-            steps = steps[:-1]
-        return lines[steps]
+        if self._lines is None:
+            self._lines = self._read_lines()
+        line, within = 1, self._lines
+        for step in steps:
+            found = within.get(step)
+            if found is None:
+                break
+            line, within = found if isinstance(found, tuple) else (found, {})
+        return line
 
     def part(self, *steps: Step) -> tuple[yaml.Node, yaml.Node] | None:
         """Return the nodes of key and value (of a list's item: twice its own), or None where there is no such part."""
@@ -282,16 +287,11 @@ class SourceFile:
                 return None
         return self._root
 
-    def _indexed(self) -> dict[tuple[Step, ...], int]:
-        if self._lines is None:
-            self._lines = {(): 1}
-            stack: list[tuple[tuple[Step, ...], yaml.Node | None]] = [((), self.compose())]
-            while stack:
-                steps, node = stack.pop()
-                for step, key, value in _children(node):
-                    self._lines[(*steps, step)] = key.line + 1
-                    stack.append(((*steps, step), value))
-        return self._lines
+    def _read_lines(self) -> yaml.Lines:
+        try:
+            return yaml.lines_of(self.content, where=self.path)
+        except ConfigError:  # reported when the file was read; all there is to point at is its first line
+            return {}
 
 
 def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]:

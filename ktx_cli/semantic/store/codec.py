@@ -71,9 +71,16 @@ class _UnreadFile(SourceFile):
 
     def compose(self) -> yaml.Node | None:
         """Return the node of the whole document, None where it cannot be read."""
+        self._read_content()
+        return super().compose()
+
+    def _read_lines(self) -> yaml.Lines:
+        self._read_content()
+        return super()._read_lines()
+
+    def _read_content(self) -> None:
         if not self.content:
             self.content = (None if self._tree is None else self._tree.read(self.path)) or b""
-        return super().compose()
 
 
 class Codec:
@@ -119,7 +126,7 @@ class Codec:
             dump, load = self._pair(inner[1])
             return _mapping(plain, _same) if inner[1] is Any else _mapping(dump, load)
         if isinstance(kind, type) and issubclass(kind, Enum):
-            return _value_of, kind
+            return _value_of, {each.value: each for each in kind}.__getitem__
         if dataclasses.is_dataclass(kind):
             return self._dataclass(kind)
         raise TypeError(f"a semantic layer cannot store {kind}")

@@ -290,9 +290,7 @@ class DescribedLayer:
         texts = None if entry is None or isinstance(part, Measure) else entry.get("descriptions")
         if not isinstance(texts, dict):
             return None
-        from ktx_cli.scan import TEXT_KEYS
-
-        text = texts.get(TEXT_KEYS["rules"])
+        text = texts.get(_rules_key())
         return text.strip() if isinstance(text, str) else None
 
     def _columns_of(self, name: str) -> dict[object, Any]:
@@ -319,6 +317,13 @@ class DescribedLayer:
         tier = self._tier(source)
         place = _TIERS.index(tier) if tier in _TIERS else len(_TIERS) + (tier == _UNUSED)
         return (place, -len(source.joins), -(self._rows(source) or 0), source.name)
+
+
+@functools.cache
+def _rules_key() -> str:
+    from ktx_cli.scan import TEXT_KEYS
+
+    return TEXT_KEYS["rules"]
 
 
 def columns_of(source: Source) -> list[Column]:
