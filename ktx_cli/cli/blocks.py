@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import NumberFormat, one_line, plain_number, row_formats
 
@@ -17,11 +16,31 @@ if TYPE_CHECKING:
     from ktx_cli.llm import Usage, UsageRow
 
 
+class Styled(str):
+    """Text that a terminal with colour shows in a style, one of `STYLES`; anywhere else it is the text alone."""
+
+    __slots__ = ("style",)
+    style: str
+
+    def __new__(cls, text: str, style: str) -> Styled:
+        """Return the text with its style."""
+        self = super().__new__(cls, text)
+        self.style = style
+        return self
+
+
+STYLES: Final = {"bold": "1", "dim": "2", "ok": "32", "warning": "33", "error": "31"}
+"""Style -> the number a terminal knows it by."""
+
+Line = str | tuple[str, ...]
+"""A line of text, or the parts of one, each of which may be `Styled`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Text as it is, a line an item. `whole`: a terminal's edge breaks none of them, so that commands can be copied."""
+    """Lines of text. A terminal wraps them at words; with `whole` it does not, so that commands can be copied."""
 
-    lines: tuple[str, ...]
+    lines: tuple[Line, ...]
     whole: bool = False
 
 
@@ -37,13 +56,15 @@ class Fields:
 class Table:
     """Rows under a header; in plain text one tab-separated line a row, the header first.
 
-    `right`: the columns a terminal aligns right; None: those whose cells are all numbers.
+    `right`: the columns a terminal aligns right; None: those whose cells are all numbers. `expanded`: a terminal shows
+    each row as a record, one value a line, as it does where the columns do not fit side by side.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str | None = None
     right: frozenset[int] | None = None
+    expanded: bool = False
 
     @property
     def numeric(self) -> frozenset[int]:
@@ -59,8 +80,8 @@ Block = Lines | Fields | Table
 
 def filled(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[Table]:
     """Return a table of rows; none where there are no rows."""
-    cells = tuple(map(tuple, rows))
-    return [Table(tuple(columns), cells)] if cells else []
+    texts = tuple(map(tuple, rows))
+    return [Table(tuple(columns), texts)] if texts else []
 
 
 TOKEN_COLUMNS = ("fresh", "cache writes", "cache reads", "output")
@@ -91,7 +112,7 @@ def render_plain(blocks: Sequence[Block]) -> str:
     out: list[str] = []
     for block in blocks:
         if isinstance(block, Lines):
-            out.extend(block.lines)
+            out.extend("".join(line) for line in block.lines)
         elif isinstance(block, Fields):
             out.extend(f"{name}: {one_line(value, 2000)}" for name, value in block.rows)
         else:
@@ -101,21 +122,14 @@ def render_plain(blocks: Sequence[Block]) -> str:
 
 
 def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
-    """Return text for a terminal: tables with lines, at the terminal's width, nothing it would obey but colour."""
-    from rich.console import Console
-
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        force_terminal=True,
-        no_color=not colour,
-        color_system="auto" if colour else None,
-        highlight=False,
-        width=terminal_width(),
-    )
-    for block in blocks:
-        _draw(console, block)
-    return buffer.getvalue()
+    """Return text for a terminal of its width: numbers aligned right, words whole, nothing it would obey but colour."""
+    drawing = _Drawing(terminal_width(), colour)
+    lines: list[str] = []
+    for place, block in enumerate(blocks):
+        if place and any(isinstance(each, Table) for each in blocks[place - 1 : place + 1]):
+            lines.append("")
+        lines += drawing.lines(block)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def terminal_width() -> int:
@@ -129,32 +143,195 @@ def _is_number(cell: str) -> bool:
     return re.fullmatch(r"-?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?%?", cell) is not None
 
 
-def _draw(console: object, block: Block) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
+_GAP: Final = "  "
+"""What stands between two columns."""
+_TALLEST: Final = 4
+"""Lines of a row, above which rows are shown as records."""
+_LOW: Final = 2
+"""Lines of a row that are always well to read."""
+_NARROWEST: Final = 20
+"""Columns that are left for a value, however long the names beside it are."""
+_WORD: Final = re.compile(r"`[^`]{0,40}`\S*|\S+")
+"""What is not broken: a word, or a short text between backquotes."""
+_COMMAND: Final = re.compile(r"`[^`]*`\S*|\S+")
 
-    assert isinstance(console, Console)
-    if isinstance(block, Lines):
-        for line in block.lines:
-            console.print(Text("".join(c if c.isprintable() else " " for c in line)), soft_wrap=block.whole)
-        return
-    title = Text(block.title, style="bold") if block.title else None
-    if isinstance(block, Fields):
-        table = RichTable(box=None, show_header=False, pad_edge=False, title=title, title_justify="left")
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        rows: Sequence[Sequence[str]] = block.rows
-    else:
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-        numeric = block.numeric
-        for place, name in enumerate(block.columns):
-            table.add_column(Text(name), overflow="fold", justify="right" if place in numeric else "left")
-        rows = block.rows
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, 2000)) for cell in row))
-    console.print(table)
+
+def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) -> list[str]:
+    """Return text in lines of at most `width` columns, broken between words; `indent` begins all but the first.
+
+    A word that is wider than a line is broken at the edge. `commands`: what stands between backquotes is a command to
+    be copied, and is never broken.
+    """
+    lines: list[str] = []
+    line, room = "", width
+    for word in (_COMMAND if commands else _WORD).findall(text):
+        while cells(word) > width - len(indent) and not (commands and word.startswith("`")):
+            if line.strip():
+                lines.append(line)
+                line, room = indent, width - len(indent)
+            cut = _cut(word, room - cells(line))
+            lines.append(line + word[:cut])
+            line, word = indent, word[cut:]
+        beside = f"{line} {word}" if line.strip() else line + word
+        if cells(beside) > width and line.strip():
+            lines.append(line)
+            beside = indent + word
+        line = beside
+    return [*lines, line] if line.strip() or not lines else lines
+
+
+def _cut(word: str, width: int) -> int:
+    """Return how many characters of a word fit into some columns, at least one."""
+    for place in range(1, len(word)):
+        if cells(word[: place + 1]) > width:
+            return place
+    return len(word)
+
+
+def cells(text: str) -> int:
+    """Return how many columns of a terminal text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Draws blocks for a terminal."""
+
+    width: int
+    colour: bool
+
+    def lines(self, block: Block) -> Iterator[str]:
+        if isinstance(block, Lines):
+            for line in block.lines:
+                yield from self._line((line,) if isinstance(line, str) else line, whole=block.whole)
+            return
+        if block.title:
+            yield self._styled(block.title, "bold")
+        if isinstance(block, Fields):
+            yield from self._fields([(name, value) for name, value in block.rows])
+        else:
+            yield from self._table(block)
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
+
+    def _shown(self, text: str, given: str) -> str:
+        """Return text in the style of what it was made from."""
+        return self._styled(text, given.style) if isinstance(given, Styled) else text
+
+    def _line(self, parts: Sequence[str], *, whole: bool) -> Iterator[str]:
+        printable = ["".join(c if c.isprintable() else " " for c in part) for part in parts]
+        text = "".join(printable)
+        if whole or cells(text) <= self.width:
+            yield "".join(self._shown(part, given) for part, given in zip(printable, parts, strict=True))
+            return
+        margin = text[: len(text) - len(text.lstrip())]
+        first, *more = wrapped(text[len(margin) :], max(self.width - len(margin), _NARROWEST))
+        head = margin + first
+        for part, given in zip(printable, parts, strict=True):
+            if isinstance(given, Styled) and part.strip() in head:
+                head = head.replace(part.strip(), self._shown(part.strip(), given), 1)
+        yield head
+        yield from (f"{margin}{line}" for line in more)
+
+    def _fields(self, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+        names = max((cells(name) for name, _ in rows), default=0)
+        room = max(self.width - names - len(_GAP), _NARROWEST)
+        for name, value in rows:
+            first, *more = wrapped(one_line(value, 2000), room) or [""]
+            yield self._styled(name, "dim") + " " * (names - cells(name)) + _GAP + self._shown(first, value)
+            yield from (" " * (names + len(_GAP)) + self._shown(line, value) for line in more)
+
+    def _table(self, table: Table) -> Iterator[str]:
+        rows = [[one_line(cell, 2000) for cell in row] for row in table.rows]
+        columns = list(zip(table.columns, *rows, strict=True))
+        beside = len(columns)
+        widths = None if table.expanded else self._widths(columns, _LOW)
+        if widths is None and not table.expanded and table.right is None:
+            beside, widths = self._fitting(columns)
+        if widths is None and not table.expanded:
+            beside, widths = len(columns), self._widths(columns, _TALLEST)
+        if widths is None:
+            yield from self._records(table)
+            return
+        numeric = table.numeric
+        heads = [wrapped(name, width) for name, width in zip(table.columns, widths, strict=False)]
+        yield from self._row(heads, widths, numeric, ["bold"] * len(widths))
+        yield self._styled(_GAP.join("─" * width for width in widths), "dim")
+        for row, given in zip(rows, table.rows, strict=True):
+            parts = [wrapped(cell, width) for cell, width in zip(row, widths, strict=False)]
+            styles = [cell.style if isinstance(cell, Styled) else "" for cell in given]
+            yield from self._row(parts, widths, numeric, styles)
+            yield from self._below(table.columns[beside:], row[beside:])
+
+    def _fitting(self, columns: Sequence[Sequence[str]]) -> tuple[int, list[int] | None]:
+        """Return how many of the first columns fit side by side, and their widths; the others stand below each row."""
+        for beside in range(len(columns) - 1, 1, -1):
+            widths = self._natural(columns[:beside])
+            if widths is not None:
+                return beside, widths
+        return len(columns), None
+
+    def _below(self, names: Sequence[str], values: Sequence[str]) -> Iterator[str]:
+        """Yield the values of a row that do not fit beside the others: a single one as it is, several with names."""
+        named = [
+            value if len(names) == 1 else f"{name}: {value.rstrip('.')}"
+            for name, value in zip(names, values, strict=True)
+            if value
+        ]
+        for line in wrapped("; ".join(named), self.width - len(_GAP)) if named else ():
+            yield _GAP + self._styled(line, "dim")
+
+    def _row(
+        self, parts: Sequence[list[str]], widths: Sequence[int], numeric: frozenset[int], styles: Sequence[str]
+    ) -> Iterator[str]:
+        for number in range(max(map(len, parts), default=0)):
+            shown = []
+            for place, (lines, width) in enumerate(zip(parts, widths, strict=True)):
+                text = lines[number] if number < len(lines) else ""
+                blanks = " " * (width - cells(text))
+                text = self._styled(text, styles[place]) if styles[place] else text
+                shown.append(blanks + text if place in numeric else text + blanks)
+            yield _GAP.join(shown)
+
+    def _natural(self, columns: Sequence[Sequence[str]]) -> list[int] | None:
+        """Return the widths of columns as their texts have them; None where they do not fit."""
+        widths = [max(map(cells, column)) for column in columns]
+        return widths if sum(widths) + len(_GAP) * (len(widths) - 1) <= self.width else None
+
+    def _widths(self, columns: Sequence[Sequence[str]], tallest: int) -> list[int] | None:
+        """Return how wide each column is: as its texts, else wrapped at words; None where a row would be too tall."""
+        if fitting := self._natural(columns):
+            return fitting
+        natural = [max(map(cells, column)) for column in columns]
+        room = self.width - len(_GAP) * (len(columns) - 1)
+        least = [max((cells(word) for text in column for word in _WORD.findall(text)), default=0) for column in columns]
+        if sum(least) > room:
+            return None
+        widths = list(least)
+        wanting = [place for place in range(len(columns)) if natural[place] > least[place]]
+        spare = room - sum(least)
+        while wanting and spare >= len(wanting):
+            share = spare // len(wanting)
+            for place in wanting:
+                more = min(share, natural[place] - widths[place])
+                widths[place] += more
+                spare -= more
+            wanting = [place for place in wanting if natural[place] > widths[place]]
+        heights = (len(wrapped(text, width)) for column, width in zip(columns, widths, strict=True) for text in column)
+        return widths if max(heights, default=0) <= tallest else None
+
+    def _records(self, table: Table) -> Iterator[str]:
+        for number, row in enumerate(table.rows, 1):
+            head = f"── row {number} "
+            yield self._styled(head + "─" * max(min(self.width, 40) - len(head), 0), "dim")
+            yield from self._fields(list(zip(table.columns, row, strict=True)))
+        if not table.rows:
+            yield from self._line((_GAP.join(table.columns),), whole=False)
 
 
 NULL = "NULL"
@@ -171,18 +348,24 @@ class RowFormat(StrEnum):
 
 
 def as_table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], formats: Sequence[NumberFormat | None] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    formats: Sequence[NumberFormat | None] = (),
+    *,
+    expanded: bool = False,
 ) -> Table:
     """Return rows for a terminal; NULL is a word, so it cannot be told from the text `NULL`: other formats can.
 
     `formats`: how the numbers of each column are printed, None for one that has others; empty: each as it is.
+    `expanded`: one value a line.
     """
     styles = formats or row_formats(columns, rows)
-    cells = tuple(
+    texts = tuple(
         tuple(NULL if value is None else _cell(value, style) for value, style in zip(row, styles, strict=True))
         for row in rows
     )
-    return Table(tuple(columns), cells, right=frozenset(place for place, style in enumerate(styles) if style))
+    right = frozenset(place for place, style in enumerate(styles) if style)
+    return Table(tuple(columns), texts, right=right, expanded=expanded)
 
 
 def as_lines(

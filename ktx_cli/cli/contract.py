@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,7 @@ import typer
 from typer.core import TyperGroup
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty
+from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty, wrapped
 from ktx_cli.cli.help import HelpCommand, HelpGroup, ProjectPlace, command_of, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core import (
@@ -57,7 +58,8 @@ class Result:
 
     `data` is the JSON-able answer; `blocks` the same for people, or `text` as it is (CSV, YAML); `notes` are lines
     about it for stderr. `error` stands beside data when the command found something wrong (doctor) or finished in
-    part; `next_steps` are commands worth typing now.
+    part; `next_steps` are commands worth typing now. `is_report`: the blocks report what was done or checked, and
+    `--quiet` prints nothing when all is well.
     """
 
     data: Any = None
@@ -66,6 +68,7 @@ class Result:
     next_steps: Sequence[str] = ()
     text: str | None = None
     notes: Sequence[str] = ()
+    is_report: bool = False
 
 
 @dataclass(slots=True)
@@ -265,6 +268,8 @@ def _print_data(session: Session, result: Result) -> None:
         ascii_only = not streams.stdout_speaks_utf8()
         text = json.dumps(document, ensure_ascii=ascii_only, default=str)
         streams.write_out(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    elif settings.quiet and result.is_report and result.error is None:
+        return
     elif result.text is not None:
         streams.write_out(_obeyed_by_no_terminal(result.text) if sys.stdout.isatty() else result.text)
     elif result.blocks and settings.pretty:
@@ -301,11 +306,21 @@ def _says(error: KtxError | None, warning: ResultWarning) -> bool:
 
 def _note(kind: str, message: str, hint: str | None) -> None:
     label = f"{kind}:"
+    first, *more = _fitted(f"{label} {one_line(message, 2000)}")
     if use_colour(sys.stderr):
-        label = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m"
-    streams.write_err(f"{label} {one_line(message, 2000)}\n")
+        first = f"\x1b[1;{31 if kind == 'error' else 33}m{label}\x1b[0m{first.removeprefix(label)}"
+    streams.write_err("".join(f"{line}\n" for line in (first, *more)))
     if hint:
-        streams.write_err(f"hint: {runnable(hint)}\n")
+        text = runnable(hint)
+        lines = [f"hint: {text}"] if isinstance(hint, Command) else _fitted(f"hint: {text}")
+        streams.write_err("".join(f"{line}\n" for line in lines))
+
+
+def _fitted(text: str) -> list[str]:
+    """Return the lines of a note: one, or as many as a terminal needs; no command in it is broken."""
+    if not sys.stderr.isatty():
+        return [text]
+    return wrapped(text, shutil.get_terminal_size((100, 24)).columns, indent="  ", commands=True)
 
 
 def _debug(session: Session) -> None:

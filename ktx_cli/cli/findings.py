@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from ktx_cli.cli.blocks import terminal_width
+from ktx_cli.cli.blocks import Line, Styled, terminal_width, wrapped
 from ktx_cli.cli.contract import Session
 from ktx_cli.cli.help import runnable
 from ktx_cli.core import Diagnostic, Hint, KtxError, Severity, UsageError, one_line, one_line_typed
@@ -65,6 +64,24 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
+_STYLES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "dim"}
+
+
+def finding_lines(diagnostics: Iterable[Diagnostic], place: ProjectPlace) -> list[Line]:
+    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it."""
+    by_file: dict[str, list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        by_file.setdefault(diagnostic.location.path or "", []).append(diagnostic)
+    lines: list[Line] = []
+    for each in (diagnostic for group in by_file.values() for diagnostic in group):
+        where = f"{each.location}: " if each.location.path else ""
+        severity = Styled(each.severity.value, _STYLES[each.severity])
+        lines.append((where, f"{each.code} ", severity, f": {one_line(each.message, 2000)}"))
+        if each.hint:
+            lines.append(f"  fix: {runnable(place.command(each.hint))}")
+    return lines
+
+
 WIDEST_NAME: Final = 22
 """Letters of a check's name that get a column of their own; what is longer pushes its message to the right."""
 _LEVEL: Final = 4
@@ -72,39 +89,36 @@ _BARELY: Final = 30
 """Columns a message needs to be broken at all."""
 
 
-def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list[str]:
+def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list[Line]:
     """Return the lines of all findings, or of those that are well (`quiet`: the others are told in another way)."""
     findings = found.findings
     width = min(WIDEST_NAME, max((len(each.check) for each in findings), default=0))
     columns = terminal_width() if session.settings.pretty else None
-    lines = [
-        _line("left" if each.error else "done", each.check, each.message, width, columns) for each in found.repaired
-    ]
+    lines: list[Line] = []
+    for each in found.repaired:
+        lines += _line("left" if each.error else "done", each.check, each.message, width, columns)
     for finding in findings:
         if quiet and finding.level in ("warn", "fail"):
             continue
-        lines.append(_line(finding.level.value, finding.check, finding.message, width, columns))
+        lines += _line(finding.level.value, finding.check, finding.message, width, columns)
         if finding.level != "ok":
             lines += [f"{' ' * (_LEVEL + 2)}{runnable(fix)}" for fix in _fix(finding, session.place)]
     totals = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
-    return [*(line for each in lines for line in each.split("\n")), totals]
+    return [*lines, totals]
 
 
-def _line(level: str, check: str, message: str, width: int, columns: int | None) -> str:
+def _line(level: str, check: str, message: str, width: int, columns: int | None) -> list[Line]:
     """Return a finding, broken into several lines where a terminal is narrower; they begin below the message."""
-    head, text = f"{level:<{_LEVEL}}  {check:<{width}}  ", one_line(message, 2000)
+    head, text = f"  {check:<{width}}  ", one_line(message, 2000)
+    shown = Styled(f"{level:<{_LEVEL}}", _LEVEL_STYLES.get(level, "ok"))
     below = " " * (_LEVEL + width + 4)
-    if columns is None or columns - len(head) < _BARELY:
-        return head + text
-    lines = textwrap.wrap(
-        head + text,
-        columns,
-        subsequent_indent=below,
-        drop_whitespace=True,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(lines)
+    if columns is None or columns - _LEVEL - len(head) < _BARELY:
+        return [(shown, head + text)]
+    first, *more = wrapped(text, columns - len(below)) or [""]
+    return [(shown, head + first), *(below + line for line in more)]
+
+
+_LEVEL_STYLES: Final = {"warn": "warning", "fail": "error", "left": "error"}
 
 
 def annotations_of(found: Diagnosis, place: ProjectPlace) -> list[str]:

@@ -55,7 +55,13 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
         steps.append(Command("scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
     if report.open_decisions:
         steps.append(Command("decide"))
-    return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
+    return Result(
+        report.to_json(),
+        blocks(report, verbose=session.settings.verbose),
+        report.error(),
+        next_steps=steps,
+        is_report=not report.dry_run,
+    )
 
 
 def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:

@@ -29,6 +29,17 @@ WAIT = Annotated[
 """The option of commands that need the run lock, in seconds."""
 
 
+EXPANDED = Annotated[
+    bool,
+    Option(
+        "--expanded",
+        "-x",
+        help="Show each row as a record, one value per line. Rows too wide for the terminal are always shown so.",
+    ),
+]
+"""The option of commands that print rows of a database."""
+
+
 class ProgressMode(StrEnum):
     """How progress is shown on stderr."""
 

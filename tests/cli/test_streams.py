@@ -135,7 +135,7 @@ def test_what_is_drawn_on_a_terminal_holds_nothing_it_obeys() -> None:
 def test_a_terminal_aligns_numbers_right() -> None:
     table = Table(("name", "amount", "code"), (("a", "5.00", "x1"), ("b", "1234.50", "2")))
     lines = [line.rstrip() for line in render_pretty([table], colour=False).splitlines()]
-    assert [line for line in lines if line.endswith(("x1", "2"))] == [" a         5.00   x1", " b      1234.50   2"]
+    assert [line for line in lines if line.endswith(("x1", "2"))] == ["a        5.00  x1", "b     1234.50  2"]
 
 
 def test_debug_shows_the_log_on_stderr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def lint(
         prefix = repository_prefix(layout.root)
         streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
     blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
-    return Result(report.to_json(), blocks, report.error())
+    return Result(report.to_json(), blocks, report.error(), is_report=True)
 
 
 def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
@@ -93,19 +93,12 @@ def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -
     covered = tuple(
         (name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares
     )
-    place = session.place
-    rows = tuple(
-        (each.severity.value, each.code, _shown_place(each.location), each.message, place.command(each.hint or ""))
-        for each in shown
-    )
-    tables: list[Block] = []
+    from ktx_cli.cli.findings import finding_lines
+
+    lines = finding_lines(shown, session.place)
+    tables: list[Block] = [Lines(tuple(lines))] if lines else []
     tables += filled(("described", "tables", "columns", "measures", "together"), covered)
-    tables += filled(("level", "code", "place", "finding", "fix"), rows)
     return tables
-
-
-def _shown_place(location: Location) -> str:
-    return "" if location.path is None else f"{location.path}:{location.line}"
 
 
 def _facts(report: LintReport, more: int) -> Fields:
@@ -135,7 +128,8 @@ def diff(
     layout, config = session.load_project()
     found, warnings = find_drift(layout, config, ids or (), environ=os.environ)
     session.warn(*warnings)
-    return Result(found.to_json(), _blocks(found, verbose=session.settings.verbose), found.error(breaking=breaking))
+    blocks = _blocks(found, verbose=session.settings.verbose)
+    return Result(found.to_json(), blocks, found.error(breaking=breaking), is_report=True)
 
 
 def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
@@ -212,7 +206,8 @@ def evaluate(
     if github:
         streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
     verbose = session.settings.verbose
-    return Result(report.to_json(), list(_eval_blocks(report, verbose)), report.error(), _next_steps(report))
+    blocks = list(_eval_blocks(report, verbose))
+    return Result(report.to_json(), blocks, report.error(), _next_steps(report), is_report=True)
 
 
 def _eval_blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:

@@ -67,7 +67,7 @@ def test(session: Session, ids: IDS = None) -> Result:
             continue
         answers.append({"id": connection, "ok": True, "latency_ms": round(found.latency_ms, 2), **_found(found)})
     table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
-    return Result({"connections": answers}, [table], _combined(errors))
+    return Result({"connections": answers}, [table], _combined(errors), is_report=True)
 
 
 def _found(found: ConnectionTest | SourceCheck) -> dict[str, Any]:

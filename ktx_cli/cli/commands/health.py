@@ -10,13 +10,14 @@ import typer
 from typer import Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Styled, Table, usage_cells
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core import Command, UsageError, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.facts import ConnectionStatus
+    from ktx_cli.jobs.health.model import CheckResult
     from ktx_cli.jobs.health.status import StatusReport
 
 commands = typer.Typer()
@@ -60,7 +61,7 @@ def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result
 def _rows(facts: StatusReport) -> list[tuple[str, str]]:
     """Return the facts that are one line each: readiness and checks first."""
     rows = [("project", str(facts.project_dir)), ("ready", _READY[facts.readiness])]
-    rows += [(f.check, f"{f.level.value}: {f.message}") for f in facts.findings if f.check != "config"]
+    rows += [(f.check, _checked(f)) for f in facts.findings if f.check != "config"]
     around = facts.surroundings
     if around is not None:
         counts = around.to_json(facts.connections)["context"]
@@ -73,6 +74,14 @@ def _rows(facts: StatusReport) -> list[tuple[str, str]]:
             ("mcp server", around.clients.server_text),
         ]
     return rows
+
+
+_STYLES = {"warn": "warning", "fail": "error"}
+
+
+def _checked(found: CheckResult) -> str:
+    text = f"{found.level.value}: {found.message}"
+    return Styled(text, _STYLES[found.level]) if found.level in _STYLES else text
 
 
 def _databases(facts: StatusReport) -> Table:
@@ -152,7 +161,7 @@ def doctor(
 
         write_atomic(junit.absolute(), junit_xml("ktx doctor", cases_of(found, session.place, strict=strict)))
     blocks = _shown(session, found, github)
-    return Result(found.to_json(), blocks, error)
+    return Result(found.to_json(), blocks, error, is_report=True)
 
 
 def _listed() -> Result:

@@ -95,7 +95,7 @@ def diagram(
     )
     session.warn(*warnings)
     if output is None:
-        return Result(drawing.to_json(), [Lines(tuple(drawing.text.splitlines()))])
+        return Result(drawing.to_json(), [Lines(tuple(drawing.text.splitlines()), whole=True)])
     path = current_folder() / output
     save(drawing, path)
     facts = f"{plural(drawing.tables, 'table')}, {plural(drawing.joins, 'join')}"

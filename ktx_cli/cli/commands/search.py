@@ -174,7 +174,7 @@ def index(session: Session, wait: WAIT = None) -> Result:
     done = index_project(
         layout, config, os.environ, wait_seconds=wait or 0.0, emit=session.emitter(), warn=session.warn
     )
-    return Result(done.to_json(), [Fields(tuple(_facts(done)))], done.error)
+    return Result(done.to_json(), [Fields(tuple(_facts(done)))], done.error, is_report=True)
 
 
 def _facts(done: Refreshed) -> list[tuple[str, str]]:

@@ -94,7 +94,7 @@ def read(
     if as_yaml:
         of, files = source_files(layout, layers, name)
         data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
-        return Result(data, [Lines(tuple(_file_lines(files)))])
+        return Result(data, [Lines(tuple(_file_lines(files)), whole=True)])
     shown, source = find_source(layers, name)
     statuses = _statuses(layout, layers).of(shown.model.connection, source.name)
     data = {**describe_source(shown, source, statuses), "open": _open_notes(layout, shown.model, source.name)}
@@ -398,7 +398,7 @@ def validate(
     session.warn(*found.warnings(), *_unread(found, error))
     if error is not None and error.exit_code == EXIT_UNREACHABLE:
         error.hint = Hint("{}; or leave the data out: --no-data", error.hint) if error.hint else "add --no-data"
-    return Result(found.to_json(), _validation_blocks(found), error)
+    return Result(found.to_json(), _validation_blocks(session, found), error, is_report=True)
 
 
 @command(commands, "test", schema="sl-test")
@@ -414,7 +414,7 @@ def test(
     report = run_tests(
         *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
     )
-    return Result(report.to_json(), _test_blocks(report), report.error())
+    return Result(report.to_json(), _test_blocks(report), report.error(), is_report=True)
 
 
 def _unread(found: Validation, error: object) -> list[ResultWarning]:
@@ -425,11 +425,12 @@ def _unread(found: Validation, error: object) -> list[ResultWarning]:
     ]
 
 
-def _validation_blocks(found: Validation) -> list[Block]:
+def _validation_blocks(session: Session, found: Validation) -> list[Block]:
     blocks: list[Block] = []
     if found.problems:
-        rows = tuple((each.severity, str(each.location), each.message, each.hint or "") for _, each in found.problems)
-        blocks.append(Table(("severity", "place", "problem", "hint"), rows))
+        from ktx_cli.cli.findings import finding_lines
+
+        blocks.append(Lines(tuple(finding_lines((each for _, each in found.problems), session.place))))
     facts = [("sources", str(len(found.sources)))]
     if found.checks:
         by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]

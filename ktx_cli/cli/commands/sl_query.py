@@ -17,6 +17,7 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Fields, Lines, RowFormat, Table, as_lines, as_table, render_plain
 from ktx_cli.cli.commands.completion import connection_option, dimension_names, measure_names, segment_names
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.settings import EXPANDED
 from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, shell_words
 
@@ -265,6 +266,7 @@ _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
         "where there is a running, windowed, earlier or compared value.",
     ),
+    "expanded": (EXPANDED, False),
     "receipt": (Annotated[bool, Option("--receipt", help="Print the whole receipt; --json always has it.")], False),
 }
 
@@ -272,7 +274,14 @@ _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
 @command(commands, "query", schema="sl-query")
 @with_question(_QUERY_OPTIONS)
 def query(
-    session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool | None, receipt: bool
+    session: Session,
+    question: Question,
+    *,
+    execute: bool,
+    form: AnswerFormat,
+    verify: bool | None,
+    expanded: bool,
+    receipt: bool,
 ) -> Result:
     """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
     if not execute or form is AnswerFormat.SQL:
@@ -292,7 +301,7 @@ def query(
         return Result(reply.to_json(), error=reply.error())
     notes = tuple(_notes(reply, form, receipt))
     if form is AnswerFormat.TABLE:
-        return Result(reply.to_json(), [_table(reply)], reply.error(), notes=notes)
+        return Result(reply.to_json(), [_table(reply, expanded)], reply.error(), notes=notes)
     return Result(reply.to_json(), error=reply.error(), text=_text(reply, form), notes=notes)
 
 
@@ -344,12 +353,13 @@ def _compiled(session: Session, question: Question, form: AnswerFormat) -> Resul
         "receipt": dict(explained.receipt),
     }
     text = json.dumps(data, ensure_ascii=False, indent=2) if form is AnswerFormat.JSON else explained.sql
-    return Result(data, [Lines(tuple(text.splitlines()))])
+    return Result(data, [Lines(tuple(text.splitlines()), whole=True)])
 
 
 def _explained_blocks(explained: Explained) -> list[Block]:
     columns = tuple((each["name"], each["kind"], str(each["of"])) for each in explained.columns)
-    return [Table(("column", "kind", "of"), columns), Lines(("", *explained.steps(), "", *explained.sql.splitlines()))]
+    sql = Lines(("", *explained.sql.splitlines()), whole=True)
+    return [Table(("column", "kind", "of"), columns), Lines(tuple(explained.steps())), sql]
 
 
 def _warn_when_cut(session: Session, reply: LayerAnswer) -> None:
@@ -368,8 +378,8 @@ def _text(reply: LayerAnswer, form: AnswerFormat) -> str:
     return json.dumps(reply.to_json(), ensure_ascii=False, indent=2) + "\n"
 
 
-def _table(reply: LayerAnswer) -> Table:
-    table = as_table(reply.columns, reply.rows, reply.formats)
+def _table(reply: LayerAnswer, expanded: bool) -> Table:
+    table = as_table(reply.columns, reply.rows, reply.formats, expanded=expanded)
     if reply.totals is None:
         return table
     before = len(reply.columns) - len(reply.totals)

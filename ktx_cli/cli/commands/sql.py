@@ -11,7 +11,7 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.settings import EXPANDED, current_folder
 from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
@@ -36,6 +36,7 @@ def sql(
     ] = None,
     max_rows: Annotated[int, Option("--max-rows", min=1, max=100_000, help="Maximum number of rows to print.")] = 1000,
     form: Annotated[RowFormat, Option("--format", help="Output format. --json takes precedence.")] = RowFormat.TABLE,
+    expanded: EXPANDED = False,
 ) -> Result:
     """Run one read-only SQL statement and print its rows.
 
@@ -66,16 +67,16 @@ def sql(
     _warn_when_cut(session, answer)
     notes = [f"note: {each}" for each in answer.notes]
     if form is RowFormat.TABLE or session.settings.json:
-        return Result(answer.to_json(), [_shown(answer)], notes=notes)
+        return Result(answer.to_json(), [_shown(answer, expanded)], notes=notes)
     return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats), notes=notes)
 
 
-def _shown(answer: SqlAnswer) -> Block:
+def _shown(answer: SqlAnswer, expanded: bool) -> Block:
     """Return a plan as its lines, which a table would lose the indentation of, and other rows as a table."""
     texts = [str(row[-1]) for row in answer.rows] if answer.explains else []
     if any(text.startswith(" ") or "\n" in text for text in texts):
-        return Lines(tuple(line for text in texts for line in text.splitlines()))
-    return as_table(answer.columns, answer.rows, answer.formats)
+        return Lines(tuple(line for text in texts for line in text.splitlines()), whole=True)
+    return as_table(answer.columns, answer.rows, answer.formats, expanded=expanded)
 
 
 def _statement(statement: str | None, file: str | None) -> str:

@@ -176,7 +176,7 @@ def lint(
     rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
     table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
     facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
-    return Result(done.to_json(), [*table, Fields(facts)], done.error())
+    return Result(done.to_json(), [*table, Fields(facts)], done.error(), is_report=True)
 
 
 @command(commands, "contradictions", schema="wiki-contradictions")
