@@ -298,7 +298,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     from ktx_cli.project.config.connections import drivers
     from ktx_cli.project.plugins import WAREHOUSES
 
-    said = ktx("setup", "--help").out
+    said = ktx("setup", "--help").out + ktx("--help").out
     asked: dict[str, set[str]] = {}
     for path in files("ktx_cli.jobs.setup.wizard").iterdir():
         if not path.name.endswith(".py"):
