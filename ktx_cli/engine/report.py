@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
 from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.project import EDITED_MEANWHILE, CommitResult, held_hint
-from ktx_cli.scan import JoinStatus, TableChanges
+from ktx_cli.scan import INFERRED_JOINS, JoinStatus, TableChanges
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
@@ -133,7 +133,7 @@ class ConnectionReport(Record):
         declared = f", {plural(self.declared, 'declared foreign key')}" if self.declared else ""
         if self.relationships is None:
             return declared
-        joins = self.relationships.get(JoinStatus.ACCEPTED, 0) + self.relationships.get(JoinStatus.MANUAL, 0)
+        joins = sum(self.relationships.get(status, 0) for status in INFERRED_JOINS)
         none = "no further joins inferred" if self.declared else "no joins inferred"
         inferred = plural(joins, "inferred join") if joins else none
         return f"{declared}, {inferred}" + (f", {self.to_review} to review" if self.to_review else "")
@@ -159,7 +159,7 @@ class ConnectionReport(Record):
 
 
 def _joins_in_effect(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
-    stand = [each for each in outcome.plan.reviewed if each.status in (JoinStatus.ACCEPTED, JoinStatus.MANUAL)]
+    stand = [each for each in outcome.plan.reviewed if each.status in INFERRED_JOINS]
     return tuple(sorted(stand, key=lambda each: (-each.relationship.probability, each.name)))
 
 

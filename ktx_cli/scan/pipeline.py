@@ -301,8 +301,7 @@ class _RowScan:
                 discovery = discover(
                     connector, self.tables, profiled.tables, settings, sources, seconds=seconds, failures=self.failures
                 )
-                joins, candidates = len(discovery.accepted()), len(discovery.relationships)
-                step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
+                step.summary = _inferred(discovery, _declared_keys(self.tables))
             return discovery
         return Discovery(dict(self.record.keys), self.record.relationships)
 
@@ -335,6 +334,15 @@ class _RowScan:
             store.save(profiled.tables, dictionary)
             step.summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
         return [f"{problem.ref}: {problem.message}" for problem in dictionary.problems], stored
+
+
+def _inferred(discovery: Discovery, declared: int) -> str:
+    """Return how many joins were inferred beside the `declared` foreign keys."""
+    joins = plural(len(discovery.accepted()), "further join" if declared else "join")
+    found = f"{joins} among {plural(len(discovery.relationships), 'candidate')}"
+    if not discovery.accepted():
+        found = "no further joins inferred" if declared else "no joins inferred"
+    return f"{plural(declared, 'declared foreign key')}; {found}" if declared else found
 
 
 def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> list[ResultWarning]:

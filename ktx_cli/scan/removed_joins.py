@@ -13,6 +13,7 @@ from ktx_cli.scan.committed import Committed
 from ktx_cli.scan.relationships.record import Relationship, RelationshipId, RelationshipRecord, Status
 from ktx_cli.scan.review import (
     GENERATED_SOURCES,
+    INFERRED_JOINS,
     AuthoredSources,
     JoinStatus,
     StatusResolver,
@@ -34,7 +35,6 @@ DECLARED: Final = "a foreign key declares it now"
 MOST_GONE: Final = 200
 """The number of them that a record keeps; the oldest ones without a decision are dropped first."""
 
-_JOINED: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL})
 _DECIDED: Final = frozenset({JoinStatus.MANUAL, JoinStatus.DISABLED})
 
 StatusOf = Callable[[Relationship], JoinStatus]
@@ -228,7 +228,7 @@ def gone_joins(
     found = []
     for each in before:
         later = now.get(each.relationship.id)
-        lost = each.status in _JOINED and (later is None or later.status not in _JOINED)
+        lost = each.status in INFERRED_JOINS and (later is None or later.status not in INFERRED_JOINS)
         if lost and not _is_declared(each.relationship, tables):
             found.append(GoneJoin(each.name, NOT_FOUND if later is None else _reason_now(later), each.joins[0].shard))
     recorded = {(join.source, join_key(join.join)) for each in before for join in each.joins}

@@ -218,7 +218,10 @@ _DECIDED: Final = {
     JoinStatus.DISABLED: (Status.REJECTED, "a person rejected it"),
 }
 
-JOINED: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.DECLARED})
+INFERRED_JOINS: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL})
+"""The statuses of inferred joins in effect: what every count of inferred joins counts."""
+
+JOINED: Final = INFERRED_JOINS | {JoinStatus.DECLARED}
 
 OTHER_WAY: Final = "the join the other way round stands"
 """The reason of a relationship that would need review if its opposite were no join."""

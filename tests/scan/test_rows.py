@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ResultWarning, StorageError
-from ktx_cli.core.events import Event
+from ktx_cli.core.events import Event, StepFinished
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.jobs.review import join_status_counts
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.scan import pipeline
 from ktx_cli.scan.profile.store import ProfileStore, load_profile_times
 from ktx_cli.scan.profile.values import Dictionary, build_dictionary
 from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord, Status, with_earlier
+from ktx_cli.scan.review import INFERRED_JOINS
 from ktx_cli.scan.stages import Depth
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses import base
@@ -101,6 +103,36 @@ def test_a_second_look_reads_no_row_and_says_the_same(shop: Path, sent: list[str
     assert [each.code for each in again] == [each.code for each in said]
     assert "nothing changed since the last look" in repr(events)
     assert second.status == "unchanged"
+
+
+DECLARED = (
+    "CREATE TABLE parcels (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers (id))",
+    "INSERT INTO parcels SELECT value, value FROM json_each('[1,2,3,4,5,6,7,8,9]')",
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "said", "counted"),
+    [
+        ((), "no joins inferred", 0),
+        (ROWS, "1 join among ", 1),
+        (DECLARED, "1 declared foreign key; no further joins inferred", 0),
+        ((*ROWS, *DECLARED), "1 declared foreign key; 1 further join among ", 1),
+    ],
+)
+def test_declared_and_inferred_joins_are_counted_apart(
+    shop_project: Path, change: Change, statements: tuple[str, ...], said: str, counted: int
+) -> None:
+    change(shop_project, *statements)
+    events: list[Event] = []
+    report, _ = scan(shop_project, emit=events.append)
+    (summary,) = (each.summary for each in events if isinstance(each, StepFinished) and each.step == "relationships")
+    assert summary.startswith(said)
+    assert report.connections[0].declared == ("declared" in said)
+    counts = join_status_counts(Layout(shop_project), "shop", pytest.fail)
+    assert counts == report.connections[0].relationships
+    assert counts is not None
+    assert sum(counts[each] for each in INFERRED_JOINS) == counted
 
 
 def test_a_look_anew_writes_the_same_bytes(shop: Path, sent: list[str]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from ktx_cli.agent_tools.searcher import contents_of
 from ktx_cli.jobs import counts as counting
 from ktx_cli.jobs.counts import Counts, counted_by_runs, counts_of, keep_counts
+from ktx_cli.jobs.health import facts
 from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.jobs.health.model import CheckContext
 from ktx_cli.jobs.health.model_checks import MODELS
@@ -23,6 +24,7 @@ from ktx_cli.jobs.health.status import AFTER, BEFORE, BESIDE, READINESS, GitFact
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.store import Repository
+from ktx_cli.scan import INFERRED_JOINS
 from ktx_cli.semantic.guarded import load_layer, store_layers
 from ktx_cli.semantic.store.layer import declared_entries
 
@@ -38,6 +40,11 @@ def shop(ingested_project: Path) -> Path:
 def demo(demo_project: Path, tmp_path: Path) -> Path:
     """A copy of what `ktx demo` builds."""
     return Path(shutil.copytree(demo_project, tmp_path / "demo", symlinks=True))
+
+
+def test_status_counts_the_inferred_joins_that_a_scan_counts() -> None:
+    """Its own list spares it the modules of a review."""
+    assert set(facts._ACTIVE) == {each.value for each in INFERRED_JOINS}
 
 
 def context_of(project: Path) -> CheckContext:
