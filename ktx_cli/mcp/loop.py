@@ -1,4 +1,4 @@
-"""The tools of the server for an agent loop of ktx: the same calls and answers that an agent client gets."""
+"""The tools of the server for an agent loop of ktx, with the same calls and answers as for an agent client."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _ROWS = frozenset(("sl_query", "sql_execution"))
 
 @dataclass(frozen=True, slots=True)
 class ServerToolbox:
-    """Gives an agent loop the tools that a server which only reads lists in a profile."""
+    """Provides an agent loop with the tools that a read-only server lists in a profile."""
 
     profile: Profile = Profile.DEFAULT
 
     def instructions(self, *, privacy: bool) -> str:
-        """Return what the server says to every client."""
+        """Return the instructions that the server sends to every client."""
         return instructions(replace(_OPTIONS, privacy=privacy, profile=self.profile))
 
     def tools(
         self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
     ) -> Sequence[RuntimeTool]:
-        """Return the tools on a project, for a caller with some attributes.
+        """Return the tools on a project, for a caller with the given attributes.
 
-        `keep` takes the rows of each query, and returns the id of the result.
+        `keep` stores the rows of each query and returns the id of the result.
         """
         options = replace(_OPTIONS, privacy=privacy, attributes=attributes, profile=self.profile)
         tools = listed(options, offered(options))

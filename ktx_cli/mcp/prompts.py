@@ -1,4 +1,4 @@
-"""The prompts a client offers to people, and the instructions of the server: packaged Markdown."""
+"""The prompts that a client offers to its users, the instructions of the server, and the resources."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ktx_cli.jobs.wiki import read_wiki
 from ktx_cli.mcp.tool import LONGEST, Options
 
 LONGEST_PROMPT: Final = 10_000
-"""Characters an argument may have."""
+"""Maximum number of characters of an argument."""
 
 
-_DEFAULTS: Final = {"place": "not said", "scope": "all of it"}
-"""Stand in the place of an argument that is left out; one without a default is needed."""
+_DEFAULTS: Final = {"place": "not stated", "scope": "everything"}
+"""Values of omitted arguments; an argument without a default is required."""
 
 
 def _prompt(name: str, title: str, description: str, **arguments: str) -> types.Prompt:
-    """Return a prompt: `prompts/mcp/<name>.md` with `$argument` in it."""
+    """Return a prompt, whose text is `prompts/mcp/<name>.md` with `$argument` placeholders."""
     asked = [
         types.PromptArgument(name=each, description=text, required=each not in _DEFAULTS)
         for each, text in arguments.items()
@@ -43,39 +43,39 @@ PROMPTS: Final = (
     _prompt(
         "answer_question",
         "Answer a question",
-        "Answer a question about data with the semantic layer, and say what the number is made of.",
-        question="The question, as somebody would ask it.",
+        "Answer a question about data with the semantic layer, and explain how the number was computed.",
+        question="The question, in your own words.",
     ),
     _prompt(
         "explain_metric",
         "Explain a metric",
-        "Say what a metric counts, what it leaves out, and how it is defined.",
-        metric="Its name, or what people call it.",
+        "Explain what a metric counts, what it excludes, and how it is defined.",
+        metric="The name of the metric, or a common name for it.",
     ),
     _prompt(
         "trace_number",
-        "Find where a number comes from",
-        "Find the definition behind a number somebody saw, and why it may differ.",
-        number="The number and what it is said to be.",
-        place="Where it was seen: a report, a chart, a mail.",
+        "Find out where a number comes from",
+        "Find the definition behind a number, and the reasons why it may differ.",
+        number="The number and what it is supposed to be.",
+        place="Where the number appears: a report, a chart, an email.",
     ),
     _prompt(
         "review_changes",
-        "Review what changed",
-        "Look through the context for what is wrong, out of date or waiting for a person.",
+        "Review the context",
+        "Check the context for errors, outdated pages and decisions that wait for a person.",
         scope="A topic, a source or a connection.",
     ),
     _prompt(
         "teach_fact",
         "Teach ktx a fact",
-        "Put a fact into the context, after a look whether it is known or contradicted.",
-        fact="What holds, in your own words.",
+        "Add a fact to the context, after checking whether it is already known or contradicted.",
+        fact="The fact, in your own words.",
     ),
 )
 
 
 def instructions(options: Options) -> str:
-    """Return what a client tells its agent of this server."""
+    """Return the instructions for agents that use this server."""
     parts = {
         "instructions": True,
         "instructions_admin": options.profile is Profile.ADMIN,
@@ -87,12 +87,12 @@ def instructions(options: Options) -> str:
 
 
 def filled(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
-    """Return a prompt with its arguments in place; `UsageError` for a name or arguments it does not have."""
+    """Return a prompt with its arguments filled in; raises `UsageError` for an unknown name or argument."""
     prompt = next((each for each in PROMPTS if each.name == name), None)
     if prompt is None:
         names = [each.name for each in PROMPTS]
         near = did_you_mean(name[:100], names)
-        hint = f"did you mean `{near}`?" if near else f"prompts: {listing(names, 10)}"
+        hint = f"did you mean `{near}`?" if near else f"available prompts: {listing(names, 10)}"
         raise UsageError(f"there is no prompt `{name[:100]}`", hint=hint)
     text = Template(_packaged(name)).substitute(_values(prompt, arguments))
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
@@ -103,13 +103,13 @@ def _values(prompt: types.Prompt, arguments: Mapping[str, str]) -> dict[str, str
     known = {each.name: each.description for each in prompt.arguments or ()}
     unknown = next((each for each in arguments if each not in known), None)
     if unknown is not None:
-        raise UsageError(f"{prompt.name} has no argument `{unknown[:100]}`", hint=f"it takes: {listing(known)}")
+        raise UsageError(f"{prompt.name} has no argument `{unknown[:100]}`", hint=f"arguments: {listing(known)}")
     values = {name: arguments.get(name, "").strip() or _DEFAULTS.get(name, "") for name in known}
     for name, value in values.items():
         if not value:
-            raise UsageError(f"{prompt.name} needs `{name}`", hint=known[name])
+            raise UsageError(f"{prompt.name} requires the argument `{name}`", hint=known[name])
         if len(value) > LONGEST_PROMPT:
-            raise UsageError(f"`{name}` has over {LONGEST_PROMPT:,} characters", hint="say it shorter")
+            raise UsageError(f"`{name}` is longer than {LONGEST_PROMPT:,} characters", hint="shorten it")
     return values
 
 
@@ -119,7 +119,7 @@ def _packaged(name: str) -> str:
 
 
 AT_ONCE: Final = 100
-"""Resources in one page of the list."""
+"""Number of resources per page of the list."""
 
 WIKI: Final = "ktx://wiki/{key}"
 SOURCE: Final = "ktx://semantic-layer/{connection}/{source}"
@@ -131,22 +131,22 @@ TEMPLATES: Final = (
     types.ResourceTemplate(
         uri_template=WIKI,
         name="wiki page",
-        title="A page of the wiki",
-        description="What numbers mean: rules, exceptions, decisions. Keys: discover_data.",
+        title="A wiki page",
+        description="What numbers mean: rules, exceptions, decisions. Find keys with discover_data.",
         mime_type=MARKDOWN,
     ),
     types.ResourceTemplate(
         uri_template=SOURCE,
         name="source",
         title="A source of the semantic layer",
-        description="Columns, measures, joins and segments of a source, everything its files say put together.",
+        description="The merged definition of a source: its columns, measures, joins and segments.",
         mime_type=YAML,
     ),
 )
 
 
 def resource_page(project: ServedProject, cursor: str | None) -> types.ListResourcesResult:
-    """Return the resources behind a cursor: those whose address comes after it; `UsageError` for one that is none."""
+    """Return the page of resources after a cursor; raises `UsageError` for an invalid cursor."""
     after = "" if cursor is None else _decoded(cursor)
     found = sorted((*_pages(project), *_sources(project)), key=lambda each: str(each.uri))
     left = [each for each in found if str(each.uri) > after]
@@ -157,13 +157,13 @@ def resource_page(project: ServedProject, cursor: str | None) -> types.ListResou
 
 
 def _pages(project: ServedProject) -> Iterator[types.Resource]:
-    """Yield everybody's pages."""
+    """Yield the shared wiki pages."""
     for page in read_wiki(project.layout).seen_from():
         yield _resource(f"ktx://wiki/{quote(page.key, safe='')}", page.key, page.summary, MARKDOWN)
 
 
 def _sources(project: ServedProject) -> Iterator[types.Resource]:
-    """Yield the sources that may be shown."""
+    """Yield the sources that are visible."""
     for each in read_layers(project.layout, project.config(), None, load=project.load_layer).sources():
         connection, name = each.connection, each.source.name
         uri = f"ktx://semantic-layer/{quote(connection, safe='')}/{quote(name, safe='')}"
@@ -176,7 +176,7 @@ def _resource(uri: str, name: str, description: str | None, mime: str) -> types.
 
 
 def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.ReadResourceResult:
-    """Return what stands at an address, cut to the budget; `UsageError` for one that is none of ours."""
+    """Return the content of a resource, cut to the budget; raises `UsageError` for an unknown URI."""
     kind, parts = _parts(uri)
     if kind == "wiki" and len(parts) == 1:
         mime, tool, text = MARKDOWN, "context_read", visible(page_facts(project.layout, parts[0]).page.text)
@@ -184,15 +184,15 @@ def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.R
         found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy)
         mime, tool, text = YAML, "context_read", found.yaml
     else:
-        raise UsageError(f"there is no resource `{one_line(uri, 200)}`", hint=f"addresses are {WIKI} and {SOURCE}")
+        raise UsageError(f"there is no resource `{one_line(uri, 200)}`", hint=f"valid URIs are {WIKI} and {SOURCE}")
     if len(text) > LONGEST:
         shown = f"{LONGEST:,} of {len(text):,} characters are shown"
-        text = f"{text[:LONGEST]}\n\n(cut: {shown}; the tool {tool} gives all, in pages)"
+        text = f"{text[:LONGEST]}\n\n(truncated: {shown}; the tool {tool} returns the full text in pages)"
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=text)])
 
 
 def _parts(uri: str) -> tuple[str, list[str]]:
-    """Return the kind of an address and its decoded parts; none of them can lead to another folder."""
+    """Return the kind of a URI and its decoded parts; no part can refer to another folder."""
     try:
         split = urlsplit(uri)
     except ValueError:
@@ -210,4 +210,4 @@ def _decoded(cursor: str) -> str:
     try:
         return base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode("utf-8")
     except (binascii.Error, UnicodeError):
-        raise UsageError("this cursor is none of this server's", hint="list the resources from the beginning") from None
+        raise UsageError("invalid cursor", hint="list the resources from the beginning, without a cursor") from None

@@ -1,4 +1,4 @@
-"""A tool of the server: its schemas in the contract, and the function that it calls."""
+"""A tool of the server: its input and output schemas, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from ktx_cli.jobs.serve.ask import Stop, Watch
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import attributes_of_caller
 
-Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="Where to begin: `next_offset` of the page before.")]
-Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as context_status has it.")]
-User = Annotated[
-    str, Field(max_length=200, description="Id of a user whose own pages count too; they come before everybody's.")
-]
+Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="`next_offset` of the previous page.")]
+Connection = Annotated[str, Field(max_length=200, description="Connection id, from context_status.")]
+User = Annotated[str, Field(max_length=200, description="User id: include this user's own pages, before shared ones.")]
 
 
 class Input(BaseModel):
-    """The arguments of a tool; one it does not have is an error, which the agent reads."""
+    """The arguments of a tool. An unknown argument is an error that the agent reads."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,26 +37,26 @@ class Output(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
     verbatim: ClassVar[frozenset[str]] = frozenset()
-    """Fields whose texts are values of rows, and given as they are: in all others hidden characters are shown."""
+    """Fields that contain row values, returned unchanged. In all other fields, hidden characters are made visible."""
 
-    warnings: list[str] = Field(default_factory=list, description="What to know before the answer is used.")
+    warnings: list[str] = Field(default_factory=list, description="Read these before you use the answer.")
 
 
 class Paged(Output):
-    """An answer that comes in pages; `part` names the list or the text that is cut."""
+    """An answer that is split into pages. `part` is the name of the list or text that is cut."""
 
     part: ClassVar[str]
 
-    truncated: bool = Field(False, description="There is more than this answer holds.")
-    next_offset: int | None = Field(None, description="`offset` of the next page; null: this was the last.")
+    truncated: bool = Field(False, description="True if the answer was cut and more is available.")
+    next_offset: int | None = Field(None, description="`offset` of the next page; null on the last page.")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options a server was started with.
 
-    `read_only`: without the tools that write. `privacy`: values of rows stay here. `attributes`: of the caller, for row
-    policies. `profile`: which tools are listed.
+    `read_only`: offer no tools that write. `privacy`: never return row values. `attributes`: the attributes of the
+    caller, used by row policies. `profile`: the set of tools that is listed.
     """
 
     read_only: bool = False
@@ -69,7 +67,7 @@ class Options:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a tool, while it lasts. `report`: takes its progress from 0 to 1, and what it is doing."""
+    """One tool call in progress. `report` is called with the progress from 0 to 1 and a message."""
 
     project: ServedProject
     options: Options
@@ -78,7 +76,7 @@ class Call:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of the caller: as the server was started and `ktx.yaml` has them now."""
+        """The attributes of the caller: from the options of the server and the current `ktx.yaml`."""
         config = self.project.config()
         return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
 
@@ -94,16 +92,16 @@ class Call:
 
     @property
     def watch(self) -> Watch:
-        """The watch of this call: it reports progress, and stops the work when nobody waits."""
+        """The watch of this call. It reports progress and stops the work when the client has cancelled the call."""
         return Watch(self.stopped, self.report)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTool:
-    """A tool. `run` is called in a thread, with an instance of the input; it returns one of the output.
+    """A tool. `run` is called in a thread with an instance of the input model and returns one of the output model.
 
-    `writes`: it changes the project, or lets something run that does. `offset` of a paged answer is an argument of that
-    name. `takes`: the tool whose arguments it takes, where they need not be listed a second time.
+    `writes`: the tool changes the project, or starts a run that does. A paged tool has an argument `offset`. `takes`:
+    the name of a tool with the same arguments, so that they are not listed a second time.
     """
 
     name: str
@@ -118,9 +116,9 @@ class ServerTool:
     takes: str | None = None
 
     def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments, as short as it can be: a client's model reads it in every session.
+        """Return the JSON Schema of the arguments, kept short because a client's model reads it in every session.
 
-        Bounds of lengths are not in it; who exceeds one is told.
+        Length limits are not part of it; a call that exceeds one fails with an error that states the limit.
         """
         if self.takes is not None:
             return {"type": "object", "description": f"The arguments of {self.takes}.", "properties": {}}
@@ -132,7 +130,7 @@ class ServerTool:
 
 
 def tool(title: str, **traits: Any) -> Callable[[Callable[[Call, Any], Output]], ServerTool]:
-    """Make a tool of a function: of its name, its docstring (which the model reads), and what it takes and returns."""
+    """Turn a function into a tool, from its name, its docstring (which the model reads) and its type annotations."""
 
     def made(run: Callable[[Call, Any], Output]) -> ServerTool:
         types = get_type_hints(run)
@@ -143,12 +141,12 @@ def tool(title: str, **traits: Any) -> Callable[[Callable[[Call, Any], Output]],
 
 
 def warning_texts(warnings: Iterable[ResultWarning]) -> list[str]:
-    """Return warnings as an answer carries them, each once."""
+    """Return the text of warnings for an answer, without duplicates."""
     return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
 
 
 def reveal_hidden(value: Any) -> Any:
-    """Return data with the hidden characters of all its texts shown; the same again when it is done twice."""
+    """Return data with the hidden characters in all its strings made visible. Applying it twice changes nothing."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
@@ -157,7 +155,7 @@ def reveal_hidden(value: Any) -> Any:
 
 
 def page_of(part: str, items: Sequence[Any], offset: int, limit: int | None = None) -> dict[str, Any]:
-    """Return a page of a list (no limit: all that is left) as the fields of a `Paged` answer."""
+    """Return a page of a list as the fields of a `Paged` answer; without a limit, everything from `offset` on."""
     end = len(items) if limit is None else offset + limit
     more = end < len(items)
     return {part: list(items[offset:end]), "truncated": more, "next_offset": end if more else None}
@@ -227,9 +225,9 @@ _LINE_WARNINGS: Final = 2_000
 
 
 def fit_answer(output: Output, offset: int = 0) -> dict[str, Any]:
-    """Return an answer as JSON, cut to the budget; `offset`: where its page begins.
+    """Return an answer as JSON, cut to the budget; `offset` is the start of its page.
 
-    Raises `KtxError` where what cannot be cut is too long alone.
+    Raises `KtxError` if the part that cannot be cut is too long.
     """
     dumps = output.model_dump(mode="json", by_alias=True)
     data = {name: each if name in output.verbatim else reveal_hidden(each) for name, each in dumps.items()}
@@ -249,7 +247,7 @@ def fit_answer(output: Output, offset: int = 0) -> dict[str, Any]:
 
 
 def compact_json(data: Any) -> str:
-    """Return an answer as the text an agent reads."""
+    """Return an answer as the compact JSON text that an agent reads."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -286,8 +284,8 @@ def _short(warnings: list[str]) -> list[str]:
 
 
 def _too_long(length: int) -> KtxError:
-    message = f"the answer has {length:,} characters, {LONGEST:,} are allowed"
-    return KtxError(message, hint="ask for less at once: fewer columns, names or values", code="context")
+    message = f"the answer has {length:,} characters; the limit is {LONGEST:,}"
+    return KtxError(message, hint="request less at once: fewer columns, names or values", code="context")
 
 
 log = logging.getLogger(__name__)
@@ -298,19 +296,19 @@ _LONGEST_DETAILS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The answer of a call: `data` as its output schema has it, or the error."""
+    """The answer of a call: `data` in the form of the output schema, or the error."""
 
     data: Mapping[str, Any] | None = None
     error: KtxError | None = None
 
     @property
     def text(self) -> str:
-        """The answer as the agent reads it."""
+        """The answer as text for the agent."""
         return compact_json(self.data if self.error is None else {"error": error_data(self.error)})
 
 
 def error_data(error: KtxError) -> dict[str, Any]:
-    """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
+    """Return an error as JSON, with hidden characters made visible; details that are too long are omitted."""
     data: dict[str, Any] = reveal_hidden(error.to_json())
     data |= {key: data[key] and data[key][:_LONGEST_TEXT] for key in ("message", "hint")}
     if len(compact_json(data["details"])) > _LONGEST_DETAILS:
@@ -321,12 +319,12 @@ def error_data(error: KtxError) -> dict[str, Any]:
 async def call_tool(
     tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
 ) -> ToolAnswer:
-    """Return the answer of a call; whatever goes wrong is an answer too. Cancelling it ends the waiting at once."""
+    """Return the answer of a call; a failure is returned as an answer, too. Cancelling returns immediately."""
     try:
         tool = tools.get(name)
         if tool is None:
             near = did_you_mean(name[:100], tools)
-            hint = f"did you mean `{near}`?" if near else f"tools: {listing(tools, 30)}"
+            hint = f"did you mean `{near}`?" if near else f"available tools: {listing(tools, 30)}"
             raise UsageError(f"there is no tool `{name[:100]}`", hint=hint)
         value = _checked(tool, arguments)
 
@@ -346,7 +344,7 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
         return tool.input_model.model_validate(dict(arguments))
     except ValidationError as error:
         found = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"[:300] for each in error.errors()]
-        message = f"the arguments of {tool.name} are wrong: {'; '.join(found[:10])}"
+        message = f"invalid arguments for {tool.name}: {'; '.join(found[:10])}"
         raise UsageError(message, hint=_hint(tool, error), details={"issues": found[:50]}) from None
 
 
@@ -355,5 +353,5 @@ def _hint(tool: ServerTool, error: ValidationError) -> str:
     unknown = [str(each["loc"][-1]) for each in error.errors() if each["type"] == "extra_forbidden"]
     near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
     if near:
-        return "; ".join(f"in place of `{each[:100]}` did you mean `{found}`?" for each, found in near[:5])
-    return f"it takes: {listing(tool.input_model.model_fields, 40) or 'no arguments'}"
+        return "; ".join(f"instead of `{each[:100]}`, did you mean `{found}`?" for each, found in near[:5])
+    return f"arguments: {listing(tool.input_model.model_fields, 40) or 'none'}"

@@ -76,7 +76,7 @@ def test_every_tool_can_be_called_whether_it_is_listed_or_not(company: Company) 
         if not tool.writes:
             asked = {profile: company.call(tool.name, {"colour": "red"}, profile=profile).error for profile in Profile}
             assert asked[Profile.DEFAULT] == asked[Profile.ADMIN]
-            assert f"the arguments of {tool.name} are wrong" in (asked[Profile.DEFAULT] or {})["message"]
+            assert f"invalid arguments for {tool.name}" in (asked[Profile.DEFAULT] or {})["message"]
 
 
 def test_every_tool_says_what_it_is_for_and_documents_what_it_takes() -> None:

@@ -57,14 +57,14 @@ def test_a_prompt_asks_for_no_other_arguments_than_its_text_has() -> None:
 
 
 def test_an_argument_that_may_be_left_out_has_a_default(company: Company) -> None:
-    assert "saw it: not said" in text_of(company, "trace_number", {"number": "42"})
+    assert "appears: not stated" in text_of(company, "trace_number", {"number": "42"})
 
 
 def test_wrong_names_and_arguments_say_what_there_is(company: Company) -> None:
     assert refused(company, "explain_metrik", {}).data["hint"] == "did you mean `explain_metric`?"
-    assert "needs `metric`" in refused(company, "explain_metric", {}).message
-    assert "needs `metric`" in refused(company, "explain_metric", {"metric": "  "}).message
-    assert refused(company, "explain_metric", {"metric": "a", "b": "c"}).data["hint"] == "it takes: metric"
+    assert "requires the argument `metric`" in refused(company, "explain_metric", {}).message
+    assert "requires the argument `metric`" in refused(company, "explain_metric", {"metric": "  "}).message
+    assert refused(company, "explain_metric", {"metric": "a", "b": "c"}).data["hint"] == "arguments: metric"
     assert "characters" in refused(company, "explain_metric", {"metric": "a" * 20_000}).message
 
 

@@ -103,7 +103,7 @@ def test_with_privacy_a_source_has_no_values(company: Company) -> None:
 def test_a_long_page_is_cut_and_says_where_the_rest_is(company: Company) -> None:
     company.page("global/long", "summary: Long", "words " * 10_000)
     text = read(company, "ktx://wiki/long").text
-    assert len(text) < LONGEST + 200 and "the tool context_read gives all" in text
+    assert len(text) < LONGEST + 200 and "the tool context_read returns the full text" in text
 
 
 @pytest.mark.table(

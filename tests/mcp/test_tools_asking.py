@@ -171,7 +171,7 @@ def test_with_privacy_no_value_of_a_row_leaves(company: Company) -> None:
     data = company.call("sl_query", asked, privacy=True).data
     assert data["rows"] == [] and data["totals"] is None
     assert data["row_count"] == 2 and data["columns"] == ["country", "revenue"] and data["sql"] and data["receipt"]
-    assert "withheld" in data["warnings"][0]
+    assert "hidden" in data["warnings"][0]
 
 
 def test_a_value_no_row_has_is_told_with_the_nearest(company: Company) -> None:

@@ -143,7 +143,7 @@ def test_a_value_is_found_where_it_stands_as_it_is_spelled(scanned: Company) -> 
     assert missed["matches"] == []
     assert missed["misses"][0]["reason"] == "not_listed" and "2 of them" not in missed["misses"][0]["message"]
     assert "1 of them in part" in missed["misses"][0]["message"]
-    assert "no proof" in reply.data["note"]
+    assert "may still exist" in reply.data["note"]
 
 
 def test_a_value_of_a_hidden_column_is_not_found(scanned: Company) -> None:
@@ -247,7 +247,7 @@ def test_a_definition_is_read_with_values_and_the_pages_that_explain_it(scanned:
 def test_a_name_of_a_page_and_a_source_leads_to_the_source_and_says_so(company: Company) -> None:
     company.page("global/orders", "summary: About orders", "Orders are sold.")
     found = company.call("context_read", {"id": "orders"}).data
-    assert found["kind"] == "definition" and found["warnings"] == ["a page is named `orders` too: kind: page"]
+    assert found["kind"] == "definition" and found["warnings"] == ["there is also a page `orders`: use kind: page"]
     page = company.call("context_read", {"id": "orders", "kind": "page"}).data
     assert (page["kind"], page["content"], page["warnings"]) == ("page", "Orders are sold.\n", [])
     assert company.call("context_read", {"id": "orders", "kind": "definition"}).data["warnings"] == []

@@ -1,4 +1,4 @@
-"""The tools about the project: its connections and their state, runs of ingest, texts that teach ktx."""
+"""The tools about the project: its connections and status, ingest runs, and captured knowledge."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class ConnectionFacts(BaseModel):
     id: str
     driver: str
     kind: Literal["database", "source"]
-    dialect: str | None = Field(description="The SQL it speaks; null for a source.")
-    semantic_layer: bool = Field(description="Whether sl_query can ask it.")
+    dialect: str | None = Field(description="Its SQL dialect; null for a source.")
+    semantic_layer: bool = Field(description="Whether sl_query can query it.")
 
 
 class Connections(Output):
-    """The connections of the project, by id."""
+    """The connections of the project, sorted by id."""
 
     connections: list[ConnectionFacts]
 
 
 @tool("Connections")
 def connection_list(call: Call, value: ListConnections) -> Connections:
-    """List the databases and context sources of this project. Call it first where a tool asks for a connection."""
+    """List the databases and context sources of this project. Call it first if a tool requires a connection."""
     config = call.project.config()
     layers = set(layer_ids(call.project.layout))
     found = []
@@ -52,56 +52,56 @@ def connection_list(call: Call, value: ListConnections) -> Connections:
 
 
 class AskStatus(Input):
-    """What to look at."""
+    """The status to report."""
 
     capture: str | None = Field(
-        None, max_length=200, description="Also say what became of this text: `run_id` of memory_ingest, or `latest`."
+        None, max_length=200, description="Also report this capture: `run_id` of memory_ingest, or `latest`."
     )
 
 
 class CheckFacts(BaseModel):
-    """One check."""
+    """One diagnostic check."""
 
     check: str
     level: str = Field(description="ok, skip, warn or fail.")
     message: str
-    hint: str | None = Field(None, description="The command that helps.")
+    hint: str | None = Field(None, description="The command that fixes it.")
 
 
 class ConnectionStatus(BaseModel):
-    """One connection and what is built of it."""
+    """One connection and the state of its context."""
 
     id: str
     driver: str
     kind: Literal["database", "source", "disabled"]
-    dialect: str | None = Field(None, description="The SQL of a database.")
-    sources: int = Field(description="Tables in the semantic layer that a scan found.")
+    dialect: str | None = Field(None, description="SQL dialect of a database.")
+    sources: int = Field(description="Scanned tables in the semantic layer.")
     columns: int
-    last_scan: str | None = Field(None, description="When it was scanned last; null: never.")
-    last_fetch: dict[str, Any] | None = Field(None, description="When the source was read last; null: never.")
+    last_scan: str | None = Field(None, description="Time of the last scan; null: never.")
+    last_fetch: dict[str, Any] | None = Field(None, description="The last fetch of a source; null: never.")
     secrets: Literal["ok", "unverified", "unresolved"]
 
 
 class ProjectStatus(Paged):
-    """Whether the project is ready, and how fresh its context is."""
+    """The readiness of the project and the age of its context."""
 
     part = "connections"
 
     project_dir: str
     ready: bool
-    next: str | None = Field(None, description="The command a person should type now; null: none.")
+    next: str | None = Field(None, description="The command the user should run next, or null.")
     checks: list[CheckFacts]
     connections: list[ConnectionStatus]
     last_run: dict[str, str | None] | None = Field(None, description="The last run that wrote context.")
     read_only: bool = Field(description="This server has no tools that write.")
-    privacy: bool = Field(description="This server gives no values of rows.")
-    capture: MemoryRun | None = Field(None, description="What became of the text that was asked for.")
+    privacy: bool = Field(description="This server returns no row values.")
+    capture: MemoryRun | None = Field(None, description="The requested capture.")
 
 
 @tool("Status of the context")
 def context_status(call: Call, value: AskStatus) -> ProjectStatus:
-    """Say whether this project is ready, which connections it has, when they were read last, and which command helps.
-    Use it when nothing is found, or when it matters how fresh the context is."""
+    """Report whether this project is ready, its connections, when each was last read, and the command that fixes a
+    problem. Use it when a search finds nothing, or when the age of the context matters."""
     from ktx_cli.jobs.health.status import project_status
 
     memories = call.project.memories
@@ -134,73 +134,71 @@ def _bounded(text: Any) -> Any:
 
 
 class StartIngest(Input):
-    """What to read."""
+    """The options of an ingest run."""
 
     connections: list[str] | None = Field(
-        None, max_length=200, description="Connections to read, as connection_list names them; null: all."
+        None, max_length=200, description="Ids of the connections to read. Defaults to all."
     )
-    no_llm: bool = Field(False, description="Only the part that needs no model, whatever backend is configured.")
-    max_usd: float | None = Field(None, ge=0, description="End model work at this cost, at list prices.")
-    max_tokens: int | None = Field(None, ge=1, description="End model work at so many tokens.")
+    no_llm: bool = Field(False, description="Skip all steps that need a model.")
+    max_usd: float | None = Field(None, ge=0, description="Stop model work at this cost in USD, at list prices.")
+    max_tokens: int | None = Field(None, ge=1, description="Stop model work at this number of tokens.")
 
 
 class OfIngest(Input):
-    """Which run."""
+    """The run to report."""
 
-    run_id: str = Field(
-        max_length=200, description="`run_id` of ingest_start; `latest` for the newest run of the project."
-    )
+    run_id: str = Field(max_length=200, description="`run_id` of ingest_start, or `latest` for the newest run.")
 
 
 class CancelIngest(OfIngest):
-    """Which run, and how."""
+    """The run to cancel."""
 
-    now: bool = Field(False, description="Stop what is under way too; without it what is under way may end.")
+    now: bool = Field(False, description="Also stop the work in progress. By default, it is finished first.")
 
 
 class IngestedSource(BaseModel):
-    """What became of a connection or a source."""
+    """The result of a connection."""
 
     connection: str | None = None
-    kind: str | None = Field(None, description="Of a context source; null for a database.")
+    kind: str | None = Field(None, description="Kind of a context source; null for a database.")
     status: str | None = None
     result: str | None = None
 
 
 class IngestRun(Output):
-    """A run as it is now."""
+    """The current state of a run."""
 
     run_id: str
     status: str = Field(description="running, done, unchanged, partial, failed, interrupted, killed.")
-    over: bool = Field(description="Nothing more will happen; else ask ingest_status again after a while.")
-    commit: str | None = Field(description="The one commit of the run; null: none, or none yet.")
+    over: bool = Field(description="True if the run has ended. If false, call ingest_status again later.")
+    commit: str | None = Field(description="The commit of the run; null: none (yet).")
     seconds: float | None
-    steps: list[str] = Field(description="What has been done, the newest last.")
-    units: dict[str, int] = Field(description="How many work units of agents ended how.")
+    steps: list[str] = Field(description="Completed steps, newest last.")
+    units: dict[str, int] = Field(description="Number of agent work units by outcome.")
     sources: list[IngestedSource]
-    error: dict[str, Any] | None = Field(description="code, message, hint of a run that failed or did a part.")
+    error: dict[str, Any] | None = Field(description="code, message and hint if the run failed or is partial.")
 
 
-@tool("Bring the context up to date", writes=True, idempotent=False, open_world=True)
+@tool("Update the context", writes=True, idempotent=False, open_world=True)
 def ingest_start(call: Call, value: StartIngest) -> IngestRun:
-    """Read databases and context sources again and commit what changed, once, on the model this project has configured.
-    Returns when the model has been checked and the run is at work; watch it with ingest_status. Takes minutes and, with
-    a model, costs tokens: only where the user asks for it. Answers `auth` where the model's session is missing, `busy`
-    where another run is at work."""
+    """Scan databases and context sources again, with the model of this project, and commit all changes in one commit.
+    Returns when the run has started; follow it with ingest_status. A run takes minutes and may cost tokens: start one
+    only if the user asks for it. Fails with `auth` if the model is not signed in, and with `busy` if another run is in
+    progress."""
     call.project.config()
     wish = IngestWish(tuple(value.connections or ()), value.no_llm, value.max_usd, value.max_tokens)
     return _ingest_run(start_ingest(call.project.layout, call.project.environ, wish, report=call.report))
 
 
-@tool("How a run is going")
+@tool("Status of a run")
 def ingest_status(call: Call, value: OfIngest) -> IngestRun:
-    """Look how a run of ingest_start (or any other of the project) is going, and what came of it."""
+    """Report the progress and result of a run that ingest_start or another ktx process started."""
     return _ingest_run(ingest_state(call.project.layout, value.run_id))
 
 
-@tool("End a run", writes=True)
+@tool("Cancel a run", writes=True)
 def ingest_cancel(call: Call, value: CancelIngest) -> IngestRun:
-    """Interrupt a run that ingest_start began. Nothing of it is committed; finished work is kept for the next run."""
+    """Cancel a run that ingest_start started. It commits nothing; finished work is kept for the next run."""
     return _ingest_run(cancel_ingest(call.project.layout, value.run_id, now=value.now))
 
 
@@ -214,7 +212,7 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 LONGEST_MEMORY: Final = 48_000
-"""Characters of the longest text that may be captured, as any type."""
+"""Maximum number of characters of a captured text, of any type."""
 
 _PROPOSER: Final = "mcp"
 _LONGEST_WORDS: Final = 500
@@ -223,75 +221,70 @@ _MOST_NAMED: Final = 100
 
 
 class IngestMemory(Input):
-    """What to remember."""
+    """The text to remember."""
 
     content: str = Field(
         max_length=LONGEST_MEMORY,
-        description="The text, in clear sentences: what holds, since when, for which data, who says so. No secrets.",
+        description="The fact, in clear sentences: what is true, since when, for which data, who said so. No secrets.",
     )
-    connection: Connection | None = Field(
-        None, description="The one database whose semantic layer it is about; null: any."
-    )
+    connection: Connection | None = Field(None, description="Limit the definitions to this database. Defaults to any.")
     user: str | None = Field(
-        None, max_length=200, description="Write pages of this user alone, and no definitions; null: everybody's."
+        None, max_length=200, description="Write only pages of this user, no definitions. Defaults to shared pages."
     )
     source_type: SourceType = Field(
         SourceType.EXTERNAL,
-        description="What kind of text it is: a note or document to keep (external_ingest), an old conversation"
-        " (backfill), what came of research (research). The last two are taken sparingly, 16,000 characters at most.",
+        description="external_ingest: a note or document to keep. backfill: an old conversation. research: results of"
+        " research. For the last two, ktx keeps only what matters most, and the limit is 16,000 characters.",
     )
-    propose: bool = Field(
-        False, description="Leave the change on a branch for a person to review; nothing else changes."
-    )
+    propose: bool = Field(False, description="Commit the change to a separate branch for review.")
 
 
 class OfMemory(Input):
-    """Which capture."""
+    """The capture to report."""
 
-    run_id: str = Field(max_length=200, description="`run_id` of memory_ingest; `latest` for the newest capture.")
+    run_id: str = Field(max_length=200, description="`run_id` of memory_ingest, or `latest` for the newest capture.")
 
 
 class Contradiction(BaseModel):
-    """What the text says against what is accepted, which stays as it is."""
+    """A statement of the text that contradicts accepted context. The accepted context stays unchanged."""
 
     artifact: str | None = None
-    accepted: str | None = Field(None, description="Of a page; a definition is read with context_read.")
+    accepted: str | None = Field(None, description="The accepted text of a page. Read a definition with context_read.")
     captured: str | None = None
     detail: str | None = None
 
 
 class MemoryRun(Output):
-    """A capture as it is now."""
+    """The current state of a capture."""
 
     run_id: str
     status: Status
-    over: bool = Field(description="Nothing more will happen; else ask again after a while.")
-    reason: str = Field(description="Why nothing came of it, or what a person should know.")
-    wrote: list[str] = Field(description="Pages and definitions that came of it, as `wiki:refunds`.")
+    over: bool = Field(description="True if the capture has ended. If false, ask again later.")
+    reason: str = Field(description="Why nothing was written, or a note for the user.")
+    wrote: list[str] = Field(description="Pages and definitions that were written, such as `wiki:refunds`.")
     files: list[str]
-    conflicts: list[Contradiction] = Field(description="What it contradicts: a person decides.")
-    commit: str | None = Field(description="The newest commit of it; null: none, or none yet.")
-    branch: str | None = Field(description="Where the change waits for review; null: nowhere.")
-    duplicate_of: str | None = Field(description="The capture that said the same.")
-    error: dict[str, Any] | None = Field(description="code, message, hint of one that failed or did a part.")
+    conflicts: list[Contradiction] = Field(description="Contradictions with accepted context. A person decides.")
+    commit: str | None = Field(description="Its latest commit; null: none (yet).")
+    branch: str | None = Field(description="The branch to review, or null.")
+    duplicate_of: str | None = Field(description="The earlier capture with the same text.")
+    error: dict[str, Any] | None = Field(description="code, message and hint if the capture failed or is partial.")
 
 
 @tool("Teach ktx something", writes=True, open_world=True)
 def memory_ingest(call: Call, value: IngestMemory) -> MemoryRun:
-    """Hand over a text that is worth keeping: a fact, a rule, a definition that somebody stated or confirmed. An agent
-    of the model this project has configured turns it into wiki pages, measures and segments, and commits them.
-    Returns at once; context_status with `capture` tells what came of it. What is accepted is never overwritten: a
-    contradiction is a `conflict`. Only where the user wants something kept; no guesses, single results or secrets.
-    Answers `no_backend` where no model is configured."""
+    """Save a fact, rule or definition that a user stated or confirmed. An agent with the model of this project turns it
+    into wiki pages, measures and segments, and commits them. Returns at once; context_status with `capture` reports the
+    result. Accepted context is never overwritten: a contradiction becomes a `conflict`. Use it only if the user wants
+    something kept; never for guesses, query results or secrets. Fails with `no_backend` if no model is configured."""
     call.user(value.user)
     fields = value.model_dump(exclude={"content"})
     return _memory_run(call.project.memories.remember(CaptureRequest(value.content, **fields, proposer=_PROPOSER)))
 
 
-@tool("What became of a text")
+@tool("Status of a capture")
 def memory_ingest_status(call: Call, value: OfMemory) -> MemoryRun:
-    """Look what became of a text that was handed to memory_ingest: what was written, what it contradicts, why nothing
-    came of it. Captures are made one after another, and wait for other runs of the project."""
+    """Report the result of memory_ingest: what was written, what it contradicts, or why nothing was written. Captures
+    run one after another and wait for other runs of the project."""
     return _memory_run(call.project.memories.state(value.run_id, go_on=not call.options.read_only))
 
 

@@ -17,7 +17,7 @@ from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_RO
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
 _GRAINS: Final = ", ".join(GRAINS)
 _OUTSIDE: Final = frozenset({"connection", "grain", "verify", "explain", "include", "offset", "skip"})
-"""Fields that are no part of the query itself."""
+"""Fields that are not part of the query itself."""
 
 
 class _Part(BaseModel):
@@ -25,49 +25,49 @@ class _Part(BaseModel):
 
 
 class AskedMeasure(_Part):
-    """A measure of the question's own."""
+    """A measure with a name of its own, or an expression."""
 
-    expr: Text = Field(description="A measure (`orders.revenue`), or an expression with aggregates of columns.")
-    name: Text | None = Field(None, description="What its column in the answer is called.")
+    expr: Text = Field(description="A measure (`orders.revenue`), or an expression that aggregates columns.")
+    name: Text | None = Field(None, description="Name of its column in the answer.")
 
 
 class AskedDimension(_Part):
-    """Something to group by."""
+    """A dimension to group by."""
 
-    field: Text = Field(description="A column (`customers.country`), or `metric_time`: each measure's own time.")
-    granularity: Text | None = Field(None, description="What a time is truncated to, as `grain`.")
-    name: Text | None = Field(None, description="What its column in the answer is called.")
-    via: Text | list[Text] | None = Field(None, description="Names of the joins to go through.")
+    field: Text = Field(description="A column (`customers.country`), or `metric_time` (the time of each measure).")
+    granularity: Text | None = Field(None, description="Truncate a time to this grain, as in `grain`.")
+    name: Text | None = Field(None, description="Name of its column in the answer.")
+    via: Text | list[Text] | None = Field(None, description="Names of the joins to use.")
 
 
 class AskedFilter(_Part):
     """A condition."""
 
     expr: Text = Field(description="SQL: `orders.status = 'paid'`, or on results: `orders.revenue > 1000`.")
-    via: Text | list[Text] | None = Field(None, description="Names of the joins to go through.")
-    facts: Text | list[Text] | None = Field(None, description="Only for measures of these sources.")
+    via: Text | list[Text] | None = Field(None, description="Names of the joins to use.")
+    facts: Text | list[Text] | None = Field(None, description="Apply it only to measures of these sources.")
 
 
 class AskedOrder(_Part):
-    """What to sort by."""
+    """A sort key."""
 
     field: Text = Field(description="A measure, a dimension or a column of the answer.")
     direction: Literal["asc", "desc"] = "asc"
 
 
 class AskedRange(_Part):
-    """A stretch of time: `start` and `end`, or `last`."""
+    """A time range: `start` and `end`, or `last`."""
 
-    start: Text | None = Field(None, description="The first day or moment: 2025-01-01.")
-    end: Text | None = Field(None, description="The day or moment after the last: 2026-01-01.")
+    start: Text | None = Field(None, description="First day or time, inclusive: 2025-01-01.")
+    end: Text | None = Field(None, description="End day or time, exclusive: 2026-01-01.")
     last: Text | None = Field(None, description="The most recent period: `30 days`.")
     field: Text | None = Field(
-        None, description="The time it is about; without it the time dimension's, or each fact's own."
+        None, description="Time column. Defaults to the time dimension, or to the time of each fact."
     )
 
 
 class LayerQuestion(Input):
-    """What is asked of the semantic layer."""
+    """A question to the semantic layer."""
 
     measures: list[Text | AskedMeasure] = Field(
         default_factory=list,
@@ -82,39 +82,39 @@ class LayerQuestion(Input):
     filters: list[Text | AskedFilter] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description="Conditions on rows, or on results, in SQL: `customers.country = 'NO'`. All must hold.",
+        description="SQL conditions on rows or results, combined with AND: `customers.country = 'NO'`.",
     )
     segments: list[Text] = Field(
         default_factory=list, max_length=MOST_ITEMS, description="Named conditions: `orders.first_orders`."
     )
-    having: list[Text] = Field(default_factory=list, max_length=MOST_ITEMS, description="Conditions on results.")
+    having: list[Text] = Field(default_factory=list, max_length=MOST_ITEMS, description="SQL conditions on results.")
     order_by: list[Text | AskedOrder] = Field(
         default_factory=list, max_length=MOST_ITEMS, description='`orders.revenue desc`, or {"field", "direction"}.'
     )
-    limit: int = Field(DEFAULT_LIMIT, ge=0, le=MOST_ROWS, description="Rows of the whole answer at most.")
-    skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows the question itself leaves out first (OFFSET).")
+    limit: int = Field(DEFAULT_LIMIT, ge=0, le=MOST_ROWS, description="Maximum number of rows.")
+    skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows to skip first (SQL OFFSET).")
     include_empty: bool | None = Field(
         None,
         description="Include dimension values without matching rows. Default: if all dimensions are of one source.",
     )
     time_range: AskedRange | None = Field(None, description="Time range: `start` and `end`, or `last`.")
-    comparison: Text | None = Field(None, description="Compare with a time before: `1 year`, or `previous_period`.")
-    totals: bool = Field(False, description="Add the grand total.")
-    fill: bool = Field(False, description="Show every period between the first and the last.")
+    comparison: Text | None = Field(None, description="Compare with an earlier period: `1 year` or `previous_period`.")
+    totals: bool = Field(False, description="Add a grand total.")
+    fill: bool = Field(False, description="Add a row for each period without data.")
     grain: Text | None = Field(
-        None, description=f"Truncate the time dimensions; without one, `metric_time` is added. {_GRAINS}."
+        None, description=f"Truncate time dimensions; adds `metric_time` if there is none. {_GRAINS}."
     )
     via: dict[str, Text | list[Text]] = Field(
-        default_factory=dict, description='Which joins lead to a source: {"regions": "bill_to"}.'
+        default_factory=dict, description='Joins to use to reach a source: {"regions": "bill_to"}.'
     )
     parameters: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="Values of the parameters the sources declare."
+        default_factory=dict, description="Values of parameters that sources declare."
     )
     timezone: Text | None = Field(None, description="Time zone of days and longer periods: Europe/Oslo.")
-    connection: Connection | None = Field(None, description="The database; needed where several have a semantic layer.")
+    connection: Connection | None = Field(None, description="The database; required if several have a semantic layer.")
 
     def question(self, attributes: Mapping[str, Any], *, verified: bool | None = None) -> Question:
-        """Return the question as the floors below take it; `attributes` are the caller's, which no argument gives."""
+        """Return the question for the semantic layer. `attributes` are those of the caller, never from an argument."""
         query = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True, exclude=set(_OUTSIDE))
         query["limit"] = self.limit
         if self.skip:
@@ -123,30 +123,30 @@ class LayerQuestion(Input):
 
 
 _LONGEST_PART: Final = 8_000
-"""Characters of statement or receipt beside the rows; a longer one is given alone."""
+"""Maximum characters of a statement or receipt in an answer with other parts; a longer one is returned alone."""
 
 Part = Literal["rows", "sql", "receipt"]
 
 
 class AskLayer(LayerQuestion):
-    """A question, and what of its answer to give."""
+    """A question, and the parts of its answer to return."""
 
     verify: bool | None = Field(
         None,
-        description="Recompute every row from raw rows (true) or none (false), and refuse where a number differs. "
-        "Without it: a sample, where there is a running, windowed, earlier or compared value.",
+        description="Recompute all rows (true) or none (false) from raw rows; fail if a number differs. Defaults to a "
+        "sample if there is a cumulative, offset or compared value.",
     )
     explain: bool = Field(
-        False, description="Run nothing: say in `steps` and `sql` how it would be answered, or why it is refused."
+        False, description="Do not run the query; return its plan in `steps` and `sql`, or the reason it is refused."
     )
     include: list[Part] = Field(
-        ["rows", "receipt"], min_length=1, max_length=3, description="Parts of the answer; the SQL only where asked."
+        ["rows", "receipt"], min_length=1, max_length=3, description="Parts of the answer to return."
     )
     offset: Offset = 0
 
 
 class LayerRows(Paged):
-    """The rows, and what they are made of."""
+    """The rows of an answer, and how they were computed."""
 
     part = "rows"
     verbatim = frozenset({"rows", "totals"})
@@ -154,36 +154,36 @@ class LayerRows(Paged):
     connection: str
     columns: list[str]
     rows: list[list[Any]] = Field(
-        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+        description="Values in the order of `columns`. Decimals and integers beyond 2^53 are strings."
     )
-    row_count: int = Field(description="Rows of the whole answer, on all its pages.")
+    row_count: int = Field(description="Rows of the whole answer, on all pages.")
     cut: Literal["rows", "bytes"] | None = Field(
-        None, description="The answer itself was cut: at `limit` (rows) or because it is too large (bytes)."
+        None, description="Why the answer is incomplete: `limit` was reached (rows), or it is too large (bytes)."
     )
-    totals: dict[str, Any] | None = Field(None, description="The measures without any dimension, where asked for.")
-    steps: list[str] | None = Field(None, description="With `explain`, the plan in words.")
-    sql: str | None = Field(None, description="The statement, where it was asked for.")
+    totals: dict[str, Any] | None = Field(None, description="The grand total of each measure, if requested.")
+    steps: list[str] | None = Field(None, description="The plan in words, with `explain`.")
+    sql: str | None = Field(None, description="The statement, if requested.")
     receipt: dict[str, Any] | None = Field(
-        None, description="What the numbers are made of: facts, joins, filters, rows that joins missed, notes."
+        None, description="How the numbers were computed: facts, joins, filters, rows without a join match, notes."
     )
 
 
 class Explanation(Output):
-    """How a question would be answered; nothing was run."""
+    """The plan of a question. Nothing was run."""
 
     connection: str
-    columns: list[dict[str, Any]] = Field(description="Each with name, kind (dimension or measure) and what it is of.")
+    columns: list[dict[str, Any]] = Field(description="Name, kind (dimension or measure) and origin of each column.")
     steps: list[str] = Field(description="The plan in words.")
     sql: str
     totals_sql: str | None = None
 
 
-@tool("Ask the semantic layer", open_world=True)
+@tool("Query the semantic layer", open_world=True)
 def sl_query(call: Call, value: AskLayer) -> LayerRows:
-    """Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution wherever
-    a measure fits; find names with discover_data. It joins by declared paths alone and refuses what has no right
-    answer: a refusal says why and what to ask instead, so follow its hint and do not work around it with SQL.
-    `receipt` says what the numbers are made of. Example: {"measures": ["orders.revenue"], "dimensions":
+    """Query measures by dimensions, with reviewed definitions. Prefer it to sql_execution whenever a measure fits; find
+    names with discover_data. It uses only declared joins and refuses questions that have no correct answer. If it
+    refuses, follow the hint of the error; do not work around it with SQL. `receipt` shows how the numbers were
+    computed. Example: {"measures": ["orders.revenue"], "dimensions":
     ["orders.ordered_at:month"], "filters": ["customers.country = 'NO'"], "time_range": {"last": "12 months"}}"""
     from ktx_cli.jobs.serve.ask import ask_served
 
@@ -210,22 +210,22 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
 
 
 def _parts(parts: dict[str, Any], include: list[Part]) -> tuple[dict[str, Any], list[str]]:
-    """Return the parts that were asked for, without those too long to stand beside rows, which are named."""
+    """Return the requested parts and a warning for each part that is too long for an answer with other parts."""
     kept = {name: part for name, part in parts.items() if name in include}
     long = [name for name, part in kept.items() if len(compact_json(part)) > _LONGEST_PART] if len(include) > 1 else []
-    hints = [f"{name} is too long to stand beside the rest: ask again with include: [{name}]" for name in long]
+    hints = [f"{name} is too long for this answer; request it alone with include: [{name}]" for name in long]
     return {name: part for name, part in kept.items() if name not in long}, hints
 
 
 def privacy_warnings(privacy: bool) -> list[str]:
-    """Return the warning of a server that gives no values of rows."""
-    return ["values of rows are withheld: this server was started with --privacy"] if privacy else []
+    """Return the warning of a server that returns no row values."""
+    return ["row values are hidden because this server was started with --privacy"] if privacy else []
 
 
 @tool("Explain a question", takes="sl_query")
 def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
-    """Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it to
-    see why a number is what it is, or why sl_query refuses. Takes what sl_query takes for a question."""
+    """Explain how a question would be answered, without running it: its facts, joins, filters and SQL. Use it to
+    understand a number or a refusal of sl_query. Takes the arguments of an sl_query question."""
     return _explained(call, value)
 
 
@@ -253,12 +253,12 @@ MOST_SQL_ROWS: Final = 10_000
 
 
 class RunSql(Input):
-    """What to run."""
+    """The statement to run."""
 
-    sql: str = Field(min_length=1, max_length=50_000, description="One SELECT, in the dialect of the connection.")
-    connection: Connection | None = Field(None, description="The database; needed where there are several.")
-    max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Rows that are read at most.")
-    include_sql: bool = Field(False, description="Give the statement that was sent, too.")
+    sql: str = Field(min_length=1, max_length=50_000, description="One SELECT in the dialect of the connection.")
+    connection: Connection | None = Field(None, description="The database; required if there are several.")
+    max_rows: int = Field(DEFAULT_ROWS, ge=1, le=MOST_SQL_ROWS, description="Maximum number of rows to read.")
+    include_sql: bool = Field(False, description="Also return the statement that was run.")
     offset: Offset = 0
 
 
@@ -270,23 +270,22 @@ class SqlRows(Paged):
 
     connection: str
     dialect: str
-    sql: str | None = Field(None, description="The statement that was sent, where it was asked for.")
+    sql: str | None = Field(None, description="The statement that was run, if requested.")
     columns: list[str]
     rows: list[list[Any]] = Field(
-        description="Values in the order of `columns`; decimals, and integers beyond 2^53, are texts."
+        description="Values in the order of `columns`. Decimals and integers beyond 2^53 are strings."
     )
-    row_count: int = Field(description="Rows that were read, on all pages.")
+    row_count: int = Field(description="Rows read, on all pages.")
     cut: Literal["rows", "bytes"] | None = Field(
-        None, description="There are more rows than were read: `max_rows` of them (rows), or too large ones (bytes)."
+        None, description="Why not all rows were read: `max_rows` was reached (rows), or they are too large (bytes)."
     )
 
 
 @tool("Run SQL", open_world=True)
 def sql_execution(call: Call, value: RunSql) -> SqlRows:
-    """Run one read-only SELECT on a database. Use it only where no measure of the semantic layer answers: look with
-    discover_data first, ask with sl_query, and take names from context_read. Statements that write, read files or
-    reach the network are refused, and so are rows and columns people hid. Example: {"connection": "warehouse", "sql":
-    "SELECT count(*) FROM shop.orders"}"""
+    """Run one read-only SELECT on a database. Use it only if no measure answers the question: try discover_data and
+    sl_query first, and take names from context_read. Statements that write, read files, use the network or read hidden
+    rows and columns are refused. Example: {"connection": "warehouse", "sql": "SELECT count(*) FROM shop.orders"}"""
     from ktx_cli.jobs.serve.ask import run_served
 
     privacy = call.options.privacy
