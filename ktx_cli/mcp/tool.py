@@ -81,13 +81,13 @@ class Call:
         return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
 
     def user(self, asked: str | None) -> str | None:
-        """Return the user whose pages a call names; `UsageError` for another one than the server asks for.
+        """Return the user that a call names; raises `UsageError` if it is not the user of this server.
 
-        The attribute `id` of the caller says who that is; without it the server knows nobody, and any may be named.
+        The attribute `id` of the caller identifies that user. Without it, a call may name any user.
         """
         own = self.attributes.get("id")
         if asked is not None and own is not None and asked != str(own):
-            raise UsageError("this server has the pages of its own user alone", hint=f"leave `user` out, or name {own}")
+            raise UsageError("this server provides only the pages of its own user", hint=f"omit `user`, or use {own}")
         return asked
 
     @property

@@ -261,7 +261,7 @@ def test_the_examples_of_the_semantic_layer_are_definitions_without_errors() -> 
     model = load_tree(tree, "shop", "postgres")
     problems = [*model.problems, *check_model(model)]
     assert [each for each in problems if each.severity == "error"] == []
-    assert model.sources["orders"].description == "One row an order, cancelled ones too."
+    assert model.sources["orders"].description == "One row per order, including cancelled orders."
     assert model.sources["orders"].measures["revenue"].description == "Gross, without refunds."
 
 

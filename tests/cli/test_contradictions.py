@@ -176,7 +176,7 @@ class TwoUnits:
         step = sum(message["role"] == "assistant" for message in request.body["messages"])
         if "You sort documents" in request.system:
             return gives({"lane": "full", "reason": "It says what counts."})
-        if "Two pieces of work changed the same file" in request.system:
+        if "Two agents changed the same file" in request.system:
             if step == 0:
                 return calls(Call("read_repair_file", {"path": RETURNS}))
             self.repairs.append(said)

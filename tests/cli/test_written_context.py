@@ -276,7 +276,11 @@ SHOWN: Final = {
     "a sum of CASE with the results 0 and 1 is shown": Shown("documents", ("| 18 |",)),
     "a task of several files must say which a page comes from": Shown("documents", ("raw_paths", "active.md, old.md")),
     "a task of documents may record contradictions, and the prompt says when": Shown(
-        "documents", ("prefer none of them: call\n   `record_contradiction`", "Recorded: sources disagree about")
+        "documents",
+        (
+            "prefer none of them, even if one is newer:\n   call `record_contradiction`",
+            "Recorded: sources disagree about",
+        ),
     ),
     "reconciliation is shown what was recorded": Shown(
         "reconcile", ("A customer is active for 90 days.", "Before 2024 a customer was active for 60 days.")
@@ -284,7 +288,7 @@ SHOWN: Final = {
     "reconciliation has one form of path": Shown("reconcile", ("[from handbook/active.md, handbook/old.md]",)),
     "HTML comments of documents are left out": Shown("documents", ("# Returns",), ("hidden-order-to-agents",)),
     "agents write the questions that a page answers, and synonyms": Shown(
-        "documents", ("three to five `questions`", "its `synonyms`")
+        "documents", ("three to five `questions`", "`synonyms` (other names)")
     ),
     "statements of the history keep declared values, positions and formats": Shown(
         "digests", ("STRFTIME(ordered_at, '%Y-%m') AS month", "WHERE status <> 'cancelled' GROUP BY 1"), ("<> ?",)
