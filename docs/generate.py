@@ -102,20 +102,20 @@ def errors_page() -> str:
     from ktx_cli.core import errors
 
     meaning = {
-        0: "done, also when there was nothing to do",
-        1: "failed",
-        2: "usage or configuration",
-        3: "not ready: setup or authentication is missing",
+        0: "success, including when there was nothing to do",
+        1: "failure",
+        2: "usage or configuration error",
+        3: "not ready: setup or authentication is incomplete",
         4: "a source or a database is unreachable",
-        5: "a rate limit or a budget",
+        5: "a rate limit or a budget was reached",
         6: "busy: another run holds the run lock",
-        7: "partly done: the error names what was skipped",
+        7: "partially done: the error lists what was skipped",
         130: "interrupted",
-        141: "whoever read the output went away",
+        141: "the reader of the output closed the pipe",
     }
-    lines = ["# Errors and exit codes", "", "| exit code | means |", "|---|---|"]
+    lines = ["# Errors and exit codes", "", "| exit code | meaning |", "|---|---|"]
     lines += [f"| {code} | {text} |" for code, text in meaning.items()]
-    lines += ["", "| error code | exit code | means |", "|---|---|---|"]
+    lines += ["", "| error code | exit code | meaning |", "|---|---|---|"]
     lines += [f"| `{code}` | {number} | {text} |" for code, (number, text) in sorted(errors.ERROR_CODES.items())]
     lines.append("")
     return "\n".join(lines)
@@ -125,8 +125,13 @@ def events_page() -> str:
     """Return the events that `--progress jsonl` writes."""
     from ktx_cli.core import events
 
-    lines = ["# Events", "", "`--progress jsonl` writes one of these a line on stderr, with the time in `at`.", ""]
-    lines += ["| event | fields | means |", "|---|---|---|"]
+    lines = [
+        "# Events",
+        "",
+        "`--progress jsonl` writes one event per line to stderr. Each event also has its time in `at`.",
+        "",
+    ]
+    lines += ["| event | fields | meaning |", "|---|---|---|"]
     for item in vars(events).values():
         if inspect.isclass(item) and issubclass(item, events.Event) and item is not events.Event:
             fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(item))

@@ -1,18 +1,18 @@
-"""Every error a user can see, in one tree, with the exit code each one ends in.
+"""The errors that users can see, as one class hierarchy, with their exit codes.
 
 KtxError
-├── UsageError             wrong option, wrong value, command used wrongly
-├── ConfigError            `ktx.yaml` (or a file it names) cannot be used as it is
-├── NotSupportedError      known, but this version has no code for it
-├── NoProjectError         there is no project where one is needed
-├── NotReadyError          setup or authentication is missing
+├── UsageError             unknown option, invalid value, unsupported combination
+├── ConfigError            `ktx.yaml`, or a file that it refers to, is invalid
+├── NotSupportedError      not supported by this version
+├── NoProjectError         the command needs a project, and there is none
+├── NotReadyError          setup or authentication is incomplete
 ├── SecretError            a secret reference that cannot be resolved
 ├── SourceError            a database or another source cannot be reached or read
 ├── BusyError              another run holds the run lock, or git holds its lock
-├── GitError               the repository cannot be used as it is
-│   └── GitMissingError    there is no usable git binary
+├── GitError               a git command failed, or the repository cannot be used
+│   └── GitMissingError    git is not installed, or too old
 ├── StorageError           a file cannot be read or written (disk full, permission denied)
-├── PartialError           done in part; what was left out is named
+├── PartialError           finished, but some items were skipped
 └── CancelledError         interrupted by the user
 """
 
@@ -36,75 +36,87 @@ EXIT_INTERRUPTED = 130
 EXIT_READER_GONE = 141
 
 ERROR_CODES: Mapping[str, tuple[int, str]] = {
-    "usage": (EXIT_USAGE, "The command line asks for something that cannot be."),
-    "config": (EXIT_USAGE, "`ktx.yaml` or another file of the user's cannot be used as it is."),
-    "not_supported": (EXIT_USAGE, "A known driver, source or backend this version has no code for."),
-    "secret": (EXIT_USAGE, "A secret reference that names nothing."),
-    "no_project": (EXIT_NOT_READY, "No project was found or named."),
-    "not_ready": (EXIT_NOT_READY, "Setup or authentication is missing."),
-    "no_backend": (EXIT_NOT_READY, "A model is needed and no backend is configured."),
-    "auth": (EXIT_NOT_READY, "A model backend did not accept the credentials."),
-    "billing": (EXIT_NOT_READY, "A model backend refused for lack of credit."),
+    "usage": (EXIT_USAGE, "The command line has an unknown option, an invalid value or an unsupported combination."),
+    "config": (EXIT_USAGE, "`ktx.yaml` or another file that you maintain is invalid."),
+    "not_supported": (EXIT_USAGE, "This version of ktx does not support the driver, source or backend."),
+    "secret": (EXIT_USAGE, "A secret reference cannot be resolved."),
+    "no_project": (EXIT_NOT_READY, "No ktx project was found, or none was specified."),
+    "not_ready": (EXIT_NOT_READY, "Setup or authentication is incomplete."),
+    "no_backend": (EXIT_NOT_READY, "The command needs a model, but no model backend is configured."),
+    "auth": (EXIT_NOT_READY, "A model backend rejected the credentials."),
+    "billing": (EXIT_NOT_READY, "A model backend rejected the call because the account has no credit."),
     "isolation": (EXIT_NOT_READY, "A model backend could not be run in isolation."),
     "connection": (EXIT_UNREACHABLE, "A database, another source or a model backend cannot be reached."),
-    "rate_limit": (EXIT_LIMIT, "A model backend asks to wait."),
+    "rate_limit": (EXIT_LIMIT, "A model backend is rate limiting requests."),
     "overloaded": (EXIT_LIMIT, "A model backend is overloaded."),
-    "model": (EXIT_FAILED, "A model backend has no such model for this account."),
-    "context": (EXIT_FAILED, "A prompt is too long for its model."),
-    "max_turns": (EXIT_FAILED, "A model did not answer within its turns."),
-    "structured_output": (EXIT_FAILED, "A model gave no answer that fits the schema."),
-    "permission": (EXIT_FAILED, "A model backend refused a tool."),
-    "execution": (EXIT_FAILED, "A model call, or a tool in one, failed."),
-    "refusal": (EXIT_FAILED, "A model declined to answer."),
-    "budget": (EXIT_LIMIT, "A budget of the run is used up."),
-    "busy": (EXIT_BUSY, "Somebody else holds what this run needs; `details` says who."),
-    "partial": (EXIT_PARTIAL, "The run finished, but something was left out; `details` names it."),
-    "cancelled": (EXIT_INTERRUPTED, "The user interrupted the run, or did not confirm."),
-    "git": (EXIT_FAILED, "The repository is in a state ktx must not touch, or git refused."),
-    "git_missing": (EXIT_FAILED, "No git binary, or one that is too old."),
+    "model": (EXIT_FAILED, "The model does not exist or is not available to this account."),
+    "context": (EXIT_FAILED, "A prompt exceeds the context window of its model."),
+    "max_turns": (EXIT_FAILED, "A model did not finish within its maximum number of turns."),
+    "structured_output": (EXIT_FAILED, "A model did not return an answer that matches the schema."),
+    "permission": (EXIT_FAILED, "A model backend denied a tool call."),
+    "execution": (EXIT_FAILED, "A model call failed, or a tool call within it did."),
+    "refusal": (EXIT_FAILED, "A model refused to answer."),
+    "budget": (EXIT_LIMIT, "The run used up one of its budgets."),
+    "busy": (EXIT_BUSY, "Another process holds a resource that this run needs; `details` identifies it."),
+    "partial": (EXIT_PARTIAL, "The run finished, but some items were skipped; `details` lists them."),
+    "cancelled": (EXIT_INTERRUPTED, "The run was interrupted, or you did not confirm it."),
+    "git": (EXIT_FAILED, "A git command failed, or the repository is in a state that ktx must not change."),
+    "git_missing": (EXIT_FAILED, "git is not installed, or its version is too old."),
     "storage": (EXIT_FAILED, "A file of the project cannot be read or written; the message names the path."),
-    "conflict": (EXIT_FAILED, "Two changes of the same thing that cannot be merged."),
-    "wrong_definitions": (EXIT_FAILED, "What a source says cannot be taken over: a definition in it would be wrong."),
-    "query": (EXIT_FAILED, "A database refused a statement."),
-    "read_only": (EXIT_FAILED, "A statement would have written, or is not known to only read; it was not run."),
-    "timeout": (EXIT_FAILED, "A statement took longer than it may."),
+    "conflict": (EXIT_FAILED, "Two changes to the same item cannot be merged."),
+    "wrong_definitions": (
+        EXIT_FAILED,
+        "The content of a source cannot be imported because it would produce an invalid definition.",
+    ),
+    "query": (EXIT_FAILED, "A database rejected a statement."),
+    "read_only": (EXIT_FAILED, "A statement writes data, or ktx cannot prove that it only reads; it was not run."),
+    "timeout": (EXIT_FAILED, "A statement exceeded its time limit."),
     "wiki_problems": (
         EXIT_FAILED,
-        "A wiki page has something wrong in it: `ktx wiki lint` found it, or `ktx wiki write` refused it.",
+        "A wiki page has a problem: `ktx wiki lint` reported it, or `ktx wiki write` rejected the page.",
     ),
-    "checks_failed": (EXIT_FAILED, "`ktx doctor` found something wrong."),
-    "unknown_name": (EXIT_USAGE, "A name nothing in the semantic layer has; `details.candidates` are names it has."),
-    "definition": (EXIT_USAGE, "A definition of the semantic layer that cannot be used."),
-    "parameter": (EXIT_USAGE, "A parameter of the semantic layer without a value, or with one it cannot have."),
-    "status": (EXIT_FAILED, "An answer would be made of a definition with a lower status than is asked for."),
-    "ambiguous_name": (EXIT_FAILED, "A name several things have; `details.candidates` are names of one each."),
-    "ambiguous_path": (EXIT_FAILED, "Several ways to join; `details.choices` are values for `via`."),
-    "unreachable": (EXIT_FAILED, "No join leads from a fact to what is asked of it."),
-    "unreachable_filter": (EXIT_FAILED, "No join leads from a fact to what a filter reads."),
-    "grain": (EXIT_FAILED, "Rows without a key, or a time cut finer than its values are."),
+    "checks_failed": (EXIT_FAILED, "`ktx doctor` found a problem."),
+    "unknown_name": (EXIT_USAGE, "The semantic layer has no such name; `details.candidates` lists available names."),
+    "definition": (EXIT_USAGE, "A definition of the semantic layer is invalid."),
+    "parameter": (EXIT_USAGE, "A parameter of the semantic layer has no value, or an invalid one."),
+    "status": (EXIT_FAILED, "The answer would use a definition with a lower status than the required one."),
+    "ambiguous_name": (
+        EXIT_FAILED,
+        "A name matches several items; `details.candidates` lists names that match exactly one.",
+    ),
+    "ambiguous_path": (EXIT_FAILED, "There are several join paths; `details.choices` lists values for `via`."),
+    "unreachable": (EXIT_FAILED, "No join path leads from the fact to what the query asks for."),
+    "unreachable_filter": (EXIT_FAILED, "No join path leads from the fact to the columns that a filter reads."),
+    "grain": (EXIT_FAILED, "A source has no key, or a time is truncated to a finer granularity than its values have."),
     "fan_out": (
         EXIT_FAILED,
-        "The dimension does not belong to the fact's rows but to other rows with the same parent; `details.choices` "
+        "The dimension belongs to other rows with the same parent, not to the rows of the fact; `details.choices` "
         "lists values for `via`.",
     ),
-    "cardinality": (EXIT_FAILED, "A join declared to one row finds several, so that rows would count twice."),
-    "policy": (EXIT_FAILED, "A policy needs an attribute the caller did not give."),
-    "hidden": (EXIT_FAILED, "A column, a measure or a source that must not be asked for."),
-    "not_verified": (EXIT_FAILED, "Numbers of an answer came out differently when they were recomputed from raw rows."),
-    "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found something wrong."),
-    "tests_failed": (EXIT_FAILED, "`ktx sl test` has a test that failed."),
-    "evals_failed": (EXIT_FAILED, "`ktx eval` has an answer that is not the expected one."),
-    "open_decision": (EXIT_FAILED, "An answer depends on an open decision; `semantic.open_decisions` refuses it."),
+    "cardinality": (
+        EXIT_FAILED,
+        "A join declared as joining to one row matches several, so rows would be counted more than once.",
+    ),
+    "policy": (EXIT_FAILED, "A row policy needs a user attribute that the caller did not pass."),
+    "hidden": (EXIT_FAILED, "A column, measure or source cannot be queried because of its visibility."),
+    "not_verified": (EXIT_FAILED, "Numbers of an answer did not match when they were recomputed from raw rows."),
+    "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found a problem."),
+    "tests_failed": (EXIT_FAILED, "A test failed in `ktx sl test`."),
+    "evals_failed": (EXIT_FAILED, "An answer in `ktx eval` does not match the expected one."),
+    "open_decision": (
+        EXIT_FAILED,
+        "The answer depends on an open decision, and `semantic.open_decisions` does not allow that.",
+    ),
     "proof_failed": (
         EXIT_FAILED,
-        "`ktx proof` does not meet `--require-lift` or `--max-harm`, or no attempt of an arm came to its end.",
+        "`ktx proof` did not meet `--require-lift` or `--max-harm`, or no attempt of one arm finished.",
     ),
-    "lint_problems": (EXIT_FAILED, "`ktx lint` found something that is more than information."),
-    "drift": (EXIT_FAILED, "`ktx diff` found that a database is not as it was scanned."),
-    "failed": (EXIT_FAILED, "Several things failed for different reasons; the message names them."),
+    "lint_problems": (EXIT_FAILED, "`ktx lint` found a warning or an error."),
+    "drift": (EXIT_FAILED, "`ktx diff` found that a database has changed since the last scan."),
+    "failed": (EXIT_FAILED, "Several operations failed for different reasons; the message lists them."),
     "internal": (EXIT_FAILED, "A bug in ktx."),
 }
-"""Every error code: the exit code it ends in, and what it means."""
+"""The exit code and the meaning of every error code."""
 
 
 def exit_code_for(code: str) -> int:
@@ -113,11 +125,11 @@ def exit_code_for(code: str) -> int:
 
 
 class KtxError(Exception):
-    """An error with one sentence for the user, a hint, and facts for programs.
+    """An error with a one-sentence message for people, a hint, and details for programs.
 
-    `message` says what and where, without a trailing full stop: `where` (a file and line, a connection) begins it, and
-    what is behind that is the `problem`. `hint` is the exact command or edit that helps; a plain text is made a `Hint`.
-    `details` holds JSON-able facts; never a secret.
+    `message` has no trailing full stop. It begins with `where` (a file and line, or a connection) if that is given; the
+    rest is `problem`. `hint` is the command or edit that fixes the error; a plain string becomes a `Hint`. `details`
+    holds values that can be serialized as JSON, and never a secret.
     """
 
     code: str = "failed"
@@ -142,7 +154,7 @@ class KtxError(Exception):
 
     @property
     def hint(self) -> Hint | None:
-        """What helps: a command, an edit, or a sentence with either."""
+        """The command or edit that fixes the error, or a sentence that contains one."""
         return self._hint
 
     @hint.setter
@@ -151,7 +163,7 @@ class KtxError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """The process exit code this error ends in."""
+        """The exit code of the process for this error."""
         return exit_code_for(self.code)
 
     def to_json(self) -> dict[str, Any]:
@@ -160,66 +172,66 @@ class KtxError(Exception):
 
 
 def internal_error(problem: BaseException, *, where: str = "", hint: str | None = None) -> KtxError:
-    """Return the error to report for a bug of ktx. It has the exception's type alone: its text may hold secrets."""
+    """Return the error for a bug in ktx. It only names the type of the exception, whose message may contain secrets."""
     return KtxError(f"ktx failed unexpectedly: {type(problem).__name__}", where=where, hint=hint, code="internal")
 
 
 class UsageError(KtxError):
-    """The command line asks for something that cannot be."""
+    """The command line has an unknown option, an invalid value or an unsupported combination."""
 
     code = "usage"
 
 
 class ConfigError(KtxError):
-    """`ktx.yaml` or another file of the user's cannot be used as it is."""
+    """`ktx.yaml` or another file that the user maintains is invalid."""
 
     code = "config"
 
 
 class NotSupportedError(KtxError):
-    """A known driver, source or backend this version has no code for."""
+    """This version of ktx does not support the driver, source or backend."""
 
     code = "not_supported"
 
 
 class NoProjectError(KtxError):
-    """No project was found or named."""
+    """No ktx project was found, or none was specified."""
 
     code = "no_project"
 
 
 class NotReadyError(KtxError):
-    """Setup or authentication is missing."""
+    """Setup or authentication is incomplete."""
 
     code = "not_ready"
 
 
 class SecretError(KtxError):
-    """A secret reference that names nothing."""
+    """A secret reference cannot be resolved."""
 
     code = "secret"
 
 
 class SourceError(KtxError):
-    """A database or another source cannot be reached or does not answer as it should."""
+    """A database or another source cannot be reached, or its response is invalid."""
 
     code = "connection"
 
 
 class BusyError(KtxError):
-    """Somebody else holds what this run needs; `details` says who."""
+    """Another process holds a resource that this run needs; `details` identifies it."""
 
     code = "busy"
 
 
 class GitError(KtxError):
-    """The repository is in a state ktx must not touch, or git refused."""
+    """A git command failed, or the repository is in a state that ktx must not change."""
 
     code = "git"
 
 
 class GitMissingError(GitError):
-    """No git binary, or one that is too old."""
+    """git is not installed, or its version is too old."""
 
     code = "git_missing"
 
@@ -231,24 +243,24 @@ class StorageError(KtxError):
 
 
 class PartialError(KtxError):
-    """The run finished, but something was left out; `details` names it. Exit 7, whatever the code says of the cause."""
+    """The run finished, but some items were skipped; `details` lists them. Exit code 7."""
 
     code = "partial"
 
     @property
     def exit_code(self) -> int:
-        """The process exit code this error ends in."""
+        """The exit code of the process for this error."""
         return EXIT_PARTIAL
 
 
 class CancelledError(KtxError):
-    """The user interrupted the run."""
+    """The user interrupted the run, or did not confirm it."""
 
     code = "cancelled"
 
 
 class RunStopped(Exception):
-    """Ends a whole run, whatever part of it was under way; `error` says why."""
+    """Ends a whole run from any part of it; `error` is the reason."""
 
     def __init__(self, error: KtxError) -> None:
         super().__init__(error.message)
@@ -257,9 +269,9 @@ class RunStopped(Exception):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class ResultWarning(Diagnostic):
-    """Something the user should know that does not fail the command; `details` are more facts for programs.
+    """A warning that does not fail the command; `details` are further values for programs.
 
-    `problem`: what is wrong, where the message also says what was done about it.
+    `problem` is the cause alone, for a message that also states what ktx did about it.
     """
 
     details: dict[str, Any]
@@ -274,7 +286,7 @@ class ResultWarning(Diagnostic):
 
     @classmethod
     def of(cls, diagnostic: Diagnostic, code: str, message: str | None = None, **details: Any) -> ResultWarning:
-        """Return a diagnostic as a warning of a command, under the code that `warnings[]` has for its kind."""
+        """Return a diagnostic as a warning with the code that `warnings[]` uses for its kind."""
         return cls(code, message or diagnostic.message, hint=diagnostic.hint, **details)
 
     def suggest(self, hint: str | None) -> None:
@@ -282,7 +294,7 @@ class ResultWarning(Diagnostic):
         object.__setattr__(self, "hint", Hint.of(hint))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the warning as it stands in `warnings[]` of the envelope."""
+        """Return the warning as an entry of `warnings[]` in the JSON envelope."""
         return {"code": self.code, "message": self.message, "hint": self.hint, **self.details}
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Everything that can happen in a run, as data; the engine emits these and never prints."""
+"""The events of a run. The engine emits them and never prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened; subclasses say what."""
+    """The base class of all events."""
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"event": "step_started", ...fields}`."""
@@ -25,7 +25,7 @@ def event_name(kind: type[Event]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A run that writes has begun and holds the run lock."""
+    """A run that writes has started and holds the run lock."""
 
     run_id: str
     command: str
@@ -33,7 +33,10 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event):
-    """The run is over; `status` is the report's (`done`, `planned`, `unchanged`, ...), `seconds` is wall time."""
+    """The run has finished. `status` is the status of the report (`done`, `planned`, `unchanged`, ...).
+
+    `seconds` is wall time.
+    """
 
     run_id: str
     status: str
@@ -42,7 +45,7 @@ class RunFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepStarted(Event):
-    """A named step for one connection (None: for the whole run) has begun."""
+    """A step has started. `connection` is null for a step of the whole run."""
 
     step: str
     connection: str | None = None
@@ -50,7 +53,7 @@ class StepStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepProgress(Event):
-    """`done` of `total` units of a step; `total` None when it is not known."""
+    """`done` of `total` units of a step are complete. `total` is null if it is not known."""
 
     step: str
     done: int
@@ -60,7 +63,7 @@ class StepProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepFinished(Event):
-    """A step is over; `summary` is one short line, `seconds` wall time."""
+    """A step has finished. `summary` is one short line; `seconds` is wall time."""
 
     step: str
     summary: str
@@ -70,7 +73,7 @@ class StepFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnitsPlanned(Event):
-    """How many work units agents have to work through for a source of a connection in this run."""
+    """The number of work units that agents process for a source of a connection in this run."""
 
     connection: str
     kind: str
@@ -79,7 +82,7 @@ class UnitsPlanned(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitStarted(Event):
-    """An agent has begun with a piece of a source; `files` is how many raw files it is to work through."""
+    """An agent has started a work unit. `files` is the number of raw files in it."""
 
     connection: str
     unit: str
@@ -89,7 +92,7 @@ class WorkUnitStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitResumed(Event):
-    """A unit that has begun goes on after `steps` of an earlier run, with the `tool_calls` in them."""
+    """A work unit continues after `steps` steps of an earlier run, which made `tool_calls` tool calls."""
 
     connection: str
     unit: str
@@ -99,7 +102,7 @@ class WorkUnitResumed(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitUsage(Event):
-    """What models took for a unit in this run until now; `tokens`, `usd` and `unpriced` as of the whole run."""
+    """The model usage of a work unit so far in this run, with the same fields as `usage_so_far`."""
 
     connection: str
     unit: str
@@ -110,7 +113,10 @@ class WorkUnitUsage(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitStep(Event):
-    """A step of a unit's loop is over: the `step`th of at most `budget`; `tool_calls` counts those of this run."""
+    """A step of the agent loop of a unit has finished: number `step` of at most `budget`.
+
+    `tool_calls` is the number of tool calls in this run.
+    """
 
     connection: str
     unit: str
@@ -121,9 +127,9 @@ class WorkUnitStep(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitFinished(Event):
-    """A unit is over: `done`, `failed`, `quarantined` or `left`; `reason` says why where it did not land.
+    """A work unit has ended as `done`, `failed`, `quarantined` or `left`; `reason` explains why it was not applied.
 
-    `replayed`: an earlier run had finished it, so that none began with it in this one.
+    `replayed` is true if an earlier run finished the unit, so that this run did not start it again.
     """
 
     connection: str
@@ -135,7 +141,7 @@ class WorkUnitFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileStep(Event):
-    """A step of the loop that looks over everything is over: the `step`th of at most `budget`."""
+    """A step of the reconcile loop has finished: number `step` of at most `budget`."""
 
     step: int
     budget: int
@@ -144,7 +150,7 @@ class ReconcileStep(Event):
 
 @dataclass(frozen=True, slots=True)
 class UsageSoFar(Event):
-    """What the models of the run took until now: all tokens, US dollars at list prices, calls that have no price."""
+    """The model usage of the run so far: tokens, US dollars at list prices, and calls without a known price."""
 
     tokens: int
     usd: float
@@ -153,7 +159,7 @@ class UsageSoFar(Event):
 
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """The run waits for something outside it, for at most `seconds` (None: without a limit)."""
+    """The run is waiting for something external, for at most `seconds` (null if there is no limit)."""
 
     reason: str
     seconds: float | None = None
@@ -161,9 +167,10 @@ class Waiting(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommandFinished(Event):
-    """A command that keeps a log is over: the last line of the log. `run_id`: of the run it made, `status`: of that.
+    """A command that keeps a log has finished. This is the last line of the log.
 
-    `error` is the code of the error it ended with, `message` says it; both are None at exit code 0.
+    `run_id` and `status` describe the run that the command made, if any. `error` and `message` are the code and the
+    message of its error; both are null at exit code 0.
     """
 
     command: str
@@ -177,21 +184,21 @@ class CommandFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class Notice(Event):
-    """Something worth a line that is neither progress nor a warning."""
+    """A message that is neither progress nor a warning."""
 
     message: str
 
 
 Emit = Callable[[Event], None]
-"""Takes an event; must not raise."""
+"""A function that receives events; it must not raise."""
 
 
 def ignore_events(event: Event) -> None:
-    """Drop the event: the emitter for callers that want no progress."""
+    """Discard the event. Callers that need no progress pass this function."""
 
 
 def event_of(document: Mapping[str, Any]) -> Event | None:
-    """Return the event that `to_json` wrote (`at`, the time, is no field); None for what is none this version knows."""
+    """Return the event that `to_json` wrote (`at`, the time, is not a field), or None if its type is unknown."""
     known = (kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, Event))
     kind = {event_name(each): each for each in known}.get(str(document.get("event")))
     if kind is None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _NO_ZONE: Final = (
     f"periods are in {UTC_NAME}, because ktx.yaml does not set `semantic.timezone`; set it, for example with "
-    "`ktx config set semantic.timezone Europe/Berlin`, or ask with a `timezone`"
+    "`ktx config set semantic.timezone Europe/Berlin`, or pass a `timezone` in the query"
 )
 
 
@@ -128,7 +128,7 @@ def _why(build: Build, path: Path) -> str:
     asked = [via for dimension in build.plan.dimensions for via in dimension.expression.via]
     if any(label in asked for edge in path.edges for label in edge.labels):
         return f"via {'.'.join(dict.fromkeys(asked))}"
-    return "the only one" if not others else f"the shortest; also {', '.join(map(str, others[:3]))}"
+    return "the only path" if not others else f"the shortest path; also {', '.join(map(str, others[:3]))}"
 
 
 def _notes(build: Build, facts: Sequence[str]) -> list[str]:
@@ -136,11 +136,11 @@ def _notes(build: Build, facts: Sequence[str]) -> list[str]:
     if build.reads_zone and build.plan.timezone is None:
         notes.append(_NO_ZONE)
     if build.plan.query.totals and build.plan.having:
-        notes.append("totals are of all rows, not of the groups that met the conditions on results")
+        notes.append("totals cover all rows, not only the groups that match the `having` conditions")
     notes += _unreviewed(build)
     for fact in facts:
         if build.use(fact).overlapping:
-            notes.append(f"rows of {fact} can be in several groups: its groups do not add up to the total")
+            notes.append(f"rows of {fact} can be in several groups, so its groups do not add up to the total")
     return notes
 
 
@@ -210,9 +210,9 @@ def compile_query(
         plan = planner.plan()
         compiled = compile_plan(Build(planner.names, plan))
     except RecursionError:
-        raise SemanticError("the question is nested too deep", hint="ask in several questions") from None
+        raise SemanticError("the query is nested too deeply", hint="split it into several queries") from None
     except OverflowError as error:
-        raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+        raise SemanticError(str(error), hint="use times within the years 1 to 9999") from None
     totals = None
     if parsed.totals and plan.outputs:
         totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))

@@ -107,13 +107,15 @@ def later(value: Moment, count: int, unit: str) -> Moment:
 
 def too_fine(grain: str) -> SemanticError:
     """Return the error for a grain under a day of what has no time of day."""
-    return SemanticError(f"a date has no {grain}", hint=f"use the granularity {DAY} or a coarser one", code="grain")
+    return SemanticError(
+        f"a date cannot be truncated to {grain}", hint=f"use the granularity {DAY} or coarser", code="grain"
+    )
 
 
 def _months_later(value: Moment, months: int) -> Moment:
     year, month = divmod(value.year * 12 + value.month - 1 + months, 12)
     if not 1 <= year <= 9999:
-        raise OverflowError(f"{value} moved by {months} months leaves the years 1 to 9999")
+        raise OverflowError(f"{value} shifted by {months} months is outside the years 1 to 9999")
     return value.replace(year=year, month=month + 1, day=min(value.day, calendar.monthrange(year, month + 1)[1]))
 
 
@@ -207,13 +209,15 @@ def parse_span(text: str) -> Span:
     """
     found = _SPAN.fullmatch(text.strip())
     if found is None:
-        raise _wrong(f"`{text}` is no length of time", "write a number and a unit, for example: 28 days")
+        raise _wrong(f"`{text}` is not a duration", "write a number and a unit, for example: 28 days")
     unit = found[2].lower().removesuffix("s")
     if unit not in UNITS:
         raise unknown("unit of time", found[2], UNITS)
     count = int(found[1])
     if not 1 <= count <= MAX_COUNT:
-        raise _wrong(f"`{text}` is too {'short' if count < 1 else 'long'}", f"count from 1 to {MAX_COUNT:,} {unit}s")
+        raise _wrong(
+            f"`{text}` is too {'short' if count < 1 else 'long'}", f"use a number from 1 to {MAX_COUNT:,} {unit}s"
+        )
     return Span(count, unit)
 
 
@@ -229,8 +233,8 @@ def parse_range_value(text: str) -> date | datetime:
         if _TIMESTAMP.fullmatch(stripped):
             return datetime.fromisoformat(stripped)
     except ValueError as error:
-        raise _wrong(f"`{text}` is not in the calendar: {error}", _END) from None
-    raise _wrong(f"`{text}` is neither a date nor a timestamp of whole seconds without an offset", _END)
+        raise _wrong(f"`{text}` is not a valid date: {error}", _END) from None
+    raise _wrong(f"`{text}` is not a date or a timestamp in whole seconds without an offset", _END)
 
 
 def parse_moment(text: str, zone: str) -> WrittenMoment | None:

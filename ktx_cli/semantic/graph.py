@@ -364,9 +364,11 @@ def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: b
 def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> SemanticError:
     choices = [{"via": _via(path, paths), "path": _path_text(path)} for path in paths]
     shown = listing(f"`{choice['via']}`" for choice in choices)
-    message = f"there are {len(paths)} ways from `{start}` to `{'.'.join(hops)}`: {listing(map(_path_text, paths))}"
+    message = (
+        f"there are {len(paths)} join paths from `{start}` to `{'.'.join(hops)}`: {listing(map(_path_text, paths))}"
+    )
     details = {"fact": start, "target": ".".join(hops), "choices": choices}
-    return SemanticError(message, hint=f"say which by `via`: {shown}", code="ambiguous_path", details=details)
+    return SemanticError(message, hint=f"choose one with `via`: {shown}", code="ambiguous_path", details=details)
 
 
 def _path_text(path: Path) -> str:

@@ -53,8 +53,8 @@ def database_of(config: KtxConfig, connection: str) -> Database:
     """Return the database of that id; `UsageError` where there is none, or it is of another kind."""
     entry: Connection = connection_of(config, connection)
     if not isinstance(entry, Database):
-        message = f"connection `{connection}` is not a database: its driver is {entry.driver}"
-        raise UsageError(message, hint=f"databases: {listing(sorted(config.databases()))}")
+        message = f"connection `{connection}` is not a database: its driver is `{entry.driver}`"
+        raise UsageError(message, hint=f"use one of: {listing(sorted(config.databases()))}")
     return entry
 
 
@@ -63,10 +63,11 @@ def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
     if database_of(config, connection).query_policy != "semantic-layer-only" or not plan.composed:
         return
     raise UsageError(
-        f"connection `{connection}` answers only measures that its semantic layer defines, and the question composes"
-        f" {listing(f'`{text}`' for text in plan.composed)}: its query_policy is semantic-layer-only",
+        f"connection `{connection}` allows only measures defined in its semantic layer (`query_policy: "
+        "semantic-layer-only`), and the query defines"
+        f" {listing(f'`{text}`' for text in plan.composed)}",
         hint=Hint(
-            "{} shows the measures; a new one belongs into its source file", Command("sl", "list", "-c", connection)
+            "{} lists the measures; add a new one to the file of its source", Command("sl", "list", "-c", connection)
         ),
         details={"connection": connection, "query_policy": "semantic-layer-only", "composed": list(plan.composed)},
     )
@@ -132,7 +133,7 @@ class TableNames:
         wanted = [*self._schemas, dialect.default_schema]
         if len(places) > 1 and not set(places) & set(wanted):
             message = f"the table `{table}` is in {len(places)} schemas: {listing(sorted(places))}"
-            raise UsageError(message, hint=f"name the schema too: {sorted(places)[0]}.{table}")
+            raise UsageError(message, hint=f"include the schema, for example: {sorted(places)[0]}.{table}")
         return next((schema for schema in wanted if schema in places), places[0] if places else wanted[0])
 
 
@@ -314,10 +315,10 @@ def broken_files_named(model: Model) -> Iterator[None]:
             check = Command("sl", "validate", "-c", model.connection, "--no-data")
             broken = _file_of_a_name(model, error.message)
             if broken is None:
-                error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
+                error.hint = Hint("{}; or fix the files with errors: {}", error.hint, check)
             else:
-                error.message = f"{error.message}: {broken.path}:{broken.line} has an error: {broken.message}"
-                error.hint = Hint("{}; all errors: {}", broken.hint or "correct the file", check)
+                error.message = f"{error.message}: {broken.path}:{broken.line}: {broken.message}"
+                error.hint = Hint("{}; list all errors with {}", broken.hint or "fix the file", check)
         raise
 
 

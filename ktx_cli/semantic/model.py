@@ -421,8 +421,8 @@ def _others(name: str, names: list[str]) -> str:
     """Return some of the names there are, first of all those with the name in them."""
     having = [each for each in names if name.casefold() in each.casefold()]
     if having:
-        return f"names with it: {listing(having, 12)}"
-    return f"there are: {listing(names, 12)}" if names else "there is none"
+        return f"similar names: {listing(having, 12)}"
+    return f"available: {listing(names, 12)}" if names else "none are defined"
 
 
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
@@ -430,5 +430,10 @@ def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
     names = sorted(set(candidates))
     if not names:
         return unknown(what.removeprefix("the "), name, ())
-    message = f"{what} `{name}` could be {listing(names)}"
-    return SemanticError(message, hint=f"name one: {names[0]}", code="ambiguous_name", details={"candidates": names})
+    message = f"{what} `{name}` is ambiguous: {listing(names)}"
+    return SemanticError(
+        message,
+        hint=f"write the full name, for example: {names[0]}",
+        code="ambiguous_name",
+        details={"candidates": names},
+    )

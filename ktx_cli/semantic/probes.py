@@ -210,8 +210,8 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
         query = exp.select(as_column(too_many, "too_many"), copy=False)
         query.set("with_", compiled.tree.args["with_"].copy())
         if connector.query(query.sql(build.dialect), max_rows=1).rows[0][0] is not None:
-            message = f"fill would show more than {capacity(grain):,} periods of a {grain}"
-            raise SemanticError(message, hint='ask for a coarser granularity, or a shorter "time_range"', code="grain")
+            message = f"`fill` would return more than {capacity(grain):,} periods of one {grain}"
+            raise SemanticError(message, hint='use a coarser granularity, or a shorter "time_range"', code="grain")
 
 
 def _joined_rows(build: Build, fact: str) -> Rows:
@@ -248,9 +248,9 @@ def _count_repeated(build: Build, fact: str) -> exp.Select:
 def _not_unique(fact: Source, repeated: int) -> SemanticError:
     """Return the error for a grain that several rows have."""
     return SemanticError(
-        f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared unique but is not: "
-        f"{plural(repeated, 'value')} of it in several rows each",
-        hint=f"declare the columns that make a row unique: grain: [...] in the file of {fact.name}",
+        f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared as unique but is not: "
+        f"{plural(repeated, 'value')} occur in more than one row",
+        hint=f"list the columns that make a row unique as `grain: [...]` in the file of {fact.name}",
         code="cardinality",
         details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
     )
@@ -265,7 +265,7 @@ def _doubled(
     to = build.names.model.sources[worst.edge.target]
     as_of = as_of_hint(build.names.model.sources[worst.edge.source], to)
     return SemanticError(
-        f"the join from `{worst.edge.source}` to {worst.edge} is declared to one row but finds several: "
+        f"the join from `{worst.edge.source}` to {worst.edge} is declared as joining to one row but matches several: "
         f"{plural(alone, 'row')} of `{fact}` became {joined_rows:,}",
         hint=f"declare it one_to_many, or make {', '.join(other for _, other in worst.edge.pairs)} of {to.name} unique"
         + ("" if as_of is None else f"; {as_of}"),

@@ -108,7 +108,7 @@ def parse_query(asked: Any) -> Query:
     values.pop("via", None)
     query = Query(**values)
     if not query.measures and not query.dimensions:
-        raise _wrong("the query", "asks for nothing", "give at least one measure or dimension")
+        raise _wrong("the query", "has no measures or dimensions", "add at least one measure or dimension")
     return _with_via(query, via) if via else query
 
 
@@ -188,9 +188,9 @@ def _order(value: Any, key: str) -> tuple[QueryOrder, ...]:
 def _range(value: Any, key: str) -> QueryRange:
     found = QueryRange(**_texts(value, key, ("field", "start", "end", "last"), None))
     if found.last is not None and (found.start is not None or found.end is not None):
-        raise _wrong(f"`{key}`", "has `last` beside `start` or `end`", "give one of them")
+        raise _wrong(f"`{key}`", "combines `last` with `start` or `end`", "use either `last` or `start` and `end`")
     if found.last is None and found.start is None and found.end is None:
-        raise _wrong(f"`{key}`", "has no start, no end and no last", '{"start": "2024-01-01", "end": "2025-01-01"}')
+        raise _wrong(f"`{key}`", "needs `start`, `end` or `last`", '{"start": "2024-01-01", "end": "2025-01-01"}')
     return found
 
 
@@ -220,10 +220,12 @@ def _flag(value: Any, key: str) -> bool:
 
 def _mapping(value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise _wrong(f"`{key}`", "must be an object of names and values", f'"{key}": {{"name": "value"}}')
+        raise _wrong(f"`{key}`", "must be an object that maps names to values", f'"{key}": {{"name": "value"}}')
     for name, each in value.items():
         if not isinstance(each, str | int | float | bool):
-            raise _wrong(f"`{key}.{name}`", "must be a text, a number or a boolean", f'"{key}": {{"{name}": "value"}}')
+            raise _wrong(
+                f"`{key}.{name}`", "must be a string, a number or a boolean", f'"{key}": {{"{name}": "value"}}'
+            )
     return dict(value)
 
 
@@ -231,7 +233,7 @@ def _via_map(value: Any, key: str = "via") -> dict[str, tuple[str, ...]]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _wrong(f"`{key}`", "must be an object: target source to path", '"via": {"regions": "bill_to"}')
+        raise _wrong(f"`{key}`", "must be an object that maps target sources to paths", '"via": {"regions": "bill_to"}')
     return {str(target): _path(path, f"{key}.{target}") for target, path in value.items()}
 
 
@@ -251,9 +253,9 @@ def _text_list(value: Any, where: str) -> tuple[str, ...]:
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _wrong(f"`{where}`", "must be a text", f"write a text at `{where}`")
+        raise _wrong(f"`{where}`", "must be a string", f"write a string at `{where}`")
     if len(value) > LONGEST:
-        raise _wrong(f"`{where}`", f"is longer than {LONGEST:,} characters", "put it into a measure or a segment")
+        raise _wrong(f"`{where}`", f"is longer than {LONGEST:,} characters", "define it as a measure or a segment")
     return value.strip()
 
 
@@ -262,7 +264,7 @@ def _texts(item: Any, where: str, keys: tuple[str, ...], main: str | None) -> di
     if isinstance(item, str) and main is not None:
         return {main: _text(item, where)}
     if not isinstance(item, Mapping):
-        raise _wrong(f"`{where}`", f"must be {'a text or ' if main else ''}an object", f"keys: {', '.join(keys)}")
+        raise _wrong(f"`{where}`", f"must be {'a string or ' if main else ''}an object", f"keys: {', '.join(keys)}")
     _known_keys(item, keys, f"`{where}`")
     if main is not None and item.get(main) is None:
         raise _wrong(f"`{where}`", f"has no `{main}`", f'{{"{main}": "..."}}')
@@ -273,7 +275,7 @@ def _items(value: Any, key: str, read: Callable[[Any, str], _Item]) -> tuple[_It
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise _wrong(f"`{key}`", "must be a list", f'"{key}": [...]')
     if len(value) > MOST_ITEMS:
-        raise _wrong(f"`{key}`", f"has more than {MOST_ITEMS} entries", "ask in several queries")
+        raise _wrong(f"`{key}`", f"has more than {MOST_ITEMS} entries", "split it into several queries")
     return tuple(read(item, f"{key}[{index}]") for index, item in enumerate(value))
 
 
@@ -287,7 +289,7 @@ def _known_keys(item: Mapping[Any, Any], known: Sequence[str] | Mapping[str, Any
 
 def _not_one_of(value: str, known: Sequence[str], where: str) -> SemanticError:
     near = did_you_mean(value, known)
-    hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+    hint = f"did you mean `{near}`?" if near else f"use one of: {', '.join(known)}"
     return SemanticError(f"`{where}` cannot be `{value}`", hint=hint, details={"candidates": list(known)})
 
 

@@ -115,8 +115,8 @@ def with_source(model: Model, source: str, definition: str) -> str:
     for column in list(around.find_all(exp.Column)):
         parts = [exp.to_identifier(source), *(part.copy() for part in column.parts)]
         if len(parts) > _MOST_PARTS:
-            message = f"`{column.sql(model.dialect)}` of `{source}` has too many names"
-            raise SemanticError(message, hint="shorten the path of joins", code="definition")
+            message = f"`{column.sql(model.dialect)}` of `{source}` has a join path that is too long"
+            raise SemanticError(message, hint="shorten the join path", code="definition")
         column.replace(_column(parts))
     text = str(around.this.sql(model.dialect))
     try:

@@ -298,7 +298,7 @@ def _of_provenance(definition: Definition, provenance: str | None, path: str | N
     if provenance == "formal":
         return Used(definition, None, Status.ACCEPTED, "the database declares it")
     if provenance == "inferred":
-        return Used(definition, None, Status.PROPOSED, "it is inferred from the data, and nobody has accepted it")
+        return Used(definition, None, Status.PROPOSED, "it is inferred from the data and not accepted yet")
     return Used(definition, path)
 
 
@@ -392,6 +392,8 @@ def require_status(status: Mapping[str, Any], least: Status) -> None:
     first = status["because"][0]
     more = len(status["because"]) - 1
     others = f", and {more} more" if more else ""
-    message = f"the answer would be {weakest.value}, not {least.value}: {first['definition']} ({first['why']}){others}"
-    hint = Hint("{} lists what nobody has accepted; or ask with a lower --min-status", Command("sl", "accept"))
+    message = (
+        f"the answer would be `{weakest.value}`, not `{least.value}`: {first['definition']} ({first['why']}){others}"
+    )
+    hint = Hint("{} lists the definitions that are not accepted yet; or lower --min-status", Command("sl", "accept"))
     raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})

@@ -115,7 +115,7 @@ def test_comments_of_people_stay(shop: Callable[..., Any]) -> None:
         ("name: orders\ntable: orders\n", "no source of its own may hide"),
         ("name: orders\nmeasures: 3\n", "must be a list"),
         ("name: orders\njoins: [{to: nobody, on: customer_id = nobody.id, relationship: many_to_one}]\n", "nobody"),
-        ("name: orders\nmeasures: [{name: a, expr: 'sum('}]\n", "cannot be read as an expression"),
+        ("name: orders\nmeasures: [{name: a, expr: 'sum('}]\n", "is not a valid sqlite expression"),
         ("name: orders\nmeasures: [{name: a, expr: sum(amout)}]\n", "amount"),
     ],
 )
@@ -179,7 +179,7 @@ def test_edits_are_made_all_or_none(shop: Callable[..., Any]) -> None:
         ("customers", ("a", "b"), "generated alone"),
         ("nothing", ("a", "b"), "look for it with sl_discover"),
         ("orders", ("name: orders", "name: others"), "must be the same"),
-        ("orders", ("sum(amount)", "sum(amount"), "cannot be read"),
+        ("orders", ("sum(amount)", "sum(amount"), "is not a valid sqlite expression"),
         ("orders", ("sum(amount)", "amount"), "outside an aggregate"),
     ],
 )

@@ -173,7 +173,7 @@ def _assert_undecided(ktx: Run, project: Path, before: Mapping[str, bytes | None
     receipt = answer.data["receipt"]
     assert [each["id"] for each in receipt["open"]] == [POINT], receipt
     refused = ktx("sl", "query", "-m", "orders.sneaky", "--min-status", "accepted", "--json")
-    assert "the answer would be proposed, not accepted" in refused.envelope["error"]["message"], refused
+    assert "the answer would be `proposed`, not `accepted`" in refused.envelope["error"]["message"], refused
     assert not list(project.parent.glob("decisions.yaml")) and not list(project.parent.glob("owners.yaml"))
 
 

@@ -77,7 +77,7 @@ MISTAKES: Final = {
     ),
     "broken-expression": Mistake(
         layer("orders", "measures:\n  - {name: broken, expr: 'sum(amount'}\n"),
-        ("measure `broken` of `orders` cannot be read as an expression",),
+        ("measure `broken` of `orders` is not a valid duckdb expression",),
         layer("orders", "measures:\n  - {name: usual_amount, expr: avg(amount)}\n"),
         "name: broken",
     ),

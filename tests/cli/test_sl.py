@@ -278,7 +278,7 @@ def test_reading_the_files(ktx: Run, layer: Path) -> None:
     ("words", "code", "exit_code", "hint"),
     [
         (["ordres"], "unknown_name", 2, "did you mean `orders`?"),
-        (["vaul"], "unknown_name", 2, "there are: customers, orders"),
+        (["vaul"], "unknown_name", 2, "available: customers, orders"),
         (["ordres", "--yaml"], "unknown_name", 2, "did you mean `orders`?"),
         (["vault"], "hidden", 1, "ktx sl read vault --yaml"),
         (["staging"], "hidden", 1, "ktx sl read staging --internal"),

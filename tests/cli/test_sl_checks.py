@@ -252,7 +252,7 @@ def test_results_of_removed_tests_are_dropped_and_those_of_broken_files_kept(ktx
 
 def test_the_callers_attributes(ktx: Run, layer: Path) -> None:
     write(layer, "regional", REGIONAL)
-    assert "needs the attribute `country`" in ktx("sl", "test", "regional").out
+    assert "needs the user attribute `country`" in ktx("sl", "test", "regional").out
     assert ktx("sl", "test", "regional", "--user-attribute", "country=NO").code == 0
 
 

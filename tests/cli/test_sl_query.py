@@ -204,7 +204,7 @@ def test_the_table_and_what_is_said_of_it(ktx: Run, layer: Path) -> None:
     assert answer.out == "country\trevenue\nNO\t15.0\nSE\t20.0\nNULL\t7.0\ntotal\t42.0\n"
     assert answer.err.splitlines() == [
         "fact sales, 4 rows: SUM(amount)",
-        "  path sales -> customers (the only one)",
+        "  path sales -> customers (the only path)",
         "  unmatched customers on sales.customer_id = customers.id: 0 without a key, 1 with a key that matches no row",
     ]
     assert ktx(*words, "--quiet").err == ""
@@ -328,10 +328,10 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
         (["-m", "sales.revenu"], "unknown_name", 2, "no measure `sales.revenu`"),
         (["-m", "sales.above", "--parameter", "leest=1"], "unknown_name", 2, "no parameter `leest`"),
         (["-m", "sales.above", "--parameter", "least=x"], "parameter", 2, "must be a number"),
-        ([*REVENUE, "-d", "regions.title"], "ambiguous_path", 1, "2 ways from `sales` to `regions`"),
+        ([*REVENUE, "-d", "regions.title"], "ambiguous_path", 1, "2 join paths from `sales` to `regions`"),
         ([*REVENUE, "-d", "partners.region"], "unreachable", 1, "cannot be reached"),
         ([*REVENUE, "--filter", "secret = 'x'"], "hidden", 1, "it is hidden"),
-        (["-m", "partners.partner_count"], "policy", 1, "needs the attribute `region`"),
+        (["-m", "partners.partner_count"], "policy", 1, "needs the user attribute `region`"),
     ],
 )
 def test_what_is_refused(ktx: Run, layer: Path, words: list[str], code: str, exit_code: int, says: str) -> None:
@@ -433,7 +433,7 @@ def test_a_name_that_may_be_in_a_broken_file(ktx: Run, layer: Path, command: str
     error = refused(ktx, *REVENUE, "-d", "customers.country", command=command)
     assert error["code"] == "unknown_name"
     assert "semantic-layer/warehouse/customers.yaml:" in error["message"]
-    assert error["hint"].endswith("; all errors: ktx sl validate -c warehouse --no-data")
+    assert error["hint"].endswith("; list all errors with ktx sl validate -c warehouse --no-data")
 
 
 def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Path) -> None:
@@ -441,7 +441,7 @@ def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Pa
     joins = "joins: [{to: orders, on: id = orders.customer_id, relationship: one_to_many}]\n"
     path.write_text(f"name: customers\n{joins}{joins}measures: [{{name: people, expr: count(*)}}]\n")
     error = refused(ktx, "-m", "customers.people")
-    assert "customers.yaml:3 has an error: the key 'joins' is there twice" in error["message"]
+    assert "customers.yaml:3: the key 'joins' is there twice" in error["message"]
     assert error["hint"].startswith("move the items of the second 'joins' to the first, and delete the second")
 
 
@@ -472,7 +472,7 @@ def test_a_query_of_hidden_data_is_refused(
 
 def test_several_names_in_one_option_are_taken_apart_in_the_hint(ktx: Run, layer: Path) -> None:
     error = refused(ktx, "-m", "orders.order_count,orders.revenue")
-    assert error["hint"] == "give each name on its own: `orders.order_count`, `orders.revenue`"
+    assert error["hint"] == "pass each name separately: `orders.order_count`, `orders.revenue`"
 
 
 @pytest.mark.parametrize("command", ["query", "explain"])
@@ -483,7 +483,7 @@ def test_a_connection_that_is_no_database(ktx: Run, layer: Path, command: str) -
     other.mkdir()
     (other / "customers.yaml").write_text(CUSTOMERS)
     error = refused(ktx, "-d", "customers.country", "-c", "handbook", command=command)
-    assert error["message"] == "connection `handbook` is not a database: its driver is documents"
+    assert error["message"] == "connection `handbook` is not a database: its driver is `documents`"
 
 
 def test_of_two_layers_one_must_be_named(ktx: Run, layer: Path) -> None:
@@ -509,7 +509,7 @@ def test_explain_says_how_without_a_database(ktx: Run, layer: Path) -> None:
     assert data["columns"][0] == {"name": "title", "kind": "dimension", "of": "shipping.title", "granularity": None}
     assert data["steps"] == [
         "fact sales: SUM(amount)",
-        "  path sales -> regions (shipping) (the only one)",
+        "  path sales -> regions (shipping) (the only path)",
         "  filter amount > 5 (keeps rows)",
         "then: keeps finished rows where revenue > 1",
     ]

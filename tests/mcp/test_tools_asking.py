@@ -105,7 +105,7 @@ def test_grain_cuts_the_time_that_is_asked_for(company: Company) -> None:
 @pytest.mark.table(
     ("asked", "code", "said"),
     [
-        ({}, "query", "asks for nothing"),
+        ({}, "query", "has no measures or dimensions"),
         ({"measures": ["orders.revenu"]}, "unknown_name", "revenu"),
         ({"measures": ["orders.revenue"], "dimensions": ["customers.email"]}, "hidden", "email"),
         ({"measures": ["orders.revenue"], "dimensions": ["facts.words"]}, "unreachable", "facts"),
@@ -362,7 +362,7 @@ def test_semantic_layer_only_answers_defined_measures_alone(company: Company) ->
         for tool in ("sl_query", "sl_explain"):
             error = company.call(tool, composed).error
             assert error is not None, (tool, composed)
-            assert "answers only measures that its semantic layer defines" in error["message"]
+            assert "allows only measures defined in its semantic layer" in error["message"]
     assert company.call("sql_execution", {"sql": "SELECT 1"}).error is not None
 
 

@@ -32,12 +32,12 @@ ROLE = "orders -> regions (billed)"
     ("query", "paths"),
     [
         (ORDERS, []),
-        (ORDERS | {"dimensions": ["customers.tier"]}, [("orders -> customers", "the only one")]),
+        (ORDERS | {"dimensions": ["customers.tier"]}, [("orders -> customers", "the only path")]),
         (
             ORDERS | {"dimensions": ["customers.tier", "customers.regions.name"]},
-            [("orders -> customers -> regions", "the only one")],
+            [("orders -> customers -> regions", "the only path")],
         ),
-        (ORDERS | {"dimensions": ["billed.name"]}, [(ROLE, "the only one")]),
+        (ORDERS | {"dimensions": ["billed.name"]}, [(ROLE, "the only path")]),
         (ORDERS | {"dimensions": ["regions.name"], "via": {"regions": "billed"}}, [(ROLE, "via billed")]),
     ],
 )
@@ -85,13 +85,13 @@ def test_groups_that_overlap_are_told(shop: Connector) -> None:
     receipt = told(shop, {"measures": ["customers.customers"], "dimensions": ["orders.status"]})
     (fact,) = receipt["facts"]
     assert fact["overlapping"] is True
-    assert receipt["notes"] == ["rows of customers can be in several groups: its groups do not add up to the total"]
+    assert receipt["notes"] == ["rows of customers can be in several groups, so its groups do not add up to the total"]
 
 
 def test_conditions_on_other_rows_with_the_same_parent_are_told(shop: Connector) -> None:
     query = {"measures": ["tickets.tickets"], "filters": ["orders.status = 'paid'"]}
     (note,) = told(shop, query)["notes"]
-    assert "`orders.status = 'paid'` filters other rows that share a row of customers" in note
+    assert "`orders.status = 'paid'` filters related rows that share a row of customers" in note
     assert "(tickets -> customers -> orders)" in note
     assert told(shop, query | {"filters": ["customers.orders.status = 'paid'"]})["notes"] == []
     assert told(shop, query | {"measures": ["customers.customers"]})["notes"] == []
@@ -135,7 +135,7 @@ def test_what_does_not_line_up_is_told(grain: str, offset: str, said: list[str],
         (["stock.day < '2024-02-01'"], []),
         (
             ["stock.day < '2024-02-01'", "stock.pieces > 1"],
-            ["the last day", "`stock.pieces > 1` holds after that", "conditions on day alone"],
+            ["the last day", "before `stock.pieces > 1` is applied", "conditions on day alone"],
         ),
     ],
 )

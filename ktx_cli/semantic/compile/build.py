@@ -247,11 +247,13 @@ class Build:
         return cte(self.add(f"{source.name}__sql", self._body(source)))
 
     def _body(self, source: Source) -> exp.Expr:
-        what = f"the sql of `{source.name}`"
+        what = f"the `sql` of `{source.name}`"
         filled = _filled_templates(source.sql or "", self.dialect, what, self.names)
         if isinstance(filled, exp.Query):
             return self._hoisted(source, filled)
-        raise SemanticError(f"{what} is no query", hint=f"write one SELECT in {source.place}", code="definition")
+        raise SemanticError(
+            f"{what} is not a query", hint=f"write a single SELECT in {source.place}", code="definition"
+        )
 
     def _hoisted(self, source: Source, body: exp.Query) -> exp.Expr:
         """Return the query with its own named queries in front of the statement, where it may have none inside."""
@@ -273,8 +275,10 @@ class Build:
             what = f"the policy `{policy.name}` of `{source.name}`"
             condition = self.names.defined(source, policy.filter, what)
             if any(name.hops for name in condition.names):
-                message = f"{what} reads another source: {policy.filter}"
-                raise SemanticError(message, hint="a policy is over the columns of its own source", code="definition")
+                message = f"{what} refers to another source: {policy.filter}"
+                raise SemanticError(
+                    message, hint="a policy can only use the columns of its own source", code="definition"
+                )
             readable: dict[exp.Expr, None] = {}
             query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
             query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
@@ -386,7 +390,7 @@ def _filled_templates(text: str, dialect: str, what: str, names: Names) -> exp.E
         tree = sqlglot.parse_one(filled, read=dialect)
     except (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         detail = one_line(str(error).split("\n")[0], 120)
-        raise SemanticError(f"{what} cannot be read as {dialect}", hint=detail, code="definition") from None
+        raise SemanticError(f"{what} is not valid {dialect} SQL", hint=detail, code="definition") from None
     return values.fill(tree, what)
 
 

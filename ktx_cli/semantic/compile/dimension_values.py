@@ -53,11 +53,11 @@ def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
     if len(chosen) == 1 or (own and all(graph.reaches(own[0], other) for other in own)):
         return chosen[0]
     if not chosen:
-        message = f"no source has one row of each of {listing(ends)}"
-        hint = "ask for a measure too: its fact says which combinations there are"
+        message = f"no source joins to one row of each of {listing(ends)}"
+        hint = "add a measure: its fact determines which combinations exist"
         raise SemanticError(message, hint=hint, code="unreachable", details={"sources": ends})
-    message = f"the combinations of {listing(ends)} could be those in {listing(chosen)}"
-    hint = "ask for a measure too: its fact says which combinations are meant"
+    message = f"the combinations of {listing(ends)} are ambiguous: they could come from {listing(chosen)}"
+    hint = "add a measure: its fact determines which combinations to return"
     raise SemanticError(message, hint=hint, code="ambiguous_path", details={"candidates": chosen})
 
 
@@ -66,8 +66,8 @@ def sources_of(build: Build, dimension: Dimension) -> list[str]:
     result = []
     for name in dimension.expression.names:
         if name.is_metric_time:
-            message = "metric_time needs a measure: it is the time of each measure's fact"
-            raise SemanticError(message, hint="ask for a measure too, or name the column")
+            message = "`metric_time` requires a measure: it is the time of each measure's fact"
+            raise SemanticError(message, hint="add a measure, or use the time column itself")
         result.append(build.names.target_of(name.hops))
     return result
 
@@ -83,8 +83,8 @@ def _starts(build: Build, dimension: Dimension) -> list[str]:
             continue
         owners = sorted({edge.source for edge in build.names.graph if edge.alias == first and not edge.reverse})
         if len(owners) > 1:
-            message = f"`{dimension.asked}` could be that of {listing(owners)}: each has a join called `{first}`"
-            hint = f"write `{owners[0]}.{dimension.asked}`, or ask for a measure too"
+            message = f"`{dimension.asked}` is ambiguous: {listing(owners)} each have a join named `{first}`"
+            hint = f"write `{owners[0]}.{dimension.asked}`, or add a measure"
             raise SemanticError(message, hint=hint, code="ambiguous_path", details={"candidates": owners})
         result.append(owners[0])
     return result
@@ -103,7 +103,8 @@ def empty_values(build: Build) -> exp.Expr | None:
         return None
     if wanted is None and len(groups) > 1:
         build.note(
-            "members without facts are left out: the dimensions are of several sources; include_empty shows them"
+            "dimension values without facts are omitted, because the dimensions come from several "
+            "sources; include_empty adds them"
         )
         return None
     parts = [_values(build, group) for group in groups]

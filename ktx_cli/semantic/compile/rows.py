@@ -132,7 +132,7 @@ class Rows:
 
     def same_row(self, other: Rows) -> exp.Expr:
         """Return the condition that a row here is a row of other rows of the same fact."""
-        self.require_key("a filter over its details")
+        self.require_key("a filter on its details")
         pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
         return exp.and_(*(self.build.syntax.null_safe(one, two) for one, two in pairs), copy=False)
 
@@ -143,15 +143,15 @@ class Rows:
         """
         self.build.use(self.fact.name).by_key = True
         if not self.fact.keyed:
-            message = f"`{self.fact.name}` has no key, so {what} cannot count its rows once"
-            hint = f"declare it: grain: [...] in an overlay of {self.fact.name}"
+            message = f"`{self.fact.name}` has no key, so {what} might count its rows more than once"
+            hint = f"declare it as `grain: [...]` in an overlay of {self.fact.name}"
             raise SemanticError(message, hint=hint, code="grain")
 
     def _own_time(self, name: Name) -> Name:
         if not name.is_metric_time:
             return name
         if self.time is None:
-            message = f"`{self.fact.name}` has no time of its own for metric_time"
+            message = f"`{self.fact.name}` has no time column for `metric_time`"
             raise SemanticError(message, hint=self._other_times(), code="unreachable", details={"fact": self.fact.name})
         return self.time
 
@@ -162,10 +162,10 @@ class Rows:
         grouped = any(_is_metric_time(dimension.expression) for dimension in plan.dimensions)
         place = "as `field` of the time range" if asked else ""
         place += " and " if asked and grouped else ""
-        place += "as a dimension, in place of metric_time" if grouped else "" if asked else "in place of metric_time"
-        default = f"; or say `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
+        place += "as a dimension, instead of metric_time" if grouped else "" if asked else "instead of metric_time"
+        default = f"; or set `default_time_dimension: COLUMN` in the file of {self.fact.name}" if own else ""
         times = own or self._joined_times()
-        return f"name a time{f' ({listing(times)})' if times else ''} {place}{default}"
+        return f"use a time column{f' ({listing(times)})' if times else ''} {place}{default}"
 
     def _joined_times(self) -> list[str]:
         """Return the times of the nearest sources that the fact has one row of."""
@@ -262,8 +262,8 @@ def _is_metric_time(expression: Expression) -> bool:
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
     """Return the error for a name no joins lead to."""
-    message = f"`{expression.text}` cannot be reached from `{fact}`: no joins lead to `{'.'.join(name.hops) or name}`"
-    hint = f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or leave one of the two out"
+    message = f"`{expression.text}` cannot be reached from `{fact}`: no join leads to `{'.'.join(name.hops) or name}`"
+    hint = f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or remove one of the two"
     return SemanticError(message, hint=hint, code="unreachable", details={"fact": fact, "name": str(name)})
 
 
@@ -427,7 +427,7 @@ def _note_fan_out(rows: Rows, condition: Expression) -> None:
         edge = rows.names.graph.fan_out(path)
         if edge is not None and not condition.via and len(name.hops) == 1:
             rows.build.note(
-                f"`{condition.text}` filters other rows that share a row of {edge.source}: it keeps each row of "
+                f"`{condition.text}` filters related rows that share a row of {edge.source}: it keeps each row of "
                 f"{rows.fact.name} for which at least one of them matches ({path})"
             )
 
@@ -440,14 +440,14 @@ def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:
             raise
         text = condition.expression.text
         message = f"the filter `{text}` cannot reach `{rows.fact.name}`: {error.message}"
-        hint = f'say which facts it is for: {{"expr": "{text}", "facts": [...]}}, or leave one of the two out'
+        hint = f'limit the filter to its facts: {{"expr": "{text}", "facts": [...]}}, or remove one of the two'
         details = {"fact": rows.fact.name, "filter": text}
         raise SemanticError(message, hint=hint, code="unreachable_filter", details=details) from None
 
 
 def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
     """Return the condition that one of the joined rows of a fact's row meets all conditions."""
-    rows.require_key("a filter over its details")
+    rows.require_key("a filter on its details")
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
     bound = [exp.paren(inner.bind(condition), copy=False) for condition in conditions]
     if not rows.build.syntax.correlates_queries:
@@ -498,8 +498,9 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
     """Return the condition that a row is in a stretch of time."""
     if rows.many_prefixes(asked.expression):
         raise SemanticError(
-            f"the time_range on `{asked.expression.text}` cannot reach `{rows.fact.name}`, which has several of it",
-            hint='"time_range": {"field": "metric_time", ...} takes the time of each fact',
+            f"the `time_range` on `{asked.expression.text}` cannot be applied to `{rows.fact.name}`, "
+            "whose rows have several of these times",
+            hint='use "time_range": {"field": "metric_time", ...} to filter each fact by its own time',
             code="unreachable_filter",
             details={"fact": rows.fact.name},
         )
@@ -532,6 +533,6 @@ def note_of_rest(fact: str, take: str, over: Name, rest: Sequence[RowFilter]) ->
     """Return what the receipt says of conditions that come after the moment was found."""
     texts = ", ".join(f"`{condition.expression.text}`" for condition in rest)
     return (
-        f"the {take} {over} is looked for among all rows of {fact}: {texts} holds after that; "
-        f"conditions on {over} alone and the time_range hold before it"
+        f"the {take} {over} is determined from all rows of {fact} before {texts} is applied; "
+        f"conditions on {over} alone and the time_range are applied first"
     )

@@ -154,7 +154,7 @@ class BranchBuilder:
     def _own(self, name: str) -> Name:
         stored = self.rows.fact.column(name)
         if stored is None:
-            message = f"`{self.branch.fact}` has no column `{name}`, over which a measure of it goes"
+            message = f"`{self.branch.fact}` has no column `{name}`, which `over` of one of its measures names"
             raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
         return Name((), stored.name)
 
@@ -179,10 +179,12 @@ class BranchBuilder:
         hint = f"add `{self.branch.fact}.{self.over}:month` to the dimensions"
         if cumulative is not None and (cumulative.window is not None or cumulative.to_date is not None):
             raise SemanticError(
-                f"a rolling or to-date measure of `{self.branch.fact}` needs its time as a dimension", hint=hint
+                f"a rolling or to-date measure of `{self.branch.fact}` requires its time as a dimension", hint=hint
             )
         if treatment.offset is not None and self.axis.asked is None:
-            message = f"the offset of a measure of `{self.branch.fact}` needs its time as a dimension, or a time_range"
+            message = (
+                f"the offset of a measure of `{self.branch.fact}` requires its time as a dimension, or a `time_range`"
+            )
             raise SemanticError(message, hint=hint)
 
     def _ranged(self) -> list[exp.Expr]:
@@ -247,8 +249,11 @@ class BranchBuilder:
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
         for condition in leaf.conditions:
             if self.rows.many_prefixes(condition):
-                message = f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads rows it has several of"
-                hint = "filter the question instead, or declare the measure where these rows are"
+                message = (
+                    f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads a source with "
+                    "several rows per row of the measure"
+                )
+                hint = "filter the query instead, or define the measure on the source that holds these rows"
                 raise SemanticError(message, hint=hint, code="unreachable")
         bind = self.rows.bind if stage is None else stage.bind
         result: list[exp.Expr] = [exp.paren(bind(condition), copy=False) for condition in leaf.conditions]
@@ -310,10 +315,10 @@ class BranchBuilder:
         over = self.rows.bind(Expression(exp.Placeholder(this="0"), (self.over,), None, str(self.over)))
         if self.rows.many:
             message = f"an average over time of `{self.branch.fact}` cannot be grouped by its details"
-            raise SemanticError(message, hint="group by dimensions it has one of", code="unreachable")
+            raise SemanticError(message, hint="group by dimensions that have one value per row", code="unreachable")
         if any(needs_ranks(leaf.aggregate.tree, self.build.dialect) for leaf in self.branch.leaves.values()):
-            message = f"{self.build.dialect} has no percentile that could be averaged over time"
-            hint = "take the last or the first value instead: semi_additive: {take: last}"
+            message = f"{self.build.dialect} cannot average a percentile over time"
+            hint = "use the last or the first value instead: semi_additive: {take: last}"
             raise SemanticError(message, hint=hint, code="definition")
         selected = [*_dimension_columns(values), as_column(over, "t"), *self._aggregates()]
         inner = grouped(self._joined(self.rows.select(selected), where), [*values.values(), over])

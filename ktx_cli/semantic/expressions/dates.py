@@ -209,7 +209,7 @@ def with_own_dates(node: exp.Expr, syntax: Dialect) -> exp.Expr:
 def _marked(node: exp.Expr | None, key: str, name: str, what: str, syntax: Dialect) -> exp.Expr:
     if node is None:
         hint = "use year, quarter, month, week, day, dow, doy, hour, minute or second"
-        raise SemanticError(f"{syntax.title} cannot compute {what}", hint=hint, code="definition")
+        raise SemanticError(f"{syntax.title} does not support {what}", hint=hint, code="definition")
     node.meta.update({key: name, _DIALECT: syntax.name})
     return node
 

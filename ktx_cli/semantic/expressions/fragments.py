@@ -32,12 +32,12 @@ _OPERATORS: Final = frozenset((
 """Words that stand in expressions for themselves."""
 
 _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
-    (exp.Query, "a query of its own"), (exp.Subquery, "a query of its own"), (exp.Exists, "a query of its own"),
+    (exp.Query, "a subquery"), (exp.Subquery, "a subquery"), (exp.Exists, "a subquery"),
     (exp.Table, "a table"), (exp.Window, "a window function"), (exp.DML, "a statement that writes"),
     (exp.DDL, "a statement that changes tables"), (exp.Command, "a command"), (exp.Placeholder, "a placeholder"),
     (exp.Parameter, "a variable"), (exp.SessionParameter, "a variable"), (exp.Alias, "an alias"),
     (exp.Lambda, "a lambda"), (exp.Semicolon, "a second statement"), (exp.Block, "a second statement"),
-    (exp.Columns, "columns without their names"), (exp.PositionalColumn, "columns without their names"),
+    (exp.Columns, "columns that are not named"), (exp.PositionalColumn, "columns that are not named"),
 )  # fmt: skip
 
 
@@ -63,8 +63,8 @@ class Filling:
         """Return the tree with every mark replaced by its value; `SemanticError` for one inside a text or a name."""
         marks = [column for column in tree.find_all(exp.Column) if column.name.startswith(_MARK) and not column.table]
         if {int(column.name.removeprefix(_MARK)) for column in marks} != set(range(len(self.values))):
-            hint = "write {{ user.region }} bare, without quotes around it"
-            raise SemanticError(f"{what} has a template inside a text or a name", hint=hint, code="definition")
+            hint = "write {{ user.region }} without quotes around it"
+            raise SemanticError(f"{what} has a template inside a string or a quoted name", hint=hint, code="definition")
         for column in marks:
             value = exp.convert(self.values[int(column.name.removeprefix(_MARK))])
             if column is tree:
@@ -77,8 +77,10 @@ def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Fillin
     """Return a text with a mark in place of each template, and what the marks stand for."""
     templates = template_names(text)
     if has_other_braces(text):
-        hint = "there are {{ param.NAME }} and {{ user.NAME }}"
-        raise SemanticError(f"{what} has a template without a kind or a name", hint=hint, code="definition")
+        hint = "use {{ param.NAME }} or {{ user.NAME }}"
+        raise SemanticError(
+            f"{what} has a template that is neither a parameter nor a user attribute", hint=hint, code="definition"
+        )
     for kind, name in templates:
         if f"{kind}.{name}" not in values:
             raise _no_value(kind, name, what)
@@ -95,15 +97,15 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
         tree = sqlglot.parse_one(text, read=dialect, into=exp.Condition)
     except _FAULTS:
         raise SemanticError(
-            f"{what} cannot be read as an expression of {dialect}: {one_line(text, 120)}",
+            f"{what} is not a valid {dialect} expression: {one_line(text, 120)}",
             hint=_unread(text, dialect),
             code="definition",
         ) from None
     for node in tree.walk():
         refused = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
         if refused is not None or _is_all_columns(node):
-            message = f"{what} holds {refused or 'columns without their names'}: {one_line(text, 120)}"
-            hint = "one expression over columns; what needs a query of its own is a source with `sql:`"
+            message = f"{what} contains {refused or 'columns that are not named'}: {one_line(text, 120)}"
+            hint = "write a single expression over columns; if you need a query, define a source with `sql:`"
             raise SemanticError(message, hint=hint, code="definition")
     return _with_functions(tree, dialect)
 
@@ -111,7 +113,7 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
 def _unread(text: str, dialect: str) -> str:
     """Return what may be wrong in a text that cannot be read: a list, a granularity, a keyword as a name."""
     if _LIST.fullmatch(text):
-        return f"give each name on its own: {listing(f'`{name.strip()}`' for name in text.split(','))}"
+        return f"pass each name separately: {listing(f'`{name.strip()}`' for name in text.split(','))}"
     field, colon, grain = text.rpartition(":")
     if colon and grain.strip().isidentifier() and not field.endswith(":"):
         near = did_you_mean(grain.strip(), GRAINS)
@@ -122,9 +124,7 @@ def _unread(text: str, dialect: str) -> str:
             sqlglot.parse_one(f"{word} > 1", read=dialect, into=exp.Condition)
         except _FAULTS:
             if word.upper() not in _OPERATORS:
-                return (
-                    f"where `{word}` is a name, put it in quotes: {exp.to_identifier(word, quoted=True).sql(dialect)}"
-                )
+                return f"if `{word}` is a name, quote it: {exp.to_identifier(word, quoted=True).sql(dialect)}"
     return f"write `{one_line(text, 60)}` as one SQL expression"
 
 
@@ -139,7 +139,7 @@ def _is_all_columns(node: exp.Expr) -> bool:
 def _no_value(kind: str, name: str, what: str) -> SemanticError:
     if kind == "user":
         return SemanticError(
-            f"{what} needs the attribute `{name}` of the caller, who gave none",
+            f"{what} needs the user attribute `{name}`, which the caller did not pass",
             hint=Command("sl", "query", "--user-attribute", f"{name}=VALUE"),
             code="policy",
             details={"attribute": name},
@@ -148,7 +148,7 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
         message = f"{what} needs the parameter `{name}`, which has no value"
         hint = f'"parameters": {{"{name}": ...}}'
         return SemanticError(message, hint=hint, code="parameter", details={"parameter": name})
-    hint = "there are param.NAME and user.NAME"
+    hint = "use param.NAME or user.NAME"
     return SemanticError(f"{what} has an unknown template `{kind}.{name}`", hint=hint, code="definition")
 
 
@@ -274,8 +274,8 @@ def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str
         return _inside(aggregate, lambda argument: _case(condition, argument))
     if syntax.filters_aggregates:
         return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
-    message = f"{aggregate.sql(dialect)} cannot be filtered in {dialect}: it may count rows without a value"
-    hint = "put the condition into a source with `sql:`, or use another aggregate"
+    message = f"{aggregate.sql(dialect)} cannot be filtered in {dialect}: it may count rows that have no value"
+    hint = "move the condition into a source with `sql:`, or use another aggregate"
     raise SemanticError(message, hint=hint, code="definition")
 
 

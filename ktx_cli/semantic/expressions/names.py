@@ -169,8 +169,10 @@ class Names:
         if column.visibility is not None or column.expr is None:
             return column.visibility or Visibility.PUBLIC
         if column.name in seen:
-            message = f"the column `{source.name}.{column.name}` is computed from itself"
-            raise SemanticError(message, hint=f"change the expr of {column.name} in {column.place}", code="definition")
+            message = f"the column `{source.name}.{column.name}` refers to itself"
+            raise SemanticError(
+                message, hint=f"change the `expr` of {column.name} in {column.place}", code="definition"
+            )
         strictest = Visibility.PUBLIC
         for name in self.computed(source, column).names:
             path = self.graph.path(source.name, name.hops)
@@ -211,8 +213,8 @@ class Names:
                 continue
             first, second = (expression.names[int(side.name)] for side in sides)
             if self._is_time(first, expression.home) and self._is_time(second, expression.home):
-                message = f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers"
-                hint = f"write {difference.format(first, second)}, which gives days"
+                message = f"`{first} - {second}` subtracts times, which {self.model.dialect} treats as numbers"
+                hint = f"write {difference.format(first, second)} to get days"
                 raise SemanticError(message, hint=hint, code="definition")
 
     def _is_time(self, name: Name, home: str | None) -> bool:
@@ -310,9 +312,12 @@ class Names:
     def _require_visible(self, source: Source, column: Column, *, grouped: bool) -> None:
         visibility = max(self.visibility(source, column), source.visibility, key=list(Visibility).index)
         if visibility is Visibility.HIDDEN or (grouped and visibility is Visibility.INTERNAL):
-            use = "asked for" if visibility is Visibility.HIDDEN else "grouped by"
+            use = "queried" if visibility is Visibility.HIDDEN else "grouped by"
             message = f"`{source.name}.{column.name}` cannot be {use}: it is {visibility.value}"
-            hint = f"measures and segments of {source.name} may use it; visibility is set in its file"
+            hint = (
+                f"measures and segments of {source.name} can still use it; change its `visibility` in the "
+                "file of the source"
+            )
             details = {"source": source.name, "column": column.name}
             raise SemanticError(message, hint=hint, code="hidden", details=details)
 

@@ -371,13 +371,13 @@ def read_segment(entry: Entry) -> model.Segment | None:
 
 
 def read_span(entry: Entry, key: str) -> model.Span | None:
-    """Return a length of time such as `28 days`."""
+    """Return a duration such as `28 days`."""
     text = entry.text(key)
     if text is None:
         return None
     found = _SPAN.fullmatch(text)
     if found is None or not int(found[1]):
-        what = f"`{key}` of {entry.what} is `{text}`, which is no length of time"
+        what = f"`{key}` of {entry.what} is `{text}`, which is not a duration"
         entry.error("value", what, key, hint=f'write {key}: "28 days"; the units are {", ".join(NATURAL)}')
         return None
     return model.Span(int(found[1]), found[2].lower())

@@ -341,8 +341,10 @@ class _AxisFinder:
         if not asked or default in asked:
             return default
         if len(asked) > 1:
-            message = f"{self._what} could go over {listing(f'`{self._source.name}.{each}`' for each in asked)}"
-            hint = f"leave one of them out, or say `time:` in the file of {self._source.name}"
+            message = (
+                f"{self._what} could be computed over {listing(f'`{self._source.name}.{each}`' for each in asked)}"
+            )
+            hint = f"omit one of them, or set `time:` in the file of {self._source.name}"
             raise SemanticError(message, hint=hint, code="grain")
         return asked[0]
 
@@ -370,7 +372,7 @@ class _AxisFinder:
     def _own(self, name: str) -> Name:
         found = self._source.column(name)
         if found is None:
-            message = f"`{self._source.name}` has no column `{name}`, over which a measure of it goes"
+            message = f"`{self._source.name}` has no column `{name}`, which `over` of one of its measures names"
             raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
         return Name((), found.name)
 
@@ -385,8 +387,8 @@ class _AxisFinder:
 
     def _without_time(self) -> SemanticError:
         return SemanticError(
-            f"{self._what} needs a time, and `{self._source.name}` has no time column of its own that would be meant",
-            hint=f"say `default_time_dimension: COLUMN` in the file of {self._source.name}",
+            f"{self._what} needs a time column, and `{self._source.name}` does not say which of its columns to use",
+            hint=f"set `default_time_dimension: COLUMN` in the file of {self._source.name}",
             code="grain",
         )
 
@@ -400,7 +402,7 @@ class _AxisFinder:
             column = self._source.column(name.column) if path is not None and not path.edges else None
             if column is not None and column.type is SemanticType.TIME:
                 raise SemanticError(
-                    f"{self._what} goes over `{self._source.name}.{over}`, and the question groups by "
+                    f"{self._what} is computed over `{self._source.name}.{over}`, but the query groups by "
                     f"`{shown(dimension)}`",
                     hint=f"group by `{self._source.name}.{over}{_suffix(dimension.grain)}`",
                     code="grain",
@@ -452,24 +454,24 @@ class _Placing:
     def _no_period(self, index: int) -> SemanticError:
         asked = self.dimensions[index]
         return SemanticError(
-            f"{self.what} goes over `{self.time}`, and `{shown(asked)}` is computed from it but is no period",
-            hint=f"group by `{self.time}:month` (or another granularity) in place of `{asked.asked}`; "
-            f"columns of a calendar may stand beside `{self.time}:day`",
+            f"{self.what} is computed over `{self.time}`, and `{shown(asked)}` is derived from it but is not a period",
+            hint=f"group by `{self.time}:month` (or another granularity) instead of `{asked.asked}`; "
+            f"calendar columns can be combined with `{self.time}:day`",
             code="grain",
         )
 
     def _overlapping(self, numbers: Sequence[int], grains: Sequence[str]) -> SemanticError:
         names = listing(f"`{shown(self.dimensions[index])}`" for index in numbers)
-        message = f"{self.what} cannot be grouped by {names} at once: their periods overlap"
-        hint = f"ask for one of them, or add `{self.time}:day`"
+        message = f"{self.what} cannot be grouped by {names} together, because their periods overlap"
+        hint = f"keep one of them, or add `{self.time}:day`"
         return SemanticError(message, hint=hint, code="grain", details={"candidates": list(grains)})
 
     def _changing(self, index: int, finest: str, needed: str) -> SemanticError:
         asked = self.dimensions[index]
         return SemanticError(
-            f"{self.what} has one value for each {finest.replace('_', ' ')} of `{self.time}`, within which "
+            f"{self.what} has one value per {finest.replace('_', ' ')} of `{self.time}`, and within that period "
             f"`{shown(asked)}` can change",
-            hint=f"add `{self.time}:{needed}`, or leave `{asked.asked}` out",
+            hint=f"add `{self.time}:{needed}`, or remove `{asked.asked}`",
             code="grain",
         )
 
@@ -510,8 +512,8 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
             times[0], grain, {times[0]: Reading(placeholder(0), (Read((), "", True),), None, None, grain)}
         )
     asked = listing(f"`{shown(plan.dimensions[index])}`" for index in times)
-    hint = f"leave all but one of {asked} out" if times else f"add `{_some_time(names, plan)}:month` to the dimensions"
-    raise SemanticError(f"fill needs one time among the dimensions, the query has {asked or 'none'}", hint=hint)
+    hint = f"keep only one of {asked}" if times else f"add `{_some_time(names, plan)}:month` to the dimensions"
+    raise SemanticError(f"`fill` needs exactly one time dimension; the query has {asked or 'none'}", hint=hint)
 
 
 def _readings_by(

@@ -43,7 +43,7 @@ def _askable(source: Source) -> list[str]:
 
 def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
     owner = "SOURCE" if source is None else source.name
-    reason = "no source has any" if source is None else f"{owner} has none"
+    reason = "no source defines measures" if source is None else f"{owner} defines no measures"
     message = f"there is no measure `{written}`: {reason}"
     hint = f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)"
     return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": []})
@@ -89,8 +89,8 @@ class Measures:
         """Return the formula of a measure of a source."""
         ref = f"{source.name}.{measure.name}"
         if ref in context.open:
-            message = f"the measure `{ref}` is made of itself: {' -> '.join((*context.open, ref))}"
-            hint = f"change the expr of {measure.name} in {measure.place}"
+            message = f"the measure `{ref}` refers to itself: {' -> '.join((*context.open, ref))}"
+            hint = f"change the `expr` of {measure.name} in {measure.place}"
             raise SemanticError(message, hint=hint, code="definition")
         what = f"the measure `{ref}`"
         context = self._with_own(source, measure, context, ref, what)
@@ -109,8 +109,8 @@ class Measures:
         """Raise `SemanticError` for a segment of the question that touched no measure."""
         for index, (source, expression) in enumerate(self._segments):
             if index not in self._segments_used:
-                message = f"the segment `{expression.text}` touches no measure: none of the query is of `{source.name}`"
-                hint = f"ask for a measure of {source.name}, or write the condition into filters"
+                message = f"the segment `{expression.text}` has no effect: the query has no measure of `{source.name}`"
+                hint = f"add a measure of {source.name}, or move the condition to `filters`"
                 raise SemanticError(message, hint=hint)
 
     def _with_own(self, source: Source, measure: Measure, context: Context, ref: str, what: str) -> Context:
@@ -124,8 +124,8 @@ class Measures:
 
     def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
         if None not in (measure.cumulative, around.cumulative) and measure.cumulative != around.cumulative:
-            message = f"{what} is cumulative, and so is the measure around it"
-            raise SemanticError(message, hint="take `cumulative` from one of the two in its file", code="definition")
+            message = f"{what} is cumulative, and so is the measure that uses it"
+            raise SemanticError(message, hint="remove `cumulative` from one of the two in its file", code="definition")
         return replace(
             around,
             time=around.time or measure.time,
@@ -144,8 +144,8 @@ class Measures:
             node for node in copy.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)
         ]
         if not outermost:
-            message = f"{what} holds no aggregate and no measure"
-            raise SemanticError(message, hint="such as sum(amount)", code="definition")
+            message = f"{what} contains neither an aggregate nor a measure"
+            raise SemanticError(message, hint="write an aggregate, for example: sum(amount)", code="definition")
         for node in outermost:
             if isinstance(node, exp.Column):
                 formula = self._measure(node, source, context, what)
@@ -180,7 +180,7 @@ class Measures:
     def _named(self, name: str, context: Context) -> exp.Expr:
         """Return the formula of an expression the question itself gives a name."""
         if name in context.open:
-            raise SemanticError(f"the measure `{name}` of the query is made of itself", hint="change its expr")
+            raise SemanticError(f"the measure `{name}` of the query refers to itself", hint="change its `expr`")
         text, tree = self.named[name]
         return self._formula(tree, None, replace(context, open=(*context.open, name)), f"`{text}`")
 
@@ -194,7 +194,7 @@ class Measures:
             adds = column.type is SemanticType.NUMBER
             candidates = [f"sum({written})"] * adds + [f"count({written})", f"count(distinct {written})"]
             message = f"`{written}` in {what} is a column, not a measure"
-            hint = f"aggregate it: {candidates[0]}, or group by it under dimensions"
+            hint = f"aggregate it, for example {candidates[0]}, or move it to `dimensions`"
             return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": candidates})
         if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
             return unknown("measure", written, owner.measures)
@@ -212,8 +212,10 @@ class Measures:
 
     def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
         if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
-            hint = "name the inner one as a measure, and say `per:` in the outer one"
-            raise SemanticError(f"{what} aggregates an aggregate: {aggregate.sql()}", hint=hint, code="definition")
+            hint = "define the inner aggregate as a measure, and set `per:` in the outer one"
+            raise SemanticError(
+                f"{what} nests one aggregate inside another: {aggregate.sql()}", hint=hint, code="definition"
+            )
         expression = self._aggregate_names(aggregate, source, aggregate.sql(self._names.model.dialect), what)
         fact, expression = fact_of(self._names, expression, source, what)
         conditions = tuple(from_fact(condition, fact) for condition in context.conditions)
@@ -227,8 +229,13 @@ class Measures:
             for column in aggregate.find_all(exp.Column):
                 parts = column_parts(column)
                 if self.find(parts) and not self.is_column(parts):
-                    hint = "ask for the measure itself; a two-level measure is one with `per:` in its file"
-                    raise SemanticError(f"`{text}` aggregates the measure `{'.'.join(parts)}`", hint=hint, code="query")
+                    hint = (
+                        "use the measure without the aggregate; to aggregate it a second time, define a "
+                        "measure with `per:` in its file"
+                    )
+                    raise SemanticError(
+                        f"`{text}` aggregates `{'.'.join(parts)}`, which is already a measure", hint=hint, code="query"
+                    )
             return self._names.asked(aggregate, text)
         return self._names.in_source(source, aggregate, text, what)
 
@@ -271,8 +278,8 @@ class Measures:
         wanted = measure.percent_of or ()
         missing = [name for name in wanted if name not in self._kept]
         if missing and self._kept:
-            message = f"{what} is a share of the whole of `{missing[0]}`, which is no dimension of the query"
-            hint = f"group by {missing[0]} too; percent_of stands in {measure.place}"
+            message = f"{what} is a percentage of the total of `{missing[0]}`, which is not a dimension of the query"
+            hint = f"add {missing[0]} to the dimensions; `percent_of` is set in {measure.place}"
             raise SemanticError(message, hint=hint, details={"candidates": list(wanted)})
         kept = tuple(sorted({self._kept[name] for name in wanted if name in self._kept}))
         part = self._formula(tree, source, context, what)
@@ -293,8 +300,8 @@ class Measures:
 
             expression = with_names(aggregate, source.name, aggregate.sql(), inner)
             if not formulas:
-                hint = f"such as expr: avg(revenue), per: [{measure.per[0]}]"
-                raise SemanticError(f"{what} has `per` but aggregates no measure", hint=hint, code="definition")
+                hint = f"aggregate a measure, for example: expr: avg(revenue), per: [{measure.per[0]}]"
+                raise SemanticError(f"{what} has `per` but does not aggregate a measure", hint=hint, code="definition")
             nested = Nested(keys, tuple(formulas))
             leaf = Leaf(source.name, expression, kind_of(aggregate), (), context.treatment, nested, source.name)
             aggregate.replace(self._number(leaf, context))
@@ -316,7 +323,7 @@ def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
         return one or other
     found = added(one, other)
     if found is None:
-        message = f"{what} is moved by {other}, and then by {one}: days and months have no length together"
+        message = f"{what} is offset by {other} and then by {one}; days and months cannot be added up"
         hint = "give both offsets in days and weeks, or both in months, quarters and years"
         raise SemanticError(message, hint=hint, code="query")
     return found
@@ -334,8 +341,8 @@ def require_public(source: Source, measure: Measure) -> None:
     """Raise `SemanticError` for a measure no question may name."""
     hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
     if hidden or measure.visibility is Visibility.INTERNAL:
-        message = f"`{source.name}.{measure.name}` cannot be asked for: it is {'hidden' if hidden else 'internal'}"
-        hint = "other measures may use it; visibility is set in its file"
+        message = f"`{source.name}.{measure.name}` cannot be queried: it is {'hidden' if hidden else 'internal'}"
+        hint = "other measures can still use it; change its `visibility` in the file of its source"
         raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name, "measure": measure.name})
 
 
@@ -379,14 +386,14 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     ends = dict.fromkeys(_end(names, name, declared) for name in aggregate.names)
     if not ends:
         example = names.example_count()
-        hint = f"name a column{f', for example {example}' if example else ''}, or a measure of the source"
-        raise SemanticError(f"{what} does not say which source's rows it counts", hint=hint, code="query")
+        hint = f"use a column{f', for example {example}' if example else ''}, or a measure of the source"
+        raise SemanticError(f"{what} does not say which source's rows to count", hint=hint, code="query")
     loose = from_anywhere(aggregate)
     for fact in ends:
         if all(_to_one(names, fact, name) for name in loose.names):
             return fact, replace(loose, home=fact)
-    message = f"{what} mixes rows of {listing(ends)} in one aggregate: {aggregate.text}"
-    hint = "aggregate each by itself, or join them by a many_to_one join"
+    message = f"{what} combines rows of {listing(ends)} in one aggregate: {aggregate.text}"
+    hint = "aggregate each source separately, or add a many_to_one join between them"
     raise SemanticError(message, hint=hint, code="unreachable", details={"sources": list(ends)})
 
 

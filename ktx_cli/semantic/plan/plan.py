@@ -28,12 +28,12 @@ def asked_range(asked: QueryRange, now: datetime) -> Bounds:
         try:
             return later(end, -span.count, span.unit), end
         except OverflowError as error:
-            raise SemanticError(str(error), hint="ask for times within the years 1 to 9999") from None
+            raise SemanticError(str(error), hint="use times within the years 1 to 9999") from None
     start = None if asked.start is None else parse_range_value(asked.start)
     stop = None if asked.end is None else parse_range_value(asked.end)
     if start is not None and stop is not None and instant(start) >= instant(stop):
-        message = f"time_range ends at {stop}, not after its start {start}"
-        raise SemanticError(message, hint="the end is not included: 2024-01-01 to 2025-01-01")
+        message = f"`time_range` ends at {stop}, which is not after its start {start}"
+        raise SemanticError(message, hint="the end is exclusive; all of 2024 is 2024-01-01 to 2025-01-01")
     return start, stop
 
 

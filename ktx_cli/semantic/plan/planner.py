@@ -208,12 +208,17 @@ class Planner:
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
             hint = '"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}'
-            raise SemanticError("the previous period needs a time_range with start and end", hint=hint)
+            raise SemanticError(
+                "comparing with the previous period requires a `time_range` with `start` and `end`", hint=hint
+            )
         span = length(start, end)
         for dimension in self._dimensions:
             if dimension.grain is not None and not lines_up(span, dimension.grain):
-                message = f"the previous period is {span} earlier, which periods of a {dimension.grain} are not"
-                raise SemanticError(message, hint="ask for days, or for a time_range of whole periods", code="grain")
+                message = (
+                    f"the previous period is {span} earlier, which is not a whole number of periods of one "
+                    f"{dimension.grain}"
+                )
+                raise SemanticError(message, hint="group by day, or use a `time_range` of whole periods", code="grain")
         return span
 
     def _named_dimensions(self) -> list[Dimension]:
@@ -242,8 +247,8 @@ class Planner:
         else:
             tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
             if has_aggregate(tree):
-                message = f"the dimension `{asked.field}` holds an aggregate"
-                raise SemanticError(message, hint="ask for it under measures")
+                message = f"the dimension `{asked.field}` contains an aggregate"
+                raise SemanticError(message, hint="move it to `measures`")
             expression = self.names.asked(tree, asked.field, asked.via, grouped=True)
         grain = self._grain(expression, asked)
         leaf = expression.names[0].column if parts is not None else auto_name(asked.field)
@@ -278,14 +283,14 @@ class Planner:
         if column is None or asked.granularity is None:
             return asked.granularity
         if column.type is not SemanticType.TIME and isinstance(expression.tree, exp.Placeholder):
-            message = f"`{asked.field}` has no granularity: it is a {column.type.value}, not a time"
-            hint = f"leave granularity out, or set type: time for {column.name} in {column.place}"
+            message = f"`{asked.field}` cannot have a granularity: it is a {column.type.value}, not a time"
+            hint = f"remove the granularity, or set `type: time` for {column.name} in {column.place}"
             raise SemanticError(message, hint=hint, code="grain")
         finest = column.natural_granularity
         if finest is not None and _finer(asked.granularity, finest):
             raise SemanticError(
-                f"`{asked.field}` cannot be cut to {asked.granularity}: its values are by {finest}",
-                hint=f"ask for {finest} or coarser",
+                f"`{asked.field}` cannot be truncated to {asked.granularity}: its values have the granularity {finest}",
+                hint=f"use {finest} or coarser",
                 code="grain",
                 details={"candidates": list(GRAINS[GRAINS.index(finest) :])},
             )
@@ -341,7 +346,7 @@ class Planner:
             for column in columns
         ]
         if any(column is None or column.natural_granularity is None for column in columns):
-            self._notes.append(f"`{dimension.asked}` is cut to days; `{dimension.asked}:month` would cut it to months")
+            self._notes.append(f"`{dimension.asked}` is truncated to days; use `{dimension.asked}:month` for months")
         return max(known, key=GRAINS.index)
 
     def _kept_names(self) -> dict[str, int]:
@@ -377,8 +382,8 @@ class Planner:
                 continue
             if parts[0].casefold() == METRIC_TIME:
                 continue
-            message = f"`{parts[0]}` in the filter `{text}` is a column of the answer, not of a source"
-            hint = f"move the condition to `having`, or write it about `{found.asked}`"
+            message = f"`{parts[0]}` in the filter `{text}` is a column of the result, not of a source"
+            hint = f"move the condition to `having`, or filter on `{found.asked}`"
             raise SemanticError(message, hint=hint, code="unknown_name", details={"candidates": [found.asked]})
 
     def _on_results(self, tree: exp.Expr, measures: Measures) -> bool:
@@ -424,7 +429,7 @@ class Planner:
         tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
             known = [dimension.name for dimension in self._dimensions] + [output.name for output in self._outputs]
-            raise unknown("column", asked.field, known, " in the answer to sort by")
+            raise unknown("column", asked.field, known, " in the result to sort by")
         return Order(tree.unnest(), asked.descending)
 
     def _of_reference(self, text: str) -> exp.Expr | None:
@@ -451,8 +456,8 @@ class Planner:
         if not name.is_metric_time:
             column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
             if column is not None and column.type is not SemanticType.TIME:
-                message = f"time_range.field `{text}` is a {column.type.value}, not a time"
-                hint = f"name a time, or set type: time for {column.name} in {column.place}"
+                message = f"`time_range.field` `{text}` is a {column.type.value}, not a time"
+                hint = f"use a time column, or set `type: time` for {column.name} in {column.place}"
                 raise SemanticError(message, hint=hint, code="grain")
         return name
 
@@ -463,8 +468,8 @@ class Planner:
         if asked.field is not None:
             parts = self._plain_reference(asked.field)
             if parts is None:
-                message = f"time_range.field `{asked.field}` is not a column"
-                raise SemanticError(message, hint="name one column of times, as `source.column`")
+                message = f"`time_range.field` `{asked.field}` is not a column"
+                raise SemanticError(message, hint="use one time column, written as `source.column`")
             expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
         else:
             expression = self._default_time(leaves)
@@ -488,8 +493,10 @@ class Planner:
                 return _preferred(times_of, same)
             if same and len(facts) == 1:
                 return own
-        message = f"the time range could be on {listing(f'`{each.asked}`' for each in times.values())}"
-        hint = f'say which: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}'
+        message = (
+            f"the time range is ambiguous: it could apply to {listing(f'`{each.asked}`' for each in times.values())}"
+        )
+        hint = f'choose one: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}'
         raise SemanticError(message, hint=hint, code="grain")
 
 
@@ -505,7 +512,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
     parents = dict.fromkeys(edge.source for path in paths if (edge := graph.fan_out(path)))
     parent = " or ".join(f"`{each}`" for each in parents)
     message = (
-        f"a row of `{fact.name}` has no `{name}` of its own: {listing(map(str, paths))} "
+        f"a row of `{fact.name}` has no single `{name}`: {listing(map(str, paths))} "
         f"{'leads' if len(paths) == 1 else 'lead'} up to {parent} and down again, "
         f"so each row would count once for every row of `{end.name}` below the same row of {parent}"
     )
@@ -515,7 +522,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
     own = fact.column(name.column)
     if own is not None and names.visibility(fact, own) is Visibility.PUBLIC:
         details["candidates"] = [f"{fact.name}.{own.name}"]
-        hints.append(f"group by `{fact.name}.{own.name}`, which each row has")
+        hints.append(f"group by `{fact.name}.{own.name}`, which has one value per row")
     key = end.grain[0] if end.keyed and len(end.grain) == 1 else ""
     reference = fact.column(key)
     if reference is not None:
@@ -531,7 +538,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
     if offered:
         via = offered[0]["via"]
         flags = " or ".join(f"`--via {target}={each['via']}`" for each in offered)
-        hints.append(f'to count each row in every one of these groups, use {flags} ("via": {{"{target}": "{via}"}})')
+        hints.append(f'to count each row in every matching group, use {flags} ("via": {{"{target}": "{via}"}})')
     hint = "; ".join(hints) or f"group by a column of `{fact.name}` or of {parent}"
     return SemanticError(message, hint=hint, code="fan_out", details=details)
 
@@ -581,8 +588,8 @@ def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
     seen: set[str] = set(taken)
     for each in result:
         if each.name in seen:
-            message = f"two columns of the answer would be called `{each.name}`"
-            raise SemanticError(message, hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}')
+            message = f"two columns of the result would be named `{each.name}`"
+            raise SemanticError(message, hint=f'rename one: {{"expr": "{each.asked}", "name": "..."}}')
         seen.add(each.name)
     return result
 
@@ -618,7 +625,7 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         raise SemanticError(message, hint=f"it is declared in {parameter.place}", code="parameter")
     if parameter.values and value not in parameter.values:
         message = f"the parameter `{parameter.name}` cannot be {value!r}"
-        hint = f"one of {listing(map(str, parameter.values))}"
+        hint = f"use one of: {listing(map(str, parameter.values))}"
         raise SemanticError(message, hint=hint, code="parameter", details={"candidates": list(parameter.values)})
     return value
 
@@ -626,6 +633,6 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 def _require_plain(name: str, value: Any) -> None:
     if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return
-    message = f"the attribute `{name}` of the caller must be a text, a number or a boolean"
+    message = f"the user attribute `{name}` must be a string, a number or a boolean"
     hint = Command("sl", "query", "--user-attribute", f"{name}=VALUE")
     raise SemanticError(message, hint=hint, code="policy", details={"attribute": name})

@@ -226,7 +226,7 @@ def test_names_without_a_schema_on_postgres(tmp_path: Path, postgres_server: Pos
     assert ask(tmp_path, "SELECT count(*) FROM pg_class WHERE relname = 'fresh'").rows == ((1,),)
     with pytest.raises(UsageError) as caught:
         ask(tmp_path, "SELECT * FROM orders")
-    assert caught.value.hint == "name the schema too: archive.orders"
+    assert caught.value.hint == "include the schema, for example: archive.orders"
     add(tmp_path, "    schemas: [sales, archive]\n")
     assert ask(tmp_path, "SELECT id FROM orders").rows == ((1,),)
 

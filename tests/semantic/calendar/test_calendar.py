@@ -92,7 +92,7 @@ def test_a_date_has_no_hours(grain: str) -> None:
     for refuse in (lambda: period_of(date(2024, 1, 1), grain, MONDAY), lambda: later(date(2024, 1, 1), 1, grain)):
         with pytest.raises(SemanticError) as caught:
             refuse()
-        assert (caught.value.code, str(caught.value)) == ("grain", f"a date has no {grain}")
+        assert (caught.value.code, str(caught.value)) == ("grain", f"a date cannot be truncated to {grain}")
 
 
 def test_an_unknown_grain_is_named_with_the_nearest() -> None:

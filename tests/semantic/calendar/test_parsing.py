@@ -29,16 +29,16 @@ def test_spans(text: str, count: int, unit: str) -> None:
 @pytest.mark.table(
     ("text", "said", "code"),
     [
-        ("", "`` is no length of time", "query"),
-        ("days", "`days` is no length of time", "query"),
-        ("-1 day", "`-1 day` is no length of time", "query"),
-        ("1.5 days", "`1.5 days` is no length of time", "query"),
-        ("1 year 2 days", "`1 year 2 days` is no length of time", "query"),
-        ("٣ days", "`٣ days` is no length of time", "query"),
+        ("", "`` is not a duration", "query"),
+        ("days", "`days` is not a duration", "query"),
+        ("-1 day", "`-1 day` is not a duration", "query"),
+        ("1.5 days", "`1.5 days` is not a duration", "query"),
+        ("1 year 2 days", "`1 year 2 days` is not a duration", "query"),
+        ("٣ days", "`٣ days` is not a duration", "query"),
         ("0 days", "`0 days` is too short", "query"),
         ("100001 days", "`100001 days` is too long", "query"),
         ("3 dais", "there is no unit of time `dais`", "unknown_name"),
-        ("1 fiscal_year", "`1 fiscal_year` is no length of time", "query"),
+        ("1 fiscal_year", "`1 fiscal_year` is not a duration", "query"),
     ],
 )
 def test_what_is_no_span(text: str, said: str, code: str) -> None:

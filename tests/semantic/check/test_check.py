@@ -108,20 +108,20 @@ WRONG = [
     ("{name: m, expr: sum(amount) + amuont}", "unknown_name", "no measure `amuont`", "`amount`?"),
     ("{name: m, expr: sum(customers.teir)}", "unknown_name", "no column `teir` in `customers`", "`tier`?"),
     ("{name: m, expr: sum(custmers.tier)}", "unknown_name", "`custmers`", "`customers`?"),
-    ("{name: m, expr: sum(amount), filter: teir = 1}", "unknown_name", "`filter` of measure `m`", "there are"),
+    ("{name: m, expr: sum(amount), filter: teir = 1}", "unknown_name", "`filter` of measure `m`", "available: "),
     ("{name: m, expr: amount}", "aggregate", "outside an aggregate", "sum(amount)"),
     ("{name: m, expr: sum(amount) / amount}", "aggregate", "outside an aggregate", "sum(amount)"),
     ("{name: m, expr: 1 + 1}", "aggregate", "no aggregate", "sum(amount)"),
     ("{name: m, expr: sum(avg(amount))}", "aggregate", "inside another", "per: [column]"),
     ("{name: m, expr: sum(amount) over ()}", "definition", "a window function", "sql"),
-    ("{name: m, expr: (select 1)}", "definition", "a query", "sql"),
-    ("{name: m, expr: sum(amount}", "definition", "as an expression of duckdb", ""),
-    ("{name: m, expr: sum(amount); select 1}", "definition", "as an expression", ""),
-    ("{name: m, expr: sum(amount) as x}", "definition", "as an expression", ""),
+    ("{name: m, expr: (select 1)}", "definition", "a subquery", "sql"),
+    ("{name: m, expr: sum(amount}", "definition", "is not a valid duckdb expression", ""),
+    ("{name: m, expr: sum(amount); select 1}", "definition", "is not a valid duckdb expression", ""),
+    ("{name: m, expr: sum(amount) as x}", "definition", "is not a valid duckdb expression", ""),
     ("{name: m, expr: sum(amount), filter: sum(amount) > 1}", "aggregate", "about single rows", "measure"),
-    ("{name: m, expr: sum(amount); count(id)}", "definition", "a second statement", "one expression"),
-    ("{name: m, expr: \"sum('{{ param.known }}')\"}", "definition", "inside a text", "bare"),
-    ("{name: m, expr: 'sum({{ param.x }})'}", "unknown_name", "no parameter `x`", "there are: known"),
+    ("{name: m, expr: sum(amount); count(id)}", "definition", "a second statement", "single expression"),
+    ("{name: m, expr: \"sum('{{ param.known }}')\"}", "definition", "inside a string", "without quotes"),
+    ("{name: m, expr: 'sum({{ param.x }})'}", "unknown_name", "no parameter `x`", "available: known"),
     ("{name: m, expr: 'sum({{ user.x }})'}", "definition", "in policies alone", "param.NAME"),
     ("{name: m, expr: 'sum({{ x }})'}", "definition", "cannot be read", "param.NAME"),
     ("{name: m, expr: sum(amount), segments: [piad]}", "unknown_segment", "`piad`", "`paid`?"),
@@ -129,7 +129,7 @@ WRONG = [
     ("{name: m, expr: sum(amount), semi_additive: {over: day}}", "unknown_column", "semi_additive.over", "there are"),
     ("{name: m, expr: sum(amount), semi_additive: {over: id, per: [x]}}", "unknown_column", "semi_additive.per", ""),
     ("{name: m, expr: sum(amount), cumulative: {over: day}}", "unknown_column", "cumulative.over", "there are"),
-    ("{name: m, expr: avg(m), per: [day]}", "unknown_name", "`per` of measure `m`", "there are"),
+    ("{name: m, expr: avg(m), per: [day]}", "unknown_name", "`per` of measure `m`", "available: "),
     ("{name: m, expr: sum(amount), percent_of: [tir]}", "unknown_name", "`percent_of`", ""),
     ("{name: a.b, expr: sum(amount)}", "dotted_name", "has a dot", "rename"),
 ]
@@ -368,7 +368,7 @@ def test_sources_that_nothing_joins(load: Any) -> None:
 def test_a_name_two_sources_have(load: Any) -> None:
     text = CUSTOMERS.replace("{name: tier, type: string}", "{name: tier, type: string}\n- {name: label, type: string}")
     (problem,) = check_model(load(ORDERS + "- {name: m, expr: count(label)}", text, REGIONS))
-    assert (problem.code, problem.hint) == ("ambiguous_name", "name one: customers.label")
+    assert (problem.code, problem.hint) == ("ambiguous_name", "write the full name, for example: customers.label")
 
 
 def test_columns_of_the_many_side_are_refused(load: Any) -> None:

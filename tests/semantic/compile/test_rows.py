@@ -132,17 +132,17 @@ def test_rows_without_a_key_cannot_be_told_apart() -> None:
     [
         (
             {"measures": ["orders.orders"], "dimensions": ["metric_time"]},
-            "name a time (orders.placed_at, orders.shipped_on) as a dimension, in place of metric_time; or say"
+            "use a time column (orders.placed_at, orders.shipped_on) as a dimension, instead of metric_time; or set"
             " `default_time_dimension: COLUMN` in the file of orders",
         ),
         (
             {"measures": ["orders.orders"], "time_range": {"start": "2024-01-01"}},
-            "name a time (orders.placed_at, orders.shipped_on) as `field` of the time range; or say"
+            "use a time column (orders.placed_at, orders.shipped_on) as `field` of the time range; or set"
             " `default_time_dimension: COLUMN` in the file of orders",
         ),
         (
             {"measures": ["lines.pieces"], "dimensions": ["metric_time"]},
-            "name a time (orders.placed_at, orders.shipped_on) as a dimension, in place of metric_time",
+            "use a time column (orders.placed_at, orders.shipped_on) as a dimension, instead of metric_time",
         ),
     ],
 )
@@ -150,6 +150,6 @@ def test_a_fact_without_a_time_has_no_metric_time(question: dict[str, Any], hint
     model = shop_model()
     orders = replace(model.sources["orders"], time_column=None)
     model = replace(model, sources={**model.sources, "orders": orders})
-    with pytest.raises(SemanticError, match="no time of its own") as caught:
+    with pytest.raises(SemanticError, match="no time column for `metric_time`") as caught:
         compile_query(model, question, now=datetime(2024, 5, 1))
     assert caught.value.hint == hint

@@ -99,5 +99,5 @@ def test_a_role_without_a_measure_is_that_of_the_rows_that_have_it() -> None:
 
 def test_a_comparison_is_refused_by_what_was_asked() -> None:
     rest = {"comparison": {"offset": "1 month"}, "time_range": {"start": "2024-01-01", "end": "2024-02-01"}}
-    with pytest.raises(SemanticError, match=r"the comparison of `orders\.revenue` goes over"):
+    with pytest.raises(SemanticError, match=r"the comparison of `orders\.revenue` is computed over"):
         asked("revenue", "extract(month from orders.placed_at)", **rest)

@@ -107,16 +107,16 @@ def test_segments_of_the_question_are_for_measures_of_their_source() -> None:
 @pytest.mark.table(
     ("added", "name", "code", "part"),
     [
-        ([Measure("m", "m + 1")], "m", "definition", "made of itself"),
+        ([Measure("m", "m + 1")], "m", "definition", "refers to itself"),
         ([Measure("m", "n + 1"), Measure("n", "m + 1")], "m", "definition", "orders.m -> orders.n -> orders.m"),
         ([Measure("m", "amount")], "m", "unknown_name", "is a column, not a measure"),
         ([Measure("m", "revenu")], "m", "unknown_name", "no measure `revenu`"),
         ([Measure("m", "customers.nothing")], "m", "unknown_name", "no measure `customers.nothing`"),
         ([Measure("m", "nobody.revenue")], "m", "unknown_name", "no source `nobody`"),
-        ([Measure("m", "1 + 1")], "m", "definition", "no aggregate and no measure"),
-        ([Measure("m", "sum(avg(amount))")], "m", "definition", "aggregates an aggregate"),
+        ([Measure("m", "1 + 1")], "m", "definition", "contains neither an aggregate nor a measure"),
+        ([Measure("m", "sum(avg(amount))")], "m", "definition", "nests one aggregate inside another"),
         ([Measure("m", "revenue", segments=("dnoe",))], "m", "unknown_name", "segment"),
-        ([Measure("m", "count(*)", per=("customer_id",))], "m", "definition", "aggregates no measure"),
+        ([Measure("m", "count(*)", per=("customer_id",))], "m", "definition", "does not aggregate a measure"),
     ],
 )
 def test_measures_that_mean_nothing(added: list[Measure], name: str, code: str, part: str) -> None:
@@ -141,7 +141,7 @@ def test_a_segment_that_touches_no_measure_is_refused() -> None:
     found = measures(segments=("done",))
     source = found._names.source("customers")
     found.of(source, source.measures["customers"])
-    with pytest.raises(SemanticError, match="touches no measure"):
+    with pytest.raises(SemanticError, match="has no effect: the query has no measure"):
         found.require_segments_used()
 
 
@@ -149,7 +149,7 @@ def test_a_segment_that_touches_no_measure_is_refused() -> None:
 def test_a_question_names_public_measures_alone(visibility: Visibility) -> None:
     secret = Measure("secret", "sum(amount)", visibility=visibility)
     found = measures(secret, Measure("double", "secret * 2"))
-    with pytest.raises(SemanticError, match="cannot be asked for"):
+    with pytest.raises(SemanticError, match="cannot be queried"):
         found.asked(sqlglot.parse_one("secret + 1"), "secret + 1")
     assert formula(found, "double") == f"COALESCE({SUM}, 0) * 2"
 
@@ -215,7 +215,7 @@ def test_a_measure_asked_of_the_wrong_source_is_named_with_the_right_one() -> No
 
 def test_a_part_of_a_name_leads_to_the_names_that_have_it() -> None:
     error = refusal("zebra", Measure("striped_zebra_counts_of_all_times", "sum(amount)"))
-    assert error.hint == "names with it: orders.striped_zebra_counts_of_all_times"
+    assert error.hint == "similar names: orders.striped_zebra_counts_of_all_times"
 
 
 def test_a_definition_is_told_names_that_only_definitions_may_use() -> None:
@@ -240,13 +240,17 @@ def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
 @pytest.mark.table(
     ("asked", "message", "hint"),
     [
-        ("customers.name", "is a column", "aggregate it: count(customers.name), or group by it under dimensions"),
-        ("orders.amount", "is a column", "aggregate it: sum(orders.amount), or group by it under dimensions"),
-        ("profit", "no source has any", "aggregate a column: count(regions.id), sum(SOURCE.COLUMN)"),
+        (
+            "customers.name",
+            "is a column",
+            "aggregate it, for example count(customers.name), or move it to `dimensions`",
+        ),
+        ("orders.amount", "is a column", "aggregate it, for example sum(orders.amount), or move it to `dimensions`"),
+        ("profit", "no source defines measures", "aggregate a column: count(regions.id), sum(SOURCE.COLUMN)"),
         (
             "count(*)",
             "does not say which source's rows",
-            "name a column, for example count(regions.id), or a measure of the source",
+            "use a column, for example count(regions.id), or a measure of the source",
         ),
     ],
 )
@@ -262,8 +266,8 @@ def test_without_measures_hints_name_what_exists(asked: str, message: str, hint:
 @pytest.mark.table(
     ("dialect", "hint"),
     [
-        ("sqlite", "write julianday(orders.shipped_on) - julianday(orders.placed_at), which gives days"),
-        ("mysql", "write datediff(orders.shipped_on, orders.placed_at), which gives days"),
+        ("sqlite", "write julianday(orders.shipped_on) - julianday(orders.placed_at) to get days"),
+        ("mysql", "write datediff(orders.shipped_on, orders.placed_at) to get days"),
         ("duckdb", None),
         ("postgres", None),
     ],
@@ -278,7 +282,7 @@ def test_times_are_not_subtracted_as_numbers(dialect: str, hint: str | None) -> 
     with pytest.raises(SemanticError, match="subtracts times") as caught:
         compile_query(model, query)
     assert caught.value.hint == hint
-    followed = hint.removeprefix("write ").removesuffix(", which gives days")
+    followed = hint.removeprefix("write ").removesuffix(" to get days")
     compile_query(model, {"measures": [f"avg({followed})"]})
     with pytest.raises(SemanticError, match="subtracts times"):  # in a definition, in its own words
         defined = replace(model.sources["orders"].measures["revenue"], expr="avg((shipped_on) - placed_at)")

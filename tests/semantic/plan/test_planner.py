@@ -60,7 +60,7 @@ HIDDEN = ("bills", "secret")
             "status",
             ("o",),
             [
-                "group by `bills.status`, which each row has",
+                "group by `bills.status`, which has one value per row",
                 "to `joins` in the file of bills: `- {to: orders, on: o = orders.o, relationship: one_to_one}`",
                 '`--via orders=customers` ("via": {"orders": "customers"})',
             ],
@@ -199,18 +199,18 @@ def test_what_is_sorted_by(order: str, numbers: list[str]) -> None:
     ("query", "code", "part"),
     [
         (of_orders(order_by=["customers.tier"]), "unknown_name", "sort by"),
-        (of_orders(dimensions=["sum(orders.amount)"]), "query", "holds an aggregate"),
+        (of_orders(dimensions=["sum(orders.amount)"]), "query", "contains an aggregate"),
         (of_orders(dimensions=[{"field": "orders.status", "granularity": "day"}]), "grain", "it is a string"),
-        (of_orders(dimensions=[{"field": "orders.shipped_on", "granularity": "hour"}]), "grain", "by day"),
-        (of_orders(comparison={"offset": "previous_period"}), "query", "needs a time_range"),
+        (of_orders(dimensions=[{"field": "orders.shipped_on", "granularity": "hour"}]), "grain", "granularity day"),
+        (of_orders(comparison={"offset": "previous_period"}), "query", "requires a `time_range`"),
         (of_orders(comparison={"offset": "soon"}), "query", "soon"),
-        ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is moved by"),
+        ({"measures": ["orders.revenue_before"], "comparison": {"offset": "9 days"}}, "query", "is offset by"),
         (of_orders(time_range={"field": "orders.status", "start": "2024-01-01"}), "grain", "orders.status"),
         (of_orders(time_range={"field": "1 + 1", "start": "2024-01-01"}), "query", "is not a column"),
         (of_orders(segments=["x"]), "unknown_name", "segment"),
         (of_orders(parameters={"x": 1}), "unknown_name", "parameter"),
         (of_orders(dimensions=[{"field": "regions.name", "via": "nowhere"}]), "unknown_name", "nowhere"),
-        ({"measures": ["sum(orders.revenue)"]}, "query", "aggregates the measure"),
+        ({"measures": ["sum(orders.revenue)"]}, "query", "which is already a measure"),
         ({"measures": [{"expr": "max(amount)", "name": "n"}, {"expr": "min(amount)", "name": "n"}]}, "query", "`n`"),
     ],
 )
@@ -289,8 +289,8 @@ def test_a_filter_on_a_column_of_the_answer_is_told_where_it_belongs(
     dimension: Any, condition: str, asked: str
 ) -> None:
     query = of_orders(dimensions=[dimension])
-    with pytest.raises(SemanticError, match="is a column of the answer, not of a source") as caught:
+    with pytest.raises(SemanticError, match="is a column of the result, not of a source") as caught:
         planned(query | {"filters": [condition]})
-    assert caught.value.hint == f"move the condition to `having`, or write it about `{asked}`"
+    assert caught.value.hint == f"move the condition to `having`, or filter on `{asked}`"
     assert planned(query | {"having": [condition]}).having
     assert planned(of_orders(dimensions=["orders.status"], filters=["status = 'paid'"])).filters

@@ -41,7 +41,7 @@ def test_what_is_given_or_declared(given: dict[str, Any], wanted: dict[str, Any]
     ("given", "code", "hint"),
     [
         ({"txt": "x"}, "unknown_name", "did you mean `text`?"),
-        ({"text": "z"}, "parameter", "one of x"),
+        ({"text": "z"}, "parameter", "use one of: x"),
         ({"text": 1}, "parameter", "declared in"),
         ({"number": "1"}, "parameter", "declared in"),
         ({"number": True}, "parameter", "declared in"),
