@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.project.lock import RunLock, current_holder, hold_run_lock, host_identity, process_start
     from ktx_cli.project.merge import Conflict, merge_file
+    from ktx_cli.project.mounts import Mount, Mounts, load_mounts, mount_folder, qualified
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.history import DECIDED_BY, FileCommit, History, LastChange, TreeView

@@ -204,13 +204,22 @@ def half_characters(value: Any, at: Keys) -> Iterator[Issue]:
 
 
 def id_collisions(raw: Mapping[str, Any], text: bytes) -> Iterator[Issue]:
-    """Refuse connection ids that are equal but for case: on many systems `semantic-layer/<id>` is one folder then."""
+    """Refuse connection ids that are equal but for case, and names of mounts that are taken.
+
+    On many systems `semantic-layer/<id>` is one folder then.
+    """
     connections = raw.get("connections")
     first: dict[str, str] = {}
     for connection in connections if isinstance(connections, dict) else ():
         other = first.setdefault(connection.lower(), connection)
         if other != connection:
             yield _collision(connection, other, text)
+    mounts = raw.get("mounts")
+    for mount in mounts if isinstance(mounts, dict) else ():
+        other = first.setdefault(mount.lower(), mount)
+        if other != mount or (isinstance(connections, dict) and mount in connections):
+            says = f"{named(['mounts', mount])} has the name of another mount or of a connection"
+            yield Issue(("mounts", mount), says, f"rename the mount, for example `{mount}-domain`", code="id")
 
 
 def _collision(connection: str, other: str, text: bytes) -> Issue:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from typing import Annotated, Any, Literal
 
-from pydantic import PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from ktx_cli.core import UsageError, did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting, wrong
 from ktx_cli.project.config.blocks import Ingest, Llm, Scan, Semantic
 from ktx_cli.project.config.connections import (
+    ID_PATTERN,
     Connection,
     ConnectionId,
     Database,
@@ -19,6 +21,17 @@ from ktx_cli.project.config.connections import (
     example_connection,
     parse_connection,
 )
+
+
+def _mount_name(name: str) -> str:
+    if not re.fullmatch(ID_PATTERN, name):
+        hint = "a name begins with a letter or a digit and has only letters, digits, `_` and `-`"
+        raise wrong("is not a name of a mount", hint=hint)
+    return name
+
+
+MountName = Annotated[str, AfterValidator(_mount_name)]
+"""The name of a mounted project: it stands in front of the ids of its connections and the keys of its pages."""
 
 
 def _attribute(value: Any) -> Any:
@@ -97,6 +110,13 @@ class KtxConfig(Block):
     connections: dict[
         ConnectionId, Annotated[Connection, PlainValidator(parse_connection), WithJsonSchema({"type": "object"})]
     ] = setting({}, "Databases and context sources, by id.")
+    mounts: dict[MountName, Annotated[str, Field(min_length=1)]] = setting(
+        {},
+        "Other projects that commands and agents read here too: name -> folder with a `ktx.yaml`, relative to this"
+        " project. Their connections are `NAME/ID`, their pages `NAME/KEY`.",
+        path=True,
+        example={"finance": "domains/finance"},
+    )
     llm: Llm = setting(Llm, "Models.")
     ingest: Ingest = setting(Ingest, "How a run works.")
     scan: Scan = setting(Scan, "How databases are read.")
@@ -142,6 +162,11 @@ def connection_of(config: KtxConfig, connection: str) -> Connection:
 def known_connection(config: KtxConfig, connection: str) -> Connection:
     """Return the connection with this id, a disabled one too; `UsageError` with the nearest id when there is none."""
     entry = config.connections.get(connection)
+    mount = connection.partition("/")[0]
+    if entry is None and mount in config.mounts:
+        message = f"`{connection}` belongs to the mount `{mount}`, and this command works on one project alone"
+        hint = f"run it on that project: --project-dir {config.mounts[mount]} (from the folder of this project)"
+        raise UsageError(message, hint=hint)
     if entry is None:
         near = did_you_mean(connection, config.connections)
         known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)

@@ -143,7 +143,7 @@ def test_what_this_version_reads() -> None:
     keys = ("week_start", "fiscal_year_start", "timezone", "min_status", "open_decisions")
     semantic = {f"semantic.{key}" for key in keys}
     ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
-    others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes"}
+    others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes", "mounts"}
     assert rest - scan - ingest == semantic | others
     assert {p for p, e in ENTRIES.items() if p.startswith("ingest.") and e.status != "used"} == {
         "ingest.adapters",
