@@ -25,7 +25,15 @@ if TYPE_CHECKING:
         reconcile_prompt,
         unit_prompt,
     )
-    from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search, value_scans
+    from ktx_cli.agent_tools.searcher import (
+        contents_of,
+        finder,
+        hit_of_mount,
+        open_searcher,
+        search,
+        search_mounts,
+        value_scans,
+    )
     from ktx_cli.agent_tools.session import (
         Action,
         Input,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
-from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
+from ktx_cli.core import Command, ResultWarning, StorageError, UsageError, listing
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.search import KINDS, VALUE, Contents, Found, Hit, Layer, Pages, Part, Scope, Values
 from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists, stored_hashes
@@ -19,6 +20,7 @@ from ktx_cli.wiki import user_scope
 if TYPE_CHECKING:
     from ktx_cli.agent_tools.session import SampleValues
     from ktx_cli.llm import Embedder
+    from ktx_cli.project import Mount, Mounts
     from ktx_cli.search import SearchAnswer, Searcher
     from ktx_cli.semantic import Model
 
@@ -100,6 +102,55 @@ def search(
         return own.search(query, scope, limit)
     finally:
         own.close()
+
+
+def search_mounts(
+    mounts: Mounts,
+    query: str,
+    *,
+    environ: Mapping[str, str],
+    scope: Scope,
+    limit: int = 20,
+    opened: Callable[[Mount | None], Searcher] | None = None,
+) -> SearchAnswer:
+    """Return what fits in a root and all that it mounts, in one order; nothing is written.
+
+    Connections, pages and passages of a mount are named as the root names them: `finance/warehouse`. `opened`: gives
+    the open searcher of a project (None: the root), which stays open. Raises as `search`; `scope` has no connection.
+    """
+    from ktx_cli.search import Found, SearchAnswer, search_together
+
+    if not query.strip():
+        raise UsageError("there is nothing to search for", hint=Command("search", "revenue"))
+    if scope.user is not None:
+        user_scope(scope.user)
+    projects = [mount for mount, _, _ in mounts.projects()]
+    with contextlib.ExitStack() as stack:
+        searchers = []
+        for mount, layout, config in mounts.projects():
+            searcher = open_searcher(layout, config, environ) if opened is None else opened(mount)
+            if opened is None:
+                stack.callback(searcher.close)
+            searchers.append(searcher)
+        found = search_together(searchers, query, scope, limit)
+    hits = tuple(hit_of_mount(projects[number], hit) for number, hit in found.hits)
+    by_mount = ((projects[number], each) for number, each in found.warnings)
+    warnings = [each if mount is None else mount.warning(each) for mount, each in by_mount]
+    by_meaning = [mount.name for mount in mounts.usable.values() if mount.config.ingest.embeddings.backend != "none"]
+    if by_meaning:
+        message = "several projects were searched by words alone: vectors are compared within one project"
+        hint = f"name it to search by meaning too: {listing(f'-c {each}' for each in by_meaning)}"
+        warnings.append(ResultWarning("no_vectors", message, hint=hint))
+    return SearchAnswer(Found(hits, found.total, found.corrected, found.suggested), tuple(warnings))
+
+
+def hit_of_mount(mount: Mount | None, hit: Hit) -> Hit:
+    """Return a hit as the root names it."""
+    if mount is None:
+        return hit
+    connection = mount.qualified(hit.connection) if hit.connection else ""
+    name = mount.qualified(hit.id) if hit.kind in ("page", "passage") else hit.id
+    return replace(hit, connection=connection, id=name, pages=tuple(map(mount.qualified, hit.pages)))
 
 
 def finder(searcher: Searcher, config: KtxConfig, codes: SampleValues) -> Find:

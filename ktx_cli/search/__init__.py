@@ -47,7 +47,17 @@ if TYPE_CHECKING:
         words,
     )
     from ktx_cli.search.ranking import Index, alternatives, found, grouped_values, hits, rank
-    from ktx_cli.search.searcher import Overlays, Refreshed, SearchAnswer, Searcher, behind, open_base, refresh
+    from ktx_cli.search.searcher import (
+        Overlays,
+        Refreshed,
+        SearchAnswer,
+        Searcher,
+        behind,
+        open_base,
+        refresh,
+        search_together,
+        tables_together,
+    )
     from ktx_cli.search.tables import FoundTable, find_tables
 
 if not TYPE_CHECKING:

@@ -154,14 +154,20 @@ def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
     return [(each, tuple(values[key]) if each.kind == VALUE else ()) for each, key in first]
 
 
-def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
-    """Return the best documents of several indexes, `limit` of them or somewhat more."""
+def rank(
+    stores: Sequence[Store], query: str, scope: Scope, limit: int, projects: Sequence[Sequence[Store]] = ()
+) -> Ranking:
+    """Return the best documents of several indexes, `limit` of them or somewhat more.
+
+    `projects`: the same indexes by project, where they are of several: a user's page shadows none of another.
+    """
     asked, spelling = asked_terms(stores, query)
     terms = dict.fromkeys(term for each in asked for term in each.terms)
     finding = _rarer(stores, list(terms))
-    ranking = _ranked(stores, finding, asked, query, scope, limit)
+    hidden = [own for each in projects or [stores] for own in [own_pages(each, scope)] * len(each)]
+    ranking = _ranked(stores, finding, asked, query, scope, limit, hidden)
     if len(ranking.documents) < limit and len(finding) < len(terms):
-        ranking = _ranked(stores, list(terms), asked, query, scope, limit)
+        ranking = _ranked(stores, list(terms), asked, query, scope, limit, hidden)
     ranking.corrected = spelling.corrected if ranking.documents else {}
     ranking.suggested = spelling.suggested
     return ranking
@@ -174,17 +180,23 @@ def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
 
 
 def _ranked(
-    stores: Sequence[Store], terms: list[str], asked: list[AskedWord], query: str, scope: Scope, limit: int
+    stores: Sequence[Store],
+    terms: list[str],
+    asked: list[AskedWord],
+    query: str,
+    scope: Scope,
+    limit: int,
+    hidden: Sequence[set[str]],
 ) -> Ranking:
-    hidden = own_pages(stores, scope)
-    wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
+    """Return the documents in order. `hidden`: of each index the names of the pages that a user's own stand in for."""
+    wanted = max(_CANDIDATES, 2 * limit)
     scorer = Scorer(stores, asked, query)
     fitting = [
         scored
         for number, store in enumerate(stores)
         for part in _apart(scope)
-        for row in store.rows(store.best(terms, part, wanted))
-        if not is_shadowed(row, hidden) and (scored := scorer.score(number, row)).score > 0
+        for row in store.rows(store.best(terms, part, wanted + len(hidden[number])))
+        if not is_shadowed(row, hidden[number]) and (scored := scorer.score(number, row)).score > 0
     ]
     return Ranking(_in_order(fitting), sum(store.total(terms, scope) for store in stores))
 

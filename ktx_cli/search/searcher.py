@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
@@ -27,7 +27,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
-from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Documents, Found, Scope, files_between
+from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Documents, Found, Hit, Scope, files_between
 from ktx_cli.search.explanations import explaining
 from ktx_cli.search.index import Identity, NewPart, Store, add, changing, forget_words, identity, open_index, remove
 from ktx_cli.search.vectors import EMBEDDED, Vectors, embed_missing, needs_vectors, no_vectors
@@ -251,7 +251,7 @@ class Searcher:
 
     def search(self, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
-        return self._answer(self._current, query, scope, limit)
+        return self._answer(self.current, query, scope, limit)
 
     def tables(
         self, query: str, neighbors: Neighbors, scope: Scope = EVERYTHING, limit: int = 50
@@ -264,7 +264,7 @@ class Searcher:
             rows = [each.row for each in meant]
             return find_tables(view.stores, query, scope, neighbors, limit, rows), (*warnings, *more)
 
-        return self._asking(self._current, answer)
+        return self._asking(self.current, answer)
 
     def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
@@ -272,7 +272,7 @@ class Searcher:
 
     def explaining(self, connection: str, names: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return name -> keys of everybody's pages that name this source, measure or segment of a connection."""
-        view, _ = self._current()
+        view, _ = self.current()
         found = explaining(view.stores, [(connection, name) for name in names])
         return {name: pages for (_, name), pages in found.items()}
 
@@ -322,7 +322,8 @@ class Searcher:
             self._unusable = (base.identity, error)
             self.close()
 
-    def _current(self) -> tuple[View, _Warnings]:
+    def current(self) -> tuple[View, _Warnings]:
+        """Return what is searched now, and what there is to know about it."""
         with self._lock:
             known = None if self._base is None else self._base.identity
             if monotonic() >= self._look_at or identity(self.path) != known:
@@ -425,6 +426,78 @@ def _behind_warning(units: Mapping[str, tuple[str, str]]) -> ResultWarning:
 
 def _unused(why: str) -> ResultWarning:
     return ResultWarning("no_index", f"{why}; the files were read for this search", hint=HINT, problem=why)
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """What was found in several projects together, best first; projects are named by their places among the searchers.
+
+    `hits`: each with its project. `warnings`: likewise. The rest as in `Found`.
+    """
+
+    hits: tuple[tuple[int, Hit], ...]
+    total: int
+    corrected: Mapping[str, str]
+    suggested: Mapping[str, str]
+    warnings: tuple[tuple[int, ResultWarning], ...]
+
+
+def _together(searchers: Sequence[Searcher], ask: Callable[[list[tuple[View, _Warnings]]], _Answer]) -> _Answer:
+    """Return an answer from the views of several projects; an index that turns out to be damaged is done without."""
+    for _ in range(2):
+        try:
+            return ask([each.current() for each in searchers])
+        except sqlite3.Error:
+            for each in searchers:
+                each.search("a", EVERYTHING, 1)  # which one is damaged, it finds out itself
+    return ask([each.current() for each in searchers])
+
+
+def search_together(searchers: Sequence[Searcher], query: str, scope: Scope, limit: int) -> JointAnswer:
+    """Return what fits a query in several projects, ranked by words as one: how rare a word is, is so in all of them.
+
+    Vectors of different projects are not compared. Raises `StorageError` where files of a project cannot be read.
+    """
+    return _together(searchers, lambda seen: _found_together(seen, query, scope, limit))
+
+
+def tables_together(
+    searchers: Sequence[Searcher], query: str, scopes: Sequence[Scope], limit: int
+) -> list[list[FoundTable]]:
+    """Return of each project, by its own scope, the sources that a question may need, with scores that compare.
+
+    Joins lift none of them. Raises as `search_together`.
+    """
+    from ktx_cli.search.tables import find_tables
+
+    def ask(seen: list[tuple[View, _Warnings]]) -> list[list[FoundTable]]:
+        among = [store for view, _ in seen for store in view.stores]
+        return [
+            find_tables(view.stores, query, scope, lambda connection, source: (), limit, among=among)
+            for (view, _), scope in zip(seen, scopes, strict=True)
+        ]
+
+    return _together(searchers, ask)
+
+
+def _found_together(seen: Sequence[tuple[View, _Warnings]], query: str, scope: Scope, limit: int) -> JointAnswer:
+    from ktx_cli.search.ranking import hits, rank
+
+    projects = [view.stores for view, _ in seen]
+    ranking = rank([store for stores in projects for store in stores], query, scope, limit, projects)
+    best = ranking.documents[:limit]
+    shown: dict[tuple[int, int], tuple[int, Hit]] = {}
+    first = 0
+    for number, stores in enumerate(projects):
+        own = [each for each in best if first <= each.place[0] < first + len(stores)]
+        moved = [replace(each, place=(each.place[0] - first, each.place[1])) for each in own]
+        found = hits(stores, moved, user=scope.user)
+        shown |= {each.place: (number, hit) for each, hit in zip(own, found, strict=True)}
+        first += len(stores)
+    warnings = [(number, each) for number, (view, known) in enumerate(seen) if view.stores for each in known]
+    return JointAnswer(
+        tuple(shown[each.place] for each in best), ranking.total, ranking.corrected, ranking.suggested, tuple(warnings)
+    )
 
 
 STEP = "index"

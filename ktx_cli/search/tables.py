@@ -98,19 +98,28 @@ Neighbors = Callable[[str, str], Iterable[str]]
 
 
 def find_tables(
-    stores: Sequence[Store], query: str, scope: Scope, neighbors: Neighbors, limit: int, meant: Sequence[Row] = ()
+    stores: Sequence[Store],
+    query: str,
+    scope: Scope,
+    neighbors: Neighbors,
+    limit: int,
+    meant: Sequence[Row] = (),
+    *,
+    among: Sequence[Store] | None = None,
 ) -> list[FoundTable]:
     """Return the sources that a question may need, best first.
 
     `scope`: of the kinds only those of columns, measures and values count, where they are given: a source is also found
-    by what it has. `meant`: documents near the question in meaning, the nearest first.
+    by what it has. `meant`: documents near the question in meaning, the nearest first. `among`: the indexes of all
+    projects that are compared, these among them: a word is as rare as it is in all.
     """
-    asked = _asked(stores, query)
-    scorer = Scorer(stores, asked, query)
+    counted = stores if among is None else among
+    asked = _asked(counted, query)
+    scorer = Scorer(counted, asked, query)
     more = _from_documents(stores, asked, scorer, scope)
     if more:
         asked += more
-        scorer = Scorer(stores, asked, query)
+        scorer = Scorer(counted, asked, query)
     found: dict[tuple[str, str], FoundTable] = {}
 
     def table(connection: str, name: str) -> FoundTable:

@@ -131,7 +131,7 @@ def test_a_model_answers_for_every_definition_of_the_demo(demo_project: Path, tm
 
 
 def test_all_answers_are_in_the_demo(searchers: dict[str, Searcher]) -> None:
-    view, _ = searchers["with"]._current()
+    view, _ = searchers["with"].current()
     there = {
         f"{kind}:{name}"
         for store in view.stores
