@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from ktx_cli.core import Command, one_line
+from ktx_cli.core import Command, Hint, one_line
 from ktx_cli.semantic.decisions import (
     Alternative,
     DecisionAnswer,
@@ -93,10 +93,10 @@ class OpenDecision:
         """The command with which a person decides it."""
         return Command("decide") if self.is_masked else Command("decide", self.point.id)
 
-    def note(self, *, values: bool = True, private: bool = False) -> str:
+    def note(self, *, values: bool = True, private: bool = False) -> Hint:
         """Return it as one sentence of notes; see `to_json`."""
         question, effect = self.question_text(private=private), self.effect_text(values=values)
-        return f"open: {one_line(question, _MOST)} {effect}; decide with `{self.command}`"
+        return Hint("open: {} {}; decide with `{}`", one_line(question, _MOST), effect, self.command)
 
     def effect_text(self, *, values: bool = True) -> str:
         """Return what it makes of the measure: its values, else the relative difference, else that nobody knows."""
@@ -396,5 +396,5 @@ def open_notes(
     """Return the notes of open points, those with the largest effect first, and how many more there are."""
     ordered = sorted(found, key=lambda each: -(each.spread or 0.0))
     more = len(ordered) - most
-    notes = [each.note(values=values, private=private) for each in ordered[:most]]
-    return [*notes, f"open: {more} more; `{Command('decide')}` lists them"] if more > 0 else notes
+    notes: list[str] = [each.note(values=values, private=private) for each in ordered[:most]]
+    return [*notes, Hint("open: {} more; `{}` lists them", more, Command("decide"))] if more > 0 else notes

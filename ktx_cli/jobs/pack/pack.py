@@ -31,6 +31,7 @@ from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, con
 from ktx_cli.semantic import NOT_SHOWN, DecisionKind, Decisions, DecisionState, Graph, VisibleModel
 
 if TYPE_CHECKING:
+    from ktx_cli.project import Mount
     from ktx_cli.search import FoundTable, Searcher
     from ktx_cli.semantic import Column, DecisionPoint, Edge, LoadLayer, Measure, Source
 
@@ -72,7 +73,7 @@ _MOST_QUESTIONS: Final = 3
 class PackRequest:
     """What a pack is about. `budget`: its size in tokens. `values`: whether it may hold values of rows.
 
-    `attributes`: of the caller, for row policies.
+    `attributes`: of the caller, for row policies. `mount`: the project it is made of, where a root mounts it.
     """
 
     question: str
@@ -81,6 +82,11 @@ class PackRequest:
     user: str | None = None
     values: bool = True
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    mount: Mount | None = None
+
+    def named(self, name: str) -> str:
+        """Return a connection or a page of the project as who asks names it."""
+        return name if self.mount is None else self.mount.qualified(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +114,15 @@ class ContextPack:
 
 
 def context_pack(
-    layout: Layout, config: KtxConfig, request: PackRequest, *, searcher: Searcher, load: LoadLayer
+    layout: Layout,
+    config: KtxConfig,
+    request: PackRequest,
+    *,
+    searcher: Searcher,
+    load: LoadLayer,
+    elsewhere: Sequence[PackLine] = (),
 ) -> ContextPack:
-    """Return what a question needs of a project.
+    """Return what a question needs of a project. `elsewhere`: lines about sources of other projects, beside its own.
 
     Raises `UsageError` for a question without a word, or too long, and for a connection that is not configured.
     """
@@ -146,13 +158,18 @@ def context_pack(
 
         find = find_values if request.values else None
         draft = Drafter(shown, graph, request.question, facts, here, find, request.attributes).draft()
+        if draft is not None and draft.query is not None:
+            draft = replace(draft, query={**draft.query, "connection": request.named(first)})
         lines += _draft_lines(layers, first, draft)
     packer = _Packer(layout, layers, request, searcher, found, draft)
     lines += packer.lines()
-    text = PackText.of(lines, request.budget)
+    if request.mount is not None:
+        lines = [replace(each, path=each.path and request.mount.shown_path(each.path)) for each in lines]
+    text = PackText.of([*lines, *elsewhere], request.budget)
     rendered = text.render() if text.kept else _NOTHING
     kept = {each.group for each in text.kept if each.section in (SOURCES, MORE)}
-    names = [f"{each.connection}/{each.name}" for each in packer.order if f"{each.connection}/{each.name}" in kept]
+    groups = (f"{each.connection}/{each.name}" for each in packer.order)
+    names = [request.named(each) for each in groups if each in kept]
     return ContextPack(
         request.question,
         rendered,
@@ -162,6 +179,68 @@ def context_pack(
         text.left_out,
         (*warnings, *packer.warnings),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PackedProject:
+    """A project that a pack may be made of, and what is asked of it: a root, or one of its mounts."""
+
+    layout: Layout
+    config: KtxConfig
+    request: PackRequest
+    searcher: Searcher
+    load: LoadLayer
+
+    def pack(self, elsewhere: Sequence[PackLine] = ()) -> ContextPack:
+        """Return the pack of this project; raises as `context_pack`."""
+        return context_pack(
+            self.layout, self.config, self.request, searcher=self.searcher, load=self.load, elsewhere=elsewhere
+        )
+
+    def line(self, table: FoundTable) -> PackLine | None:
+        """Return a line about a source; None for one that is not shown."""
+        if table.connection not in self.config.connections:
+            return None
+        shown = VisibleModel(self.load(self.layout, self.config, table.connection))
+        source = shown.model.sources.get(table.name)
+        if source is None or not shown.has(source):
+            return None
+        about = f": {one_line(source.description, 200)}" if source.description else ""
+        path, mount = _path(source), self.request.mount
+        name = f"{self.request.named(table.connection)}/{table.name}"
+        return PackLine(MORE, f"{name}{about}", path if mount is None else mount.shown_path(path), 1)
+
+
+_ELSEWHERE: Final = 0.4
+"""How well a source of another project fits at least that is named, beside the best of all."""
+_MOST_ELSEWHERE: Final = 2
+"""Sources of one other project that are named."""
+_MOST_LINES: Final = 6
+"""Sources of all other projects that are named."""
+
+
+def pack_of_several(projects: Sequence[PackedProject]) -> ContextPack:
+    """Return the pack of the project that has the source which fits the question best; others are named in it.
+
+    It is the pack that this project would give by itself, but for the names. Raises as `context_pack`.
+    """
+    from ktx_cli.search import KINDS, VALUE, Scope, tables_together
+
+    question = projects[0].request.question
+    scopes = [
+        Scope(tuple(kind for kind in KINDS if each.request.values or kind != VALUE), None, each.request.user)
+        for each in projects
+    ]
+    found = tables_together([each.searcher for each in projects], question, scopes, _MOST_ELSEWHERE)
+    scores = [max((table.score for table in tables), default=0.0) for tables in found]
+    best = max(range(len(projects)), key=lambda place: (scores[place], -place))
+    lines = [
+        projects[place].line(table)
+        for place in sorted(range(len(projects)), key=lambda place: -scores[place])
+        for table in found[place]
+        if place != best and table.score >= _ELSEWHERE * scores[best]
+    ]
+    return projects[best].pack([each for each in lines if each is not None][:_MOST_LINES])
 
 
 def _no_neighbors(connection: str, source: str) -> tuple[str, ...]:
@@ -376,7 +455,7 @@ class _Packer:
 
     def _shown_name(self, table: FoundTable) -> str:
         several = len({each.connection for each in self.order}) > 1
-        return f"{table.connection}/{table.name}" if several else table.name
+        return f"{self._request.named(table.connection)}/{table.name}" if several else table.name
 
     def _columns(self, shown: VisibleModel, source: Source, table: FoundTable, *, in_full: bool) -> str:
         """Return the grain, the time and the columns of a source: those that matter first, in few words each."""
@@ -524,8 +603,9 @@ class _Packer:
                     text = f"decided: {decision_text(point, answers[point.id], private=not self._request.values)}"
                     yield PackLine(RULES, text, "decisions.yaml", rank)
                 elif point.is_unsettled:
-                    values = self._request.values
-                    yield PackLine(DECISIONS, opened.note(values=values, private=not values), path, rank)
+                    values, mount = self._request.values, self._request.mount
+                    note = opened.note(values=values, private=not values)
+                    yield PackLine(DECISIONS, note if mount is None else mount.placed(note), path, rank)
                 if not opened.is_masked:
                     yield from self._statements(connection, point, rank)
 
@@ -569,7 +649,8 @@ class _Packer:
                         yield PackLine(RULES, f"{passage.title}: {_short(passage.text)}", path, rank)
                 elif hit.id and hit.summary:
                     path, _ = place_of_hit(self._layout, hit.id, self._request.user)
-                    yield PackLine(RULES, f"page {hit.id}: {_short(hit.summary)}", path, rank)
+                    page = self._request.named(hit.id)
+                    yield PackLine(RULES, f"page {page}: {_short(hit.summary)}", path, rank)
 
     def _values(self) -> Iterator[PackLine]:
         """Yield the conditions of values that the question names."""
