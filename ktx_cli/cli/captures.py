@@ -131,7 +131,7 @@ def options_of(
     """Return how captures are made on this command line."""
     from ktx_cli.jobs.capture.capture import CaptureOptions
 
-    folder = session.require_project()
+    folder = session.require_own_project()
     return CaptureOptions(folder, os.environ, wait or 0.0, max_usd, max_tokens, session.emitter())
 
 

@@ -8,7 +8,7 @@ from ktx_cli.cli.help import OWN, OwnCommand, OwnCommandOfIds
 
 if TYPE_CHECKING:
     from ktx_cli.core import Emit, Event
-    from ktx_cli.project import KtxConfig, Layout
+    from ktx_cli.project import KtxConfig, Layout, Mount, Mounts
 
 import contextlib
 import functools
@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -37,12 +37,15 @@ from ktx_cli.core import (
     EXIT_READER_GONE,
     CancelledError,
     Command,
+    Hint,
     KtxError,
     ResultWarning,
     UsageError,
     did_you_mean,
     internal_error,
+    listing,
     one_line,
+    shell_words,
 )
 from ktx_cli.project import mask
 
@@ -76,7 +79,7 @@ class Session:
     """One invocation of a command: its settings, its warnings, where its events go.
 
     `ending`: what is done after it. `listeners` hear its events too; `concluding` get its answer before it is printed,
-    and may still warn.
+    and may still warn. `mount`: the project it runs on, where the one of the command line mounts it.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Session:
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     listeners: list[Emit] = field(default_factory=list)
     concluding: list[Callable[[Result], None]] = field(default_factory=list)
+    mount: Mount | None = None
+    _mounts: Mounts | None = None
 
     @property
     def place(self) -> ProjectPlace:
@@ -129,14 +134,166 @@ class Session:
         self.project = require_project(self.settings.project_dir, os.environ, current_folder())
         return self.project
 
-    def load_project(self) -> tuple[Layout, KtxConfig]:
-        """Return the paths and the configuration of the project, whose warnings become the command's."""
+    def load_project(self, *, with_mounts: bool = False) -> tuple[Layout, KtxConfig]:
+        """Return the paths and the configuration of the project, whose warnings become the command's.
+
+        `with_mounts`: the command reads mounted projects too; otherwise it is said that it does not.
+        """
         from ktx_cli.project import Layout, load_config
 
         layout = Layout(self.require_project())
         loaded = load_config(layout.config)
         self.warn(*loaded.notices())
+        if loaded.config.mounts and not (with_mounts or self.mount):
+            self._warn_of_mounts(loaded.config)
         return layout, loaded.config
+
+    def require_own_project(self) -> Path:
+        """Return the project's folder, and say where it mounts others that the command does not work on them."""
+        from ktx_cli.project import Layout
+
+        folder = self.require_project()
+        config = self._config_with_mounts(Layout(folder))
+        if config is not None:
+            self._warn_of_mounts(config)
+        return folder
+
+    def _warn_of_mounts(self, config: KtxConfig) -> None:
+        from ktx_cli.project import mount_folder
+
+        first = next(iter(config.mounts.values()))
+        folder = self._shown_folder(mount_folder(self.project or self.require_project(), first))
+        message = f"this command works on this project alone, not on what it mounts: {listing(config.mounts)}"
+        hint = Hint("for one of them add --project-dir {}", shell_words(folder))
+        self.warn(ResultWarning("mounts_left_out", message, hint=hint))
+
+    def _config_with_mounts(self, layout: Layout) -> KtxConfig | None:
+        """Return the settings of a project that mounts others; None for any other, and for one that is mounted.
+
+        Of most projects nothing but the text of `ktx.yaml` is read for it.
+        """
+        from ktx_cli.project import read_bytes
+
+        text = None if self.mount else read_bytes(layout.config)
+        if text is None or b"mounts" not in text:
+            return None
+        from ktx_cli.project import load_config
+
+        config = load_config(layout.config, text).config
+        return config if config.mounts else None
+
+    def mounts(self) -> Mounts | None:
+        """Return what the project mounts, with a warning for each mount that cannot be read; None where it mounts none.
+
+        A mounted project counts as one that mounts none: what it mounts itself is not followed.
+        """
+        from ktx_cli.project import Layout
+
+        if self._mounts is not None:
+            return self._mounts
+        folder = self.find_project()
+        config = None if folder is None else self._config_with_mounts(Layout(folder))
+        if folder is None or config is None:
+            return None
+        from ktx_cli.project import load_mounts
+
+        found = load_mounts(Layout(folder), config)
+        self.warn(*found.warnings())
+        typed = {name: replace(each, typed=self._shown_folder(each.layout.root)) for name, each in found.usable.items()}
+        self._mounts = replace(found, usable=typed)
+        return self._mounts
+
+    def qualified(self, name: str) -> str:
+        """Return an id or a key of the project this runs on as the command line names it."""
+        return name if self.mount is None else self.mount.qualified(name)
+
+    def run_in(self, mount: Mount, run: Callable[[Session], Result]) -> Result:
+        """Return the answer of a command run on a mounted project.
+
+        What its hints, warnings and errors tell to type works on that project, from the folder of this command line.
+        """
+        settings = replace(self.settings, project_dir=mount.typed)
+        inner = Session(self.name, settings, ending=self.ending, listeners=self.listeners, mount=mount)
+        try:
+            result = _placed(inner, run(inner))
+            if result.error is not None:
+                result.error.message = f"mount `{mount.name}`: {result.error.message}"
+            return result
+        except KtxError as error:
+            error.message = f"mount `{mount.name}`: {error.message}"
+            error.hint = inner.place.command(error.hint) if error.hint else None
+            raise
+        finally:
+            for each in inner.warnings:
+                each.suggest(inner.place.command(each.hint) if each.hint else None)
+                self.warn(mount.warning(each))
+
+    def run_at(
+        self,
+        connection: str | None,
+        run: Callable[[Session, str | None], Result],
+        *,
+        asks: Literal["layer", "database", "project"] = "layer",
+    ) -> Result:
+        """Return the answer of a command about one connection, run on the project that has it.
+
+        `asks`: what is meant without an id: the only semantic layer, the only database, or all of the project named.
+        """
+        mounts = self.mounts()
+        if mounts is None:
+            return run(self, connection)
+        if asks == "project":
+            mount, own = (None, None) if connection is None else mounts.split(connection)
+        else:
+            from ktx_cli.jobs.semantic.layers import choose_mounted
+
+            mount, own = choose_mounted(mounts, connection, databases=asks == "database")
+        return run(self, own) if mount is None else self.run_in(mount, lambda inner: run(inner, own or None))
+
+    def run_all(
+        self, connection: str | None, run: Callable[[Session, str | None], Result]
+    ) -> list[tuple[Mount | None, Result]]:
+        """Return the answers of the project (None) and of all that it mounts, or of the one that has the connection."""
+        mounts = self.mounts()
+        if mounts is None:
+            return [(None, run(self, connection))]
+        mount, own = (None, None) if connection is None else mounts.split(connection)
+        chosen: list[Mount | None] = [mount] if connection is not None else [None, *mounts.usable.values()]
+        return [
+            (each, run(self, own) if each is None else self.run_in(each, lambda inner: run(inner, own or None)))
+            for each in chosen
+        ]
+
+    def run_each(self, connection: str | None, run: Callable[[Session, str | None], Result]) -> Result:
+        """Return the answer of a report about the project, with one for each project that it mounts.
+
+        `data` is that of the project, with `mounts`: name -> `data` and `error` of each. Where `connection` is of a
+        mount, the answer is of that project alone.
+        """
+        mounts = self.mounts()
+        if mounts is None or connection is not None:
+            return self.run_at(connection, run, asks="project")
+        own = run(self, None)
+        found: dict[str, dict[str, Any]] = {}
+        blocks, errors, steps = [*own.blocks], [own.error], [*own.next_steps]
+        for name in mounts.config.mounts:
+            try:
+                result = self.run_in(mounts.find(name), lambda inner: run(inner, None))
+            except KtxError as error:
+                result = Result(error=error)
+            found[name] = {"data": result.data, "error": result.error and result.error.to_json()}
+            blocks += [Lines(("", f"{name}: {mounts.config.mounts[name]}")), *result.blocks]
+            errors.append(result.error)
+            steps += result.next_steps
+        data = {**own.data, "mounts": found}
+        failure = combined([each for each in errors if each is not None])
+        return Result(data, blocks, failure, steps, notes=own.notes, is_report=own.is_report)
+
+    @staticmethod
+    def _shown_folder(folder: Path) -> str:
+        """Return a folder as it is typed: relative where it lies below the current one."""
+        here = current_folder()
+        return str(folder.relative_to(here)) if folder.is_relative_to(here) and folder != here else str(folder)
 
     def confirm(self, question: str) -> None:
         """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
@@ -146,6 +303,15 @@ class Session:
             raise UsageError(f"this needs a confirmation: {question}", hint="add --yes")
         if not typer.confirm(question, err=True):
             raise CancelledError("not confirmed, nothing was changed")
+
+
+def combined(errors: Sequence[KtxError]) -> KtxError | None:
+    """Return what several parts of a command failed with as one error; None where none failed."""
+    if len(errors) < 2:
+        return errors[0] if errors else None
+    same = {error.code for error in errors}
+    code = same.pop() if len(same) == 1 else "failed"
+    return KtxError(listing((error.message for error in errors), 3), hint=errors[0].hint, code=code)
 
 
 def _close_stores(session: Session) -> None:
@@ -253,7 +419,7 @@ def _placed(session: Session, result: Result) -> Result:
     if result.error is not None and result.error.hint:
         result.error.hint = place.command(result.error.hint)
     steps = [place.command(step) for step in result.next_steps]
-    return replace(result, data=place.data(result.data), next_steps=steps)
+    return replace(result, data=place.data(result.data), next_steps=steps, notes=place.data(result.notes))
 
 
 def _output_lost(error: streams.OutputError) -> int:

@@ -111,7 +111,7 @@ def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry
 def _place(session: Session) -> tuple[Where, KtxConfig]:
     from ktx_cli.jobs.clients.targets import Where
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     return Where(layout.root, os.environ), config
 
 

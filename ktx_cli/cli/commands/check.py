@@ -52,13 +52,19 @@ def lint(
     Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
     asks for more. No database is opened, no model is asked.
     """
-    from ktx_cli.jobs.check.lint.lint import Selection, lint_project
+    from ktx_cli.jobs.check.lint.lint import Selection
 
-    layout, config = session.load_project()
-    selection = Selection.of(select or (), ignore or ())
-    report, warnings = lint_project(
-        layout, config, connection=connection, selection=selection, min_coverage=min_coverage
+    options = {"min_coverage": min_coverage, "selection": Selection.of(select or (), ignore or ())}
+    return session.run_each(
+        connection, lambda session, own: _linted(session, own, github=github, limit=limit, **options)
     )
+
+
+def _linted(session: Session, connection: str | None, *, github: bool, limit: int, **options: Any) -> Result:
+    from ktx_cli.jobs.check.lint.lint import lint_project
+
+    layout, config = session.load_project(with_mounts=True)
+    report, warnings = lint_project(layout, config, connection=connection, **options)
     session.warn(*warnings)
     shown = _first(report.diagnostics, limit)
     if github:

@@ -78,21 +78,34 @@ def read_around(ctx: typer.Context, read: Callable[[Path], Iterable[_T]]) -> lis
 
 def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the ids of `ktx.yaml` that begin with what was typed; nothing but their names is read."""
-    from ktx_cli.core import yaml
-    from ktx_cli.project import CONFIG_NAME, read_bytes
+    return _begun(read_around(ctx, lambda folder: _names(folder, "connections")), incomplete)
 
-    def ids(folder: Path) -> Iterable[str]:
-        text = read_bytes(folder / CONFIG_NAME)
-        document = yaml.load(text, where=CONFIG_NAME) if text else None
-        connections = document.get("connections") if isinstance(document, dict) else None
-        return map(str, connections) if isinstance(connections, dict) else ()
+
+def _ids_with_mounts(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the same with the connections of mounted projects, as `mount/id`."""
+
+    def ids(folder: Path) -> Iterator[str]:
+        yield from _names(folder, "connections")
+        for mount, path in _names(folder, "mounts").items():
+            yield from (f"{mount}/{each}" for each in _names(folder / str(path), "connections"))
 
     return _begun(read_around(ctx, ids), incomplete)
 
 
+def _names(folder: Path, block: str) -> dict[str, Any]:
+    """Return a block of the `ktx.yaml` of a folder by its names; nothing where there is none."""
+    from ktx_cli.core import yaml
+    from ktx_cli.project import CONFIG_NAME, read_bytes
+
+    text = read_bytes(folder / CONFIG_NAME)
+    document = yaml.load(text, where=CONFIG_NAME) if text else None
+    found = document.get(block) if isinstance(document, dict) else None
+    return {str(name): value for name, value in found.items()} if isinstance(found, dict) else {}
+
+
 def connection_option(help: str) -> Any:
     """Return the option that names one connection."""
-    return Option("--connection-id", "-c", metavar="ID", help=help, autocompletion=connection_ids)
+    return Option("--connection-id", "-c", metavar="ID", help=help, autocompletion=_ids_with_mounts)
 
 
 def source_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -149,8 +162,16 @@ def _layers(ctx: typer.Context) -> list[VisibleModel]:
         from ktx_cli.jobs.semantic.layers import read_layers
         from ktx_cli.project import Layout, load_config
 
-        layout = Layout(folder)
-        return read_layers(layout, load_config(layout.config).config, ctx.params.get("connection")).shown
+        layout, connection = Layout(folder), ctx.params.get("connection")
+        config = load_config(layout.config).config
+        if not config.mounts:
+            return read_layers(layout, config, connection).shown
+        from ktx_cli.project import load_mounts
+
+        mounts = load_mounts(layout, config)
+        mount, own = (None, None) if connection is None else mounts.split(connection)
+        wanted = [each for each in mounts.projects() if connection is None or each[0] is mount]
+        return [shown for _, where, settings in wanted for shown in read_layers(where, settings, own or None).shown]
 
     return read_around(ctx, layers)
 

@@ -10,10 +10,10 @@ from typer import Argument, Option
 from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.commands.completion import connection_ids
-from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.contract import Result, Session, combined, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import IDS
-from ktx_cli.core import Command, KtxError, UsageError, listing, picked
+from ktx_cli.core import Command, KtxError, UsageError, picked
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
@@ -26,6 +26,16 @@ commands = group("List, test, add and remove the connections of ktx.yaml.")
 @command(commands, "list", schema="connection-list")
 def list_connections(session: Session) -> Result:
     """List the connections of this project."""
+    results = [result for _, result in session.run_all(None, lambda session, _: _listed(session))]
+    found = [each for result in results for each in result.data]
+    rows = tuple((each["id"], each["driver"], each["kind"], last_read) for each, last_read in found)
+    table = Table(("id", "driver", "kind", "last read"), rows)
+    steps = [] if rows else results[0].next_steps
+    return Result({"connections": [each for each, _ in found]}, [table], next_steps=steps)
+
+
+def _listed(session: Session) -> Result:
+    """Return the connections of one project, each with when it was read last."""
     from ktx_cli.jobs.health.facts import connection_statuses
     from ktx_cli.jobs.health.model import CheckContext
     from ktx_cli.jobs.setup.request import first_step
@@ -35,10 +45,8 @@ def list_connections(session: Session) -> Result:
     loaded = load_config(layout.config)
     connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
     session.warn(*loaded.notices(), *warnings)
-    rows = [(c.id, c.driver, c.kind, _last_read(c)) for c in connections]
-    table = Table(("id", "driver", "kind", "last read"), tuple(rows))
-    hint = [] if rows else [first_step(layout.root, loaded.config)]
-    return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
+    found = [({**c.to_json(), "id": session.qualified(c.id)}, _last_read(c)) for c in connections]
+    return Result(found, next_steps=[] if found else [first_step(layout.root, loaded.config)])
 
 
 def _last_read(connection: ConnectionStatus) -> str:
@@ -67,7 +75,7 @@ def test(session: Session, ids: IDS = None) -> Result:
             continue
         answers.append({"id": connection, "ok": True, "latency_ms": round(found.latency_ms, 2), **_found(found)})
     table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
-    return Result({"connections": answers}, [table], _combined(errors), is_report=True)
+    return Result({"connections": answers}, [table], combined(errors), is_report=True)
 
 
 def _found(found: ConnectionTest | SourceCheck) -> dict[str, Any]:
@@ -86,14 +94,6 @@ def _verdict(answer: dict[str, Any]) -> str:
     writes = {True: "the role could write", False: "read-only role", None: ""}[answer["can_write"]]
     facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms", writes]
     return ", ".join(filter(None, [*facts, *answer["privileges"]]))
-
-
-def _combined(errors: list[KtxError]) -> KtxError | None:
-    if len(errors) < 2:
-        return errors[0] if errors else None
-    same = {error.code for error in errors}
-    code = same.pop() if len(same) == 1 else "failed"
-    return KtxError(listing((error.message for error in errors), 3), hint=errors[0].hint, code=code)
 
 
 @command(commands, "add", schema="connection-add")

@@ -140,7 +140,7 @@ def ingest(
     from ktx_cli.jobs.ingest.plan import IngestRequest
 
     request = IngestRequest(
-        project_dir=session.require_project(),
+        project_dir=session.require_own_project(),
         environ=os.environ,
         connections=tuple(ids or ()),
         no_llm=no_llm,

@@ -51,7 +51,7 @@ def scan(
     from ktx_cli.scan import Depth as ScanDepth
 
     request = IngestRequest(
-        project_dir=session.require_project(),
+        project_dir=session.require_own_project(),
         environ=os.environ,
         connections=tuple(ids or ()),
         command=Command("scan"),
@@ -91,7 +91,7 @@ def diagram(
     from ktx_cli.project import Layout
 
     drawing, warnings = draw(
-        Layout(session.require_project()), id, format=format.value, patterns=tables or (), keys_only=keys_only
+        Layout(session.require_own_project()), id, format=format.value, patterns=tables or (), keys_only=keys_only
     )
     session.warn(*warnings)
     if output is None:
@@ -153,7 +153,7 @@ def relationships(
         message = f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}"
         raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
     _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
-    layout = Layout(session.require_project())
+    layout = Layout(session.require_own_project())
     open_only = frozenset({JoinStatus.REVIEW})
     if named or accept_all_above is not None:
         if accept_all_above is not None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +20,8 @@ from ktx_cli.cli.settings import WAIT
 from ktx_cli.core import Command, Placeholder, ResultWarning, listing, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.search import Found, Hit, Refreshed
+    from ktx_cli.project import Mount, Mounts
+    from ktx_cli.search import Found, Hit, Refreshed, Scope
 
 commands = typer.Typer()
 
@@ -48,15 +52,27 @@ def search(
 
     `ktx wiki read` shows a passage by its name.
     """
-    from ktx_cli.agent_tools import search
+    from ktx_cli.search import Scope
+
+    query = " ".join(words).strip()
+    kinds = tuple(each.value for each in kind or ())
+    mounts = session.mounts()
+    if mounts is not None and connection is None:
+        data, rows = found_everywhere(session, mounts, query, Scope(kinds, None, user), limit)
+        return _answer(data, rows)
+    return session.run_at(
+        connection, lambda session, own: _search(session, query, Scope(kinds, own, user), limit), asks="project"
+    )
+
+
+def _search(session: Session, query: str, scope: Scope, limit: int) -> Result:
+    from ktx_cli.agent_tools import hit_of_mount, search
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.project import file_name_warnings
-    from ktx_cli.search import Scope, grouped_values
+    from ktx_cli.search import grouped_values
     from ktx_cli.semantic import load_layer
 
-    layout, config = session.load_project()
-    query = " ".join(words).strip()
-    scope = Scope(tuple(each.value for each in kind or ()), connection, user)
+    layout, config = session.load_project(with_mounts=True)
     answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
     found = answer.found
     rows = grouped_values(found.hits)
@@ -64,13 +80,49 @@ def search(
         more = search(layout, config, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
         rows = grouped_values(more.found.hits)[:limit]
     session.warn(*answer.warnings, *file_name_warnings(layout.root))
-    blocks: list[Block] = [_hits_table(rows) if rows else Fields((("found", "nothing"),))]
-    data = hits_data(session, query, found)
     notes = DefinitionNotes(layout, lambda connection: load_layer(layout, config, connection))
-    for hit in data["hits"]:
-        hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
-    lines = dict.fromkeys(f"note: {each}" for hit in data["hits"] for each in hit["open"])
+    open_notes = [notes.of_hit(hit.connection, hit.kind, hit.id) for hit in found.hits]
+    data = hits_data(session, query, replace(found, hits=tuple(hit_of_mount(session.mount, hit) for hit in found.hits)))
+    for hit, lines in zip(data["hits"], open_notes, strict=True):
+        hit["open"] = lines
+    return _answer(data, [(hit_of_mount(session.mount, hit), values) for hit, values in rows])
+
+
+def _answer(data: dict[str, Any], rows: Rows) -> Result:
+    blocks: list[Block] = [_hits_table(rows) if rows else Fields((("found", "nothing"),))]
+    lines = dict.fromkeys("note: " + each for hit in data["hits"] for each in hit["open"])
     return Result(data, blocks, next_steps=_next_commands(rows), notes=list(lines)[:_MOST_NOTES])
+
+
+def found_everywhere(
+    session: Session, mounts: Mounts, query: str, scope: Scope, limit: int
+) -> tuple[dict[str, Any], Rows]:
+    """Return what fits in a project and all that it mounts: the data of the answer, and its rows.
+
+    Each hit has the open decisions and the status of its definition, as the project has them that it is of.
+    """
+    from ktx_cli.agent_tools import search_mounts
+    from ktx_cli.jobs.decide.notes import DefinitionNotes
+    from ktx_cli.jobs.semantic.layers import DefinitionStatuses
+    from ktx_cli.project import file_name_warnings
+    from ktx_cli.search import grouped_values
+    from ktx_cli.semantic import load_layer
+
+    answer = search_mounts(mounts, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
+    rows = grouped_values(answer.found.hits)[:limit]
+    session.warn(*answer.warnings, *file_name_warnings(mounts.root.root))
+    data = hits_data(session, query, replace(answer.found, hits=answer.found.hits[:limit]))
+    looked: dict[str, tuple[DefinitionNotes, DefinitionStatuses]] = {}
+    for mount, layout, config in mounts.projects():
+        load = functools.partial(load_layer, layout, config)
+        looked["" if mount is None else mount.name] = DefinitionNotes(layout, load), DefinitionStatuses(layout, load)
+    for hit in data["hits"]:
+        mount, connection = mounts.split(hit["connection"])
+        notes, statuses = looked["" if mount is None else mount.name]
+        open_notes = notes.of_hit(connection, hit["kind"], hit["id"])
+        hit["open"] = open_notes if mount is None else [mount.placed(each) for each in open_notes]
+        hit["status"] = statuses.of_hit(connection, hit["kind"], hit["id"])
+    return data, rows
 
 
 def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:
@@ -148,29 +200,45 @@ def pack(
     Examples: `ktx pack "Net revenue by region in 2025?"`, `ktx pack --tokens 2000 "How many orders were shipped late?"`
     """
     from ktx_cli.agent_tools import open_searcher
-    from ktx_cli.jobs.pack.pack import PackRequest, context_pack
+    from ktx_cli.jobs.pack.pack import PackedProject, PackRequest, pack_of_several
     from ktx_cli.project import connection_of
     from ktx_cli.semantic import load_layer
 
-    layout, config = session.load_project()
-    if connection is not None:
-        connection_of(config, connection)
-    request = PackRequest(" ".join(words), tokens, connection, user, values=values and config.scan.privacy != "strict")
-    searcher = open_searcher(layout, config, os.environ)
-    try:
-        found = context_pack(layout, config, request, searcher=searcher, load=load_layer)
-    finally:
-        searcher.close()
+    mounts = session.mounts()
+    own, config = session.load_project(with_mounts=True)
+    chosen: tuple[Mount | None, str | None] = (None, connection)
+    if mounts is not None and connection is not None:
+        chosen = mounts.split(connection)
+    every = [(None, own, config)] if mounts is None else mounts.projects()
+    asked = every if mounts is not None and connection is None else [each for each in every if each[0] is chosen[0]]
+    with contextlib.ExitStack() as stack:
+        projects = []
+        for mount, layout, settings in asked:
+            if chosen[1]:
+                connection_of(settings, chosen[1])
+            searcher = open_searcher(layout, settings, os.environ)
+            stack.callback(searcher.close)
+            seen = values and settings.scan.privacy != "strict"
+            request = PackRequest(" ".join(words), tokens, chosen[1] or None, user, values=seen, mount=mount)
+            projects.append(PackedProject(layout, settings, request, searcher, load_layer))
+        found = projects[0].pack() if len(projects) == 1 else pack_of_several(projects)
     session.warn(*found.warnings)
     return Result(found.to_json(), [Lines(tuple(found.text.rstrip("\n").split("\n")))])
 
 
 @command(commands, "index")
 def index(session: Session, wait: WAIT = None) -> Result:
-    """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model."""
+    """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model.
+
+    Each mounted project gets its own, in its own folder, as if the command had been run there.
+    """
+    return session.run_each(None, lambda session, _: _indexed(session, wait))
+
+
+def _indexed(session: Session, wait: float | None) -> Result:
     from ktx_cli.jobs.index import index_project
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     done = index_project(
         layout, config, os.environ, wait_seconds=wait or 0.0, emit=session.emitter(), warn=session.warn
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +25,7 @@ from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, UsageEr
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.accept import Acceptance, AcceptPlan, AcceptReport, WaitingDefinition
-    from ktx_cli.jobs.semantic.layers import DefinitionStatuses, Exchange, Layers, SourceSummary
+    from ktx_cli.jobs.semantic.layers import DefinitionStatuses, Exchange, Layers
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.semantic import Model
@@ -44,13 +45,30 @@ def sl(
     internal: Internal = False,
 ) -> Result:
     """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
-    layout, config, layers = _layers(session, connection, internal)
     query = " ".join(words or ()).strip()
     if not query:
-        return _listing(layout, config, layers, query=None)
+        return _listing(session, connection, internal, query=None)
+    mounts = session.mounts()
+    if mounts is not None and connection is None:
+        from ktx_cli.cli.commands.search import found_everywhere
+        from ktx_cli.jobs.semantic.layers import SEARCHED
+        from ktx_cli.search import Scope
+
+        data, _ = found_everywhere(session, mounts, query, Scope(SEARCHED, internal=internal), limit)
+        data |= {"sources": []}
+        if not data["hits"]:
+            return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
+        return Result(data, [_hits_table(data["hits"], several=True)])
+    return session.run_at(
+        connection, lambda session, own: _search(session, query, own, internal=internal, limit=limit), asks="project"
+    )
+
+
+def _search(session: Session, query: str, connection: str | None, *, internal: bool, limit: int) -> Result:
     from ktx_cli.cli.commands.search import hits_data
     from ktx_cli.jobs.semantic.layers import search_layers
 
+    layout, config, layers = _layers(session, connection, internal)
     answer = search_layers(
         layout, config, query, environ=os.environ, connection=connection, internal=internal, limit=limit
     )
@@ -61,7 +79,8 @@ def sl(
     statuses = _statuses(layout, layers)
     for hit in data["hits"]:
         hit["status"] = statuses.of_hit(hit["connection"], hit["kind"], hit["id"])
-    return Result(data, [_hits_table(layers, data["hits"])])
+        hit["connection"] = session.qualified(hit["connection"])
+    return Result(data, [_hits_table(data["hits"], several=len(layers.shown) > 1)])
 
 
 @command(commands, "list", schema="sl-list")
@@ -75,8 +94,7 @@ def list_(
     ] = None,
 ) -> Result:
     """List the sources of the semantic layer, and how many of their definitions somebody has accepted."""
-    layout, config, layers = _layers(session, connection, internal)
-    return _listing(layout, config, layers, least=min_status, all=session.settings.verbose)
+    return _listing(session, connection, internal, least=min_status, all=session.settings.verbose)
 
 
 @command(commands, "read", schema="sl-read")
@@ -88,18 +106,34 @@ def read(
     as_yaml: Annotated[bool, Option("--yaml", help="The texts of its files, as they stand.")] = False,
 ) -> Result:
     """Show a source: columns, measures, joins, segments, everything its files say put together."""
+    mounts = session.mounts()
+    if mounts is not None and connection is None:
+        from ktx_cli.jobs.semantic.layers import connection_of_source
+
+        connection = connection_of_source(mounts, name)
+    return session.run_at(
+        connection, lambda session, own: _read(session, name, own, internal=internal, as_yaml=as_yaml), asks="project"
+    )
+
+
+def _read(session: Session, name: str, connection: str | None, *, internal: bool, as_yaml: bool) -> Result:
     from ktx_cli.jobs.semantic.layers import describe_source, find_source, source_files
 
     layout, _, layers = _layers(session, connection, internal)
     if as_yaml:
         of, files = source_files(layout, layers, name)
-        data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
+        data = {
+            "connection": session.qualified(of),
+            "name": name,
+            "files": [{"path": path, "text": text} for path, text in files],
+        }
         return Result(data, [Lines(tuple(_file_lines(files)), whole=True)])
     shown, source = find_source(layers, name)
     statuses = _statuses(layout, layers).of(shown.model.connection, source.name)
-    data = {**describe_source(shown, source, statuses), "open": _open_notes(layout, shown.model, source.name)}
-    notes = [f"note: {each}" for each in data["open"]]
-    return Result(data, _source_blocks(data), notes=notes)
+    open_notes = _open_notes(layout, shown.model, source.name)
+    facts = {**describe_source(shown, source, statuses), "open": open_notes}
+    facts["connection"] = session.qualified(shown.model.connection)
+    return Result(facts, _source_blocks(facts), notes=["note: " + each for each in open_notes])
 
 
 commands.registered_commands += sl_query.commands.registered_commands
@@ -222,7 +256,7 @@ def _open_notes(layout: Layout, model: Model, source: str) -> list[str]:
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
     from ktx_cli.jobs.semantic.layers import read_layers
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     layers = read_layers(layout, config, connection, internal=internal)
     session.warn(*layers.warnings())
     return layout, config, layers
@@ -236,79 +270,84 @@ def _statuses(layout: Layout, layers: Layers) -> DefinitionStatuses:
 
 
 def _listing(
-    layout: Layout,
-    config: KtxConfig,
-    layers: Layers,
+    session: Session,
+    connection: str | None,
+    internal: bool,
     *,
     least: LeastStatus | None = None,
     all: bool = False,
     **search: Any,
 ) -> Result:
-    listed = layers.sources()
-    statuses = _statuses(layout, layers)
-    counts = {id(each): statuses.counts(each.connection, each.source.name) for each in listed}
+    """Return the list of sources. `least`: only those with a definition of at least this status."""
+    layers = 0
+    sources: list[dict[str, Any]] = []
+    steps: list[Command] = []
+
+    def read_project(session: Session, own: str | None) -> Result:
+        nonlocal layers
+        layout, config, read = _layers(session, own, internal)
+        layers += len(read.shown)
+        listed, statuses = read.sources(), _statuses(layout, read)
+        rows = [
+            each.to_json()
+            | {"connection": session.qualified(each.connection)}
+            | {"statuses": statuses.counts(each.connection, each.source.name)}
+            for each in listed
+        ]
+        if not listed:
+            from ktx_cli.jobs.setup.request import first_step
+
+            steps.append(first_step(layout.root, config))
+        return Result({"sources": rows})
+
+    for _, result in session.run_all(connection, read_project):
+        sources += result.data["sources"]
+    known = [each["statuses"] for each in sources if each["statuses"] is not None]
     if least is not None:
         wanted = list(LeastStatus)[list(LeastStatus).index(least) :]
-        listed = [each for each in listed if any((counts[id(each)] or {}).get(status) for status in wanted)]
-    data: dict[str, Any] = {"sources": [each.to_json() | {"statuses": counts[id(each)]} for each in listed]}
+        steps = steps if not sources else [Command("sl", "accept")]
+        sources = [each for each in sources if any((each["statuses"] or {}).get(status) for status in wanted)]
+    data: dict[str, Any] = {"sources": sources}
     if search:
         data = {**search, "hits": [], "total": 0, "corrected": {}, "suggested": {}, **data}
-    if not listed:
-        from ktx_cli.jobs.setup.request import first_step
-
-        step = first_step(layout.root, config) if not counts else Command("sl", "accept")
-        return Result(data, [Fields((("sources", "none"),))], next_steps=[step])
-    known = [each for each in counts.values() if each is not None]
+    if not sources:
+        return Result(data, [Fields((("sources", "none"),))], next_steps=steps[:1])
     shows_status = bool(known) and (all or any(each[status] for each in known for status in ("accepted", "certified")))
-    return Result(data, [_sources_table(layers, listed, counts if shows_status else None)])
+    return Result(data, [_sources_table(sources, shows_status=shows_status, several=layers > 1)])
 
 
-def _sources_table(
-    layers: Layers, listed: list[SourceSummary], counts: Mapping[int, Mapping[str, int] | None] | None
-) -> Table:
-    """Return the table of sources; `counts`: by their ids those of the statuses of definitions, None: left out."""
+def _sources_table(sources: list[dict[str, Any]], *, shows_status: bool, several: bool) -> Table:
+    """Return the table of sources; `several`: more than one layer was read, so each row names its connection."""
     columns = (
-        "source",
-        "kind",
-        "grain",
-        "columns",
-        "measures",
-        "joins",
-        *(["status"] if counts else []),
+        *(["connection"] if several else []),
+        *("source", "kind", "grain", "columns", "measures", "joins"),
+        *(["status"] if shows_status else []),
         "description",
     )
     rows = []
-    for each in listed:
-        facts = each.to_json()
-        numbers = [str(facts[key]) for key in ("columns", "measures", "joins")]
-        grain = ", ".join(facts["grain"]) or "-"
-        counted = [f"{count} {status}" for status, count in (counts[id(each)] or {}).items() if count] if counts else []
-        status = [", ".join(counted) or "-"] if counts else []
-        cells = (each.source.name, facts["kind"], grain, *numbers, *status)
-        rows.append((*cells, one_line(facts["description"] or "", _SUMMARY)))
-    return _with_connections(layers, Table(columns, tuple(rows)), [each.connection for each in listed])
+    for each in sources:
+        numbers = [str(each[key]) for key in ("columns", "measures", "joins")]
+        counted = [f"{count} {status}" for status, count in (each["statuses"] or {}).items() if count]
+        front = [each["connection"]] if several else []
+        status = [", ".join(counted) or "-"] if shows_status else []
+        cells = (*front, each["name"], each["kind"], ", ".join(each["grain"]) or "-", *numbers, *status)
+        rows.append((*cells, one_line(each["description"] or "", _SUMMARY)))
+    return Table(columns, tuple(rows))
 
 
-def _hits_table(layers: Layers, hits: list[dict[str, Any]]) -> Table:
+def _hits_table(hits: list[dict[str, Any]], *, several: bool) -> Table:
     """Return the table of hits, with their statuses where one of them is above proposed."""
     shows_status = any(hit["status"] not in (None, "proposed") for hit in hits)
+    columns = (*(["connection"] if several else []), "kind", "name", *(["status"] if shows_status else []))
     rows = tuple(
         (
+            *([hit["connection"]] if several else []),
             *(hit["kind"], hit["id"], *([hit["status"] or "-"] if shows_status else [])),
             *(one_line(hit["summary"], _SUMMARY), ", ".join(hit["matched_on"])),
         )
         for hit in hits
     )
-    table = Table(("kind", "name", *(["status"] if shows_status else []), "summary", "matched on"), rows)
-    return _with_connections(layers, table, [hit["connection"] for hit in hits])
-
-
-def _with_connections(layers: Layers, table: Table, connections: list[str]) -> Table:
-    """Return the table with the connections in front, where there are several."""
-    if len(layers.shown) < 2:
-        return table
-    rows = tuple((connection, *row) for connection, row in zip(connections, table.rows, strict=True))
-    return Table(("connection", *table.columns), rows, table.title)
+    return Table((*columns, "summary", "matched on"), rows)
 
 
 def _file_lines(files: list[tuple[str, str]]) -> list[str]:
@@ -388,11 +427,18 @@ def validate(
     strict: Annotated[bool, Option("--strict", help="Exit 1 for warnings too.")] = False,
 ) -> Result:
     """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
+    run = functools.partial(_validated, sources=sources or (), data=data, budget=budget, strict=strict)
+    return session.run_at(connection, run, asks="project") if sources else session.run_each(connection, run)
+
+
+def _validated(
+    session: Session, connection: str | None, *, sources: Sequence[str], data: bool, budget: float, strict: bool
+) -> Result:
     from ktx_cli.jobs.semantic.validate import validate_layers
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=not sources or connection is not None)
     found = validate_layers(
-        *(layout, config, sources or ()), environ=os.environ, connection=connection, data=data, seconds=budget
+        *(layout, config, sources), environ=os.environ, connection=connection, data=data, seconds=budget
     )
     error = found.error(strict=strict)
     session.warn(*found.warnings(), *_unread(found, error))
@@ -407,13 +453,18 @@ def test(
 ) -> Result:
     """Run the tests in the files of sources: a question each, and what must come out."""
     from ktx_cli.jobs.semantic.question import read_attributes
+
+    run = functools.partial(_tested, sources=sources or (), attributes=read_attributes(user_attribute))
+    return session.run_at(connection, run, asks="project") if sources else session.run_each(connection, run)
+
+
+def _tested(
+    session: Session, connection: str | None, *, sources: Sequence[str], attributes: Mapping[str, Any]
+) -> Result:
     from ktx_cli.jobs.semantic.validate import run_tests
 
-    layout, config = session.load_project()
-    attributes = read_attributes(user_attribute)
-    report = run_tests(
-        *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
-    )
+    layout, config = session.load_project(with_mounts=not sources or connection is not None)
+    report = run_tests(*(layout, config, sources), environ=os.environ, connection=connection, attributes=attributes)
     return Result(report.to_json(), _test_blocks(report), report.error(), is_report=True)
 
 

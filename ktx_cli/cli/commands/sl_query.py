@@ -284,17 +284,30 @@ def query(
     receipt: bool,
 ) -> Result:
     """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
-    if not execute or form is AnswerFormat.SQL:
-        if verify:
-            raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
-        return _compiled(session, question, form)
+    compiles = not execute or form is AnswerFormat.SQL
+    if compiles and verify:
+        raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
+
+    def run(session: Session, connection: str | None) -> Result:
+        asked = replace(question, connection=connection)
+        if compiles:
+            return _compiled(session, asked, form)
+        return _answered(session, asked, form=form, verify=verify, receipt=receipt, expanded=expanded)
+
+    return session.run_at(question.connection, run)
+
+
+def _answered(
+    session: Session, question: Question, *, form: AnswerFormat, verify: bool | None, receipt: bool, expanded: bool
+) -> Result:
     from ktx_cli.jobs.semantic.question import ask_layer
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     printed = not session.settings.json and form is not AnswerFormat.JSON
     asked = replace(question, verified=verify)
     with _paths_as_flags():
         reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+    reply = replace(reply, connection=session.qualified(reply.connection))
     session.warn(*reply.warnings)
     _warn_when_cut(session, reply)
     if session.settings.json:
@@ -309,15 +322,22 @@ def query(
 @with_question()
 def explain(session: Session, question: Question) -> Result:
     """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
+    return session.run_at(
+        question.connection, lambda session, connection: _explained(session, replace(question, connection=connection))
+    )
+
+
+def _explained(session: Session, question: Question) -> Result:
     from ktx_cli.jobs.semantic.explain import choices_of, explain_question
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     try:
         with _paths_as_flags():
             explained = explain_question(layout, config, question)
     except KtxError as error:
         choices = tuple(choices_of(error.details))
         return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
+    explained = replace(explained, connection=session.qualified(explained.connection))
     return Result(explained.to_json(), _explained_blocks(explained))
 
 
@@ -338,11 +358,11 @@ def _compiled(session: Session, question: Question, form: AnswerFormat) -> Resul
     """Return the statement alone, in the envelope as that of an answer without rows."""
     from ktx_cli.jobs.semantic.explain import explain_question
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     with _paths_as_flags():
         explained = explain_question(layout, config, question)
     data = {
-        "connection": explained.connection,
+        "connection": session.qualified(explained.connection),
         "columns": [each["name"] for each in explained.columns],
         "rows": None,
         "row_count": None,
@@ -397,7 +417,7 @@ def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[st
         shown = as_table(list(reply.totals), [list(reply.totals.values())], reply.formats[-len(reply.totals) :]).rows[0]
         yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(reply.totals, shown, strict=True))}"
     yield from fact_lines(reply.receipt)
-    yield from (f"note: {each}" for each in reply.receipt["notes"])
+    yield from ("note: " + each for each in reply.receipt["notes"])
     if pages := reply.receipt["explained_by"]:
         yield f"explained by: wiki {'page' if len(pages) == 1 else 'pages'} {', '.join(pages)}"
     yield from verification_lines(reply.receipt["verified"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,24 +49,35 @@ def sql(
         ktx sql --format csv "SELECT * FROM shop.regions"
         ktx sql --file monthly.sql --max-rows 50
     """
-    from ktx_cli.jobs.semantic.sql import run_sql
-    from ktx_cli.project import Layout, load_config
-
-    layout = Layout(session.require_project())
-    loaded = load_config(layout.config)
+    session.require_project()
     text = _statement(statement, file)
-    session.warn(*loaded.notices())
+    return session.run_at(
+        connection,
+        lambda session, connection: _answered(
+            session, text, connection, max_rows=max_rows, form=form, expanded=expanded
+        ),
+        asks="database",
+    )
+
+
+def _answered(
+    session: Session, text: str, connection: str | None, *, max_rows: int, form: RowFormat, expanded: bool
+) -> Result:
+    from ktx_cli.jobs.semantic.sql import run_sql
+
+    layout, config = session.load_project(with_mounts=True)
     answer = run_sql(
         layout,
-        loaded.config,
+        config,
         text,
         environ=os.environ,
         connection=connection,
         max_rows=max_rows,
         formats=not session.settings.json and form is not RowFormat.JSONL,
     )
+    answer = replace(answer, connection=session.qualified(answer.connection))
     _warn_when_cut(session, answer)
-    notes = [f"note: {each}" for each in answer.notes]
+    notes = ["note: " + each for each in answer.notes]
     if form is RowFormat.TABLE or session.settings.json:
         return Result(answer.to_json(), [_shown(answer, expanded)], notes=notes)
     return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats), notes=notes)

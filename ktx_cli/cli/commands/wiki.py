@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
@@ -19,7 +19,7 @@ from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, one_l
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.contradictions import RecordedContradiction
-    from ktx_cli.project import KtxConfig, Layout
+    from ktx_cli.project import KtxConfig, Layout, Mount, Mounts
     from ktx_cli.search import Found
     from ktx_cli.wiki import Page
 
@@ -67,25 +67,30 @@ def wiki(
     limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
 ) -> Result:
     """Find wiki pages. Without words: list them."""
-    from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
-
-    layout, config = session.load_project()
-    scope = scope_of(user)
     query = " ".join(words or ()).strip()
+    mounts = session.mounts()
+    if query and mounts is not None:
+        return _found_everywhere(session, mounts, query, user=user, tag=tag, limit=limit)
     if query:
+        from ktx_cli.jobs.wiki import place_of_hit, search_pages
+
+        layout, config = session.load_project(with_mounts=True)
         answer = search_pages(layout, config, query, environ=os.environ, user=user, tag=tag, limit=limit)
         session.warn(*answer.warnings)
         return _found(session, query, answer.found, lambda key: place_of_hit(layout, key, user))
-    book = read_wiki(layout)
-    session.warn(*broken_pages(book))
-    pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
-    if pages:
-        return _listing(pages, list(book.tags(scope)))
-    from ktx_cli.jobs.setup.request import first_step
-
-    nothing = [Fields((("pages", "none"),))]
-    steps = [first_step(layout.root, config), Command("wiki", "write", "--help")]
-    return Result(_listed([], list(book.tags(scope))), nothing, next_steps=steps)
+    results = [result for _, result in session.run_all(None, lambda session, _: _listed(session, user, tag))]
+    data: dict[str, Any] = {"query": None, "hits": [], "total": 0, "corrected": {}, "suggested": {}}
+    data |= {"pages": [], "tags": []}
+    for result in results:
+        data["pages"] += result.data["pages"]
+        data["tags"] += [each for each in result.data["tags"] if each not in data["tags"]]
+    if not data["pages"]:
+        return Result(data, [Fields((("pages", "none"),))], next_steps=results[0].next_steps)
+    rows = tuple(
+        (each["key"], each["scope"], one_line(each["summary"], _SUMMARY), ", ".join(each["tags"]))
+        for each in data["pages"]
+    )
+    return Result(data, [Table(("page", "scope", "summary", "tags"), rows)])
 
 
 @command(commands, "read", schema="wiki-read")
@@ -100,27 +105,35 @@ def read(
     Give the id of a passage as `ktx search` shows it. What looks like a secret, contact data of persons and
     instructions for agents are not shown of documents.
     """
+    mounts = session.mounts()
+    mount, own = (None, key) if mounts is None else mounts.split_page(key)
+    if mount is None:
+        return _read(session, key, user, raw=raw)
+    return session.run_in(mount, lambda session: _read(session, own, user, raw=raw))
+
+
+def _read(session: Session, key: str, user: str | None, *, raw: bool) -> Result:
     from ktx_cli.jobs.wiki import find_page, referring, scope_of
 
-    layout, config = session.load_project()
+    layout, config = session.load_project(with_mounts=True)
     if ":" in key:
-        return _passage(layout, config, key, raw=raw)
+        return _passage(session, layout, config, key, raw=raw)
     page = find_page(layout, key, scope_of(user))
-    data = _page_data(page, referring(layout, page))
+    data = _of_mount(session.mount, _page_data(page, referring(layout, page)))
     if raw:
         return Result({**data, "text": page.text}, [Lines(tuple(page.text.splitlines()))])
     return Result(data, _page_blocks(page, data))
 
 
-def _passage(layout: Layout, config: KtxConfig, key: str, *, raw: bool) -> Result:
+def _passage(session: Session, layout: Layout, config: KtxConfig, key: str, *, raw: bool) -> Result:
     from ktx_cli.jobs.wiki import find_passage
 
     if raw:
         raise UsageError("--raw is for pages, and this is the id of a passage", hint="leave --raw out")
     found = find_passage(layout, config, key)
-    facts = {"key": found.id, "path": found.path, "scope": "document", "summary": found.summary}
+    facts = {"key": session.qualified(found.id), "path": found.path, "scope": "document", "summary": found.summary}
     nothing: dict[str, Any] = {"tags": [], "stale": False, "refs": [], "sl_refs": [], "fields": {}, "backlinks": []}
-    rows = (("passage", found.id), ("document", found.path), ("below", found.summary))
+    rows = (("passage", facts["key"]), ("document", found.path), ("below", found.summary))
     blocks: list[Block] = [Fields(rows), Lines(("", *found.text.splitlines()))]
     return Result({**facts, **nothing, "content": found.text}, blocks)
 
@@ -169,10 +182,16 @@ def lint(
 
     Exits 1 when it found something.
     """
+    if keys:
+        return _linted(session, keys)
+    return session.run_each(None, lambda session, _: _linted(session, ()))
+
+
+def _linted(session: Session, keys: Sequence[str]) -> Result:
     from ktx_cli.jobs.wiki import lint_wiki
 
-    layout, config = session.load_project()
-    done = lint_wiki(layout, config, keys or ())
+    layout, config = session.load_project(with_mounts=not keys)
+    done = lint_wiki(layout, config, keys)
     rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
     table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
     facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
@@ -306,14 +325,29 @@ def _contradictions_result(
     return Result(data, blocks, next_steps=steps)
 
 
-def _listing(pages: list[Page], tags: list[str]) -> Result:
-    rows = tuple((page.key, page.scope, one_line(page.summary, _SUMMARY), ", ".join(page.tags)) for page in pages)
-    return Result(_listed(pages, tags), [Table(("page", "scope", "summary", "tags"), rows)])
+def _listed(session: Session, user: str | None, tag: str | None) -> Result:
+    """Return the pages of one project and their tags."""
+    from ktx_cli.jobs.setup.request import first_step
+    from ktx_cli.jobs.wiki import broken_pages, read_wiki, scope_of
+
+    layout, config = session.load_project(with_mounts=True)
+    scope, book = scope_of(user), read_wiki(layout)
+    session.warn(*broken_pages(book))
+    pages = [page.to_json() for page in book.seen_from(scope) if tag is None or tag in page.tags]
+    steps = [] if pages else [first_step(layout.root, config), Command("wiki", "write", "--help")]
+    return Result(
+        {"pages": [_of_mount(session.mount, each) for each in pages], "tags": book.tags(scope)}, (), None, steps
+    )
 
 
-def _listed(pages: list[Page], tags: list[str]) -> dict[str, Any]:
-    listed = [page.to_json() for page in pages]
-    return {"query": None, "hits": [], "total": 0, "corrected": {}, "suggested": {}, "pages": listed, "tags": tags}
+def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a page as the root names it."""
+    if mount is None:
+        return facts
+    pages: dict[str, Any] = {
+        name: list(map(mount.qualified, facts[name])) for name in ("refs", "backlinks") if name in facts
+    }
+    return {**facts, "key": mount.qualified(facts["key"]), "path": mount.shown_path(facts["path"]), **pages}
 
 
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:
@@ -326,12 +360,31 @@ def _found(session: Session, query: str, found: Found, place: Callable[[str], tu
     return Result(data, [Table(("page", "summary", "matched on"), rows)])
 
 
+def _found_everywhere(
+    session: Session, mounts: Mounts, query: str, *, user: str | None, tag: str | None, limit: int
+) -> Result:
+    from ktx_cli.agent_tools import search_mounts
+    from ktx_cli.jobs.wiki import place_of_hit
+    from ktx_cli.search import Scope
+
+    scope = Scope(("page",), user=user, tag=tag)
+    answer = search_mounts(mounts, query, environ=os.environ, scope=scope, limit=limit)
+    session.warn(*answer.warnings)
+
+    def place(key: str) -> tuple[str, str]:
+        mount, own = mounts.split_page(key)
+        path, scope = place_of_hit(mounts.root if mount is None else mount.layout, own, user)
+        return path if mount is None else mount.shown_path(path), scope
+
+    return _found(session, query, answer.found, place)
+
+
 def _page_data(page: Page, referring: list[str]) -> dict[str, Any]:
     return {**page.to_json(), **picked(page, ("refs", "sl_refs", "fields", "content=body")), "backlinks": referring}
 
 
 def _page_blocks(page: Page, data: dict[str, Any]) -> list[Block]:
-    facts = [("page", page.key), ("path", page.path)]
+    facts = [("page", data["key"]), ("path", data["path"])]
     facts += [(name, _cell(value)) for name, value in page.fields.items() if value not in (None, [], {}, "")]
     facts += [("referred to by", ", ".join(data["backlinks"]))] if data["backlinks"] else []
     from ktx_cli.agent_tools import visible

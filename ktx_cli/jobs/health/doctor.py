@@ -341,6 +341,7 @@ CHECKS: tuple[Check, ...] = (
     Check("extras", "the packages of the drivers that are configured", machine.check_extras),
     Check(models.MODELS, "the settings and the session of the LLM backends", models.check_settings, live=True),
     Check("databases", "a database is configured", project.check_databases),
+    Check(project.MOUNTS, "every mounted project can be read", project.check_mounts),
     Check(machine.CHECK, "secret references resolve", machine.check_secrets),
     Check(project.CONTEXT, "every database has context", project.check_context),
     Check(connections.PROFILES, "the last scans left nothing out", connections.check_profiles),

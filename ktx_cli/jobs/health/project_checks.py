@@ -33,7 +33,7 @@ from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
 
 if TYPE_CHECKING:
     from ktx_cli.core import Diagnostic, ResultWarning
-    from ktx_cli.project import Held, Layout, Repository
+    from ktx_cli.project import Held, Layout, Mount, Repository
 
 CONTRADICTIONS: Final = "contradictions"
 """The name of the check for contradictions that nobody has decided."""
@@ -75,6 +75,8 @@ def check_databases(context: CheckContext) -> list[CheckResult]:
         error = entry.error()
         message = f"no database of ktx.yaml can be used: {error.message}"
         return [CheckResult("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
+    if not databases and config.mounts:
+        return [CheckResult("databases", Level.OK, "none of its own")]
     if not databases:
         from ktx_cli.jobs.setup.request import how_to_connect
 
@@ -88,6 +90,41 @@ def check_databases(context: CheckContext) -> list[CheckResult]:
             hint = Command("config", "set", "setup.database_connection_ids", json.dumps(kept))
             findings.append(CheckResult("databases", Level.WARN, message, hint))
     return [CheckResult("databases", Level.OK, plural(len(databases), "database")), *findings]
+
+
+MOUNTS: Final = "mounts"
+
+
+def check_mounts(context: CheckContext) -> list[CheckResult]:
+    """Every mounted project can be read."""
+    if not context.loaded.config.mounts:
+        return [CheckResult(MOUNTS, Level.OK, "no other project is mounted")]
+    from ktx_cli.project import load_mounts
+
+    found = load_mounts(context.layout, context.loaded.config)
+    broken = [CheckResult(MOUNTS, Level.FAIL, e.message, e.hint, Concern.SETUP) for e in found.broken.values()]
+    return [*broken, *(finding for mount in found.usable.values() for finding in _mount_findings(context, mount))]
+
+
+def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult]:
+    """Yield what is to be known of a mounted project; its own checks are for `ktx doctor` there."""
+    from ktx_cli.jobs.health.search_facts import index_facts
+
+    config, where = mount.config, f"mount `{mount.name}`"
+    for warning in mount.loaded.notices():
+        yield CheckResult(MOUNTS, Level.WARN, f"{where}: {warning.message}", mount.placed(warning.hint or ""))
+    if config.mounts:
+        message = f"{where} mounts others, which is not followed: {listing(config.mounts)}"
+        yield CheckResult(MOUNTS, Level.WARN, message, "mount them here too, or remove them there")
+    layers, index = layer_ids(mount.layout), index_facts(mount.layout, config)
+    if config.databases() and not layers:
+        hint = mount.placed(Command("ingest"))
+        yield CheckResult(MOUNTS, Level.WARN, f"{where} has no semantic layer yet", hint)
+    elif index.state != "current":
+        yield CheckResult(MOUNTS, Level.WARN, f"{where}: index: {index.text}", mount.placed(Command("index")))
+    else:
+        what = f"{plural(len(layers), 'semantic layer')}, {plural(index.pages, 'page')}"
+        yield CheckResult(MOUNTS, Level.OK, f"{mount.name}: {mount.path}, {what}")
 
 
 def check_repository(context: CheckContext) -> list[CheckResult]:

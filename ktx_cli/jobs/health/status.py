@@ -19,6 +19,7 @@ from ktx_cli.jobs.health.project_checks import (
     CONTRADICTIONS,
     CONVENTIONS,
     DECISIONS,
+    MOUNTS,
     SEMANTIC,
     check_compiled,
     check_config,
@@ -27,6 +28,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_conventions,
     check_databases,
     check_decisions,
+    check_mounts,
     check_repository,
     check_run_lock,
 )
@@ -152,7 +154,13 @@ Readiness = Literal["ready", "unverified", "not_ready"]
 Warn = Callable[[ResultWarning], None]
 
 BEFORE: Final = {"config": check_config}
-AFTER: Final = {"databases": check_databases, "secrets": check_secrets, "context": check_context, "state": check_state}
+AFTER: Final = {
+    "databases": check_databases,
+    MOUNTS: check_mounts,
+    "secrets": check_secrets,
+    "context": check_context,
+    "state": check_state,
+}
 READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
@@ -262,7 +270,8 @@ def project_status(
     beside = in_background(lambda: _run({**COMPILED, **BESIDE}, context))
     surroundings = in_background(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
-    after = _run(AFTER, context)
+    mounts = context.loaded.config.mounts
+    after = [each for each in _run(AFTER, context) if mounts or each.check != MOUNTS]  # most projects mount none
     connections, problems = connection_statuses(context)
     warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
     try:

@@ -26,6 +26,7 @@ from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write
 from ktx_cli.semantic import NOT_SHOWN, SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
 
 if TYPE_CHECKING:
+    from ktx_cli.project import Mount, Mounts
     from ktx_cli.search import SearchAnswer
     from ktx_cli.semantic import (
         Definition,
@@ -69,6 +70,49 @@ def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> s
     choose = f"choose one: {listing(f'-c {each}' for each in found)}"
     message = f"there are {len(found)} semantic layers: {listing(found)}"
     raise UsageError(message, hint=choose, details={"candidates": found})
+
+
+def choose_mounted(
+    mounts: Mounts, reference: str | None, *, databases: bool = False
+) -> tuple[Mount | None, str | None]:
+    """Return the project and the connection of it to ask: the one named, else the only one there is.
+
+    The project is None for the root itself. `databases`: any database counts, not only one with a semantic layer.
+    Raises `UsageError` where there are several to choose, and why a mount cannot be read.
+    """
+    mount, connection = (None, None) if reference is None else mounts.split(reference)
+    if connection:
+        return mount, connection
+    found: list[tuple[Mount | None, str]] = []
+    for each, layout, config in mounts.projects():
+        if mount is None or each is mount:
+            known = sorted(config.databases()) if databases else [i for i in layer_ids(layout) if i in config.usable()]
+            found += [(each, one) for one in known]
+    if len(found) < 2:
+        return found[0] if found else (mount, None)
+    from ktx_cli.project import qualified
+
+    names = [qualified(each, one) for each, one in found]
+    what = "databases" if databases else "semantic layers"
+    hint = f"choose one: {listing(f'-c {each}' for each in names)}"
+    raise UsageError(f"there are {len(names)} {what}: {listing(names)}", hint=hint, details={"candidates": names})
+
+
+def connection_of_source(mounts: Mounts, name: str) -> str:
+    """Return the connection, as the root names it, that has a source; raises as `find_source`."""
+    from ktx_cli.project import qualified
+
+    layers = [
+        (qualified(mount, each), load_layer(layout, config, each))
+        for mount, layout, config in mounts.projects()
+        for each in layer_ids(layout)
+    ]
+    found = [connection for connection, model in layers if spelled(model.sources, name) is not None]
+    if not found:
+        raise unknown("source", name, (each for _, model in layers for each in model.sources))
+    if len(found) > 1:
+        raise _in_several(name, found)
+    return found[0]
 
 
 def selected_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
@@ -219,9 +263,13 @@ def _require_one(layers: Layers, name: str, connections: Sequence[str], *options
     if not connections:
         raise unknown("source", name, (each.source.name for each in layers.sources()))
     if len(connections) > 1:
-        message = f"`{name}` is a source of {len(connections)} connections: {listing(connections)}"
-        hint = Command("sl", "read", name, *options, "-c", connections[0])
-        raise UsageError(message, hint=hint, details={"candidates": list(connections)})
+        raise _in_several(name, connections, *options)
+
+
+def _in_several(name: str, connections: Sequence[str], *options: str) -> UsageError:
+    message = f"`{name}` is a source of {len(connections)} connections: {listing(connections)}"
+    hint = Command("sl", "read", name, *options, "-c", connections[0])
+    return UsageError(message, hint=hint, details={"candidates": list(connections)})
 
 
 def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
