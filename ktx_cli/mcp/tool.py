@@ -6,8 +6,8 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_type_hints
 
 import anyio
 import anyio.to_thread
@@ -19,6 +19,10 @@ from ktx_cli.jobs.clients.targets import Profile
 from ktx_cli.jobs.serve.ask import Stop, Watch
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import attributes_of_caller
+from ktx_cli.project import connection_of
+
+if TYPE_CHECKING:
+    from ktx_cli.project import Mount, Mounts
 
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="`next_offset` of the previous page.")]
 Connection = Annotated[str, Field(max_length=200, description="Connection id, from context_status.")]
@@ -67,12 +71,36 @@ class Options:
 
 @dataclass(slots=True)
 class Call:
-    """One tool call in progress. `report` is called with the progress from 0 to 1 and a message."""
+    """One tool call in progress. `report` is called with the progress from 0 to 1 and a message.
+
+    `mounts`: the mounted projects, for a tool that covers all of them. `mount`: the mount that this project is, if any.
+    """
 
     project: ServedProject
     options: Options
     report: Callable[[float, str], None] = lambda progress, message: None
     stopped: Stop = field(default_factory=Stop)
+    mounts: Mounts | None = None
+    mount: Mount | None = None
+
+    def within(self, mount: Mount | None) -> Call:
+        """Return this call on one of the projects that it is about; None: the root alone."""
+        project = self.project if mount is None else self.project.mounted(mount)
+        return replace(self, project=project, mounts=None, mount=mount)
+
+    def each(self) -> list[Call]:
+        """Return this call on every project that it is about, the root first."""
+        return [self] if self.mounts is None else [self.within(mount) for mount, _, _ in self.mounts.projects()]
+
+    def split(self, name: str) -> tuple[Mount | None, str]:
+        """Return the mounted project (None: the root) that a page or a connection is of, and its name there."""
+        if self.mount is not None:
+            return self.mount, name.removeprefix(self.mount.qualified(""))
+        return (None, name) if self.mounts is None else self.mounts.split_page(name)
+
+    def named(self, name: str) -> str:
+        """Return a connection or a page of the project as the agent names it."""
+        return name if self.mount is None or not name else self.mount.qualified(name)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -101,7 +129,8 @@ class ServerTool:
     """A tool. `run` is called in a thread with an instance of the input model and returns one of the output model.
 
     `writes`: the tool changes the project, or starts a run that does. A paged tool has an argument `offset`. `takes`:
-    the name of a tool with the same arguments, so that they are not listed a second time.
+    the name of a tool with the same arguments, so that they are not listed a second time. `reach`: what the tool covers
+    at a root with mounts: the root's own project, the project of one layer or database, or all projects together.
     """
 
     name: str
@@ -114,6 +143,37 @@ class ServerTool:
     idempotent: bool = True
     open_world: bool = False
     takes: str | None = None
+    reach: Literal["own", "layer", "database", "all"] = "own"
+
+    def answer(self, call: Call, value: Any) -> Output:
+        """Return the answer of a call, of the mounted project that the arguments name where they name one."""
+        mounts = call.project.mounts()
+        if mounts is None:
+            return self.run(call, value)
+        output = self._reaching(replace(call, mounts=mounts), mounts, value)
+        output.warnings += warning_texts(mounts.warnings())
+        return output
+
+    def _reaching(self, call: Call, mounts: Mounts, value: Any) -> Output:
+        connection = getattr(value, "connection", None)
+        if self.reach == "own":
+            for named in filter(None, (connection, *(getattr(value, "connections", None) or ()))):
+                if mounts.split(named)[0] is not None:
+                    connection_of(mounts.config, named)  # refuses it
+            return self.run(call.within(None), value)
+        if self.reach == "all":
+            mount, own = (None, None) if connection is None else mounts.split(connection)
+        else:
+            from ktx_cli.jobs.semantic.layers import choose_mounted
+
+            mount, own = choose_mounted(mounts, connection, databases=self.reach == "database")
+        if mount is None and own is None:
+            return self.run(call, value)
+        try:
+            return self.run(call.within(mount), value.model_copy(update={"connection": own or None}))
+        except KtxError as error:
+            error.message = error.message if mount is None else f"mount `{mount.name}`: {error.message}"
+            raise
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the arguments, kept short because a client's model reads it in every session.
@@ -329,7 +389,7 @@ async def call_tool(
         value = _checked(tool, arguments)
 
         def run() -> dict[str, Any]:
-            return fit_answer(tool.run(call, value), getattr(value, "offset", 0))
+            return fit_answer(tool.answer(call, value), getattr(value, "offset", 0))
 
         return ToolAnswer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
     except KtxError as error:

@@ -41,6 +41,7 @@ from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
 
 if TYPE_CHECKING:
     from ktx_cli.core import Diagnostic, ResultWarning
+    from ktx_cli.project import Mount
 
 Form = Literal["composed", "files"]
 
@@ -84,9 +85,9 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
 
 
 def read_definition(
-    project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool
+    project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool, mount: Mount | None = None
 ) -> Definition:
-    """Return a source in writing; raises as `find_source`.
+    """Return a source in writing; raises as `find_source`. `mount`: the project, where a root mounts it.
 
     The files of one that people hid something of are not shown, nor with `privacy`, for they may hold values of rows:
     `KtxError` (`hidden`).
@@ -105,7 +106,7 @@ def read_definition(
         private = privacy or project.config().scan.privacy == "strict"
         notes = _open_notes(project, shown, source.name, private=private)
         statuses = _statuses(project, shown)
-        text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses)
+        text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses, mount=mount)
         return Definition(of, source.name, text, paths)
     if privacy or source.is_protected or not _is_whole(shown, source):
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
@@ -173,11 +174,12 @@ class ReadDefinition:
 
 
 def definition_of(
-    project: ServedProject, name: str, connection: str | None, *, privacy: bool
+    project: ServedProject, name: str, connection: str | None, *, privacy: bool, mount: Mount | None = None
 ) -> tuple[ReadDefinition | None, list[str]]:
     """Return what has a name in the semantic layer of a connection, or of any; None where nothing has.
 
-    With it, what the name may have meant. Raises `UsageError` where several connections have the name.
+    With it, what the name may have meant. `mount`: the project, where a root mounts it. Raises `UsageError` where
+    several connections have the name.
     """
     config = project.config()
     layers = read_layers(project.layout, config, connection, load=project.load_layer)
@@ -191,10 +193,21 @@ def definition_of(
     redacted = privacy or config.scan.privacy == "strict"
     values_of = None if redacted else project.layout
     texts = [
-        yaml.dump(_plain(_chosen(shown, _plain(_facts_of(project, shown, source, redacted)), only, values_of)))
+        yaml.dump(_plain(_chosen(shown, _plain(facts), only, values_of)))
         for source, only in wanted.items()
+        for facts in [_of_mount(mount, _facts_of(project, shown, source, redacted))]
     ]
-    return ReadDefinition(of, name, visible("---\n".join(texts))), []
+    return ReadDefinition(of if mount is None else mount.qualified(of), name, visible("---\n".join(texts))), []
+
+
+def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts of a source with its connection, its pages and its commands as the root names them."""
+    if mount is None:
+        return facts
+    for each in (facts, *facts["measures"], *facts["segments"]):
+        each["explained_by"] = list(map(mount.qualified, each["explained_by"]))
+    notes = [mount.placed(each) for each in facts.get("open", ())]
+    return {**facts, "connection": mount.qualified(facts["connection"])} | ({"open": notes} if notes else {})
 
 
 def definition(
@@ -205,13 +218,14 @@ def definition(
     pages: Pages | None = None,
     notes: Sequence[str] = (),
     statuses: DefinitionStatuses | None = None,
+    mount: Mount | None = None,
 ) -> str:
     """Return a source as YAML: what its files and the scan say put together, nothing hidden in it.
 
     `pages`: those that explain it and what it has. `notes`: about open decisions.
     """
-    facts = _plain(_open_facts(shown, source, privacy, pages or {}, statuses) | {"open": list(notes)})
-    return visible(yaml.dump(facts))
+    facts = _open_facts(shown, source, privacy, pages or {}, statuses) | {"open": list(notes)}
+    return visible(yaml.dump(_plain(_of_mount(mount, facts))))
 
 
 Pages = Mapping[str, tuple[str, ...]]

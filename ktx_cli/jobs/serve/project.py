@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Recent, StorageError, monotonic
 from ktx_cli.jobs.serve.runs import Memories
 from ktx_cli.project import (
+    CONFIG_NAME,
     DECISIONS_NAME,
     SEMANTIC_NAME,
     KtxConfig,
@@ -29,7 +30,7 @@ from ktx_cli.scan import decisions_path
 from ktx_cli.warehouses import ConnectorPool, QueryCache
 
 if TYPE_CHECKING:
-    from ktx_cli.project import Stamp
+    from ktx_cli.project import Mount, Mounts, Stamp
     from ktx_cli.search import Searcher
     from ktx_cli.semantic import ConnectionGuard, Graph, Model, Prepared, QueryServices
 
@@ -134,6 +135,8 @@ class ServedProject:
     _guards: dict[str, tuple[Model, ConnectionGuard]] = field(default_factory=dict)
     _made: OrderedDict[tuple[int, str], _Made] = field(default_factory=OrderedDict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
+    _mounts: tuple[KtxConfig, Stamps, Mounts] | None = None
+    _mounted: dict[str, ServedProject] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -232,8 +235,35 @@ class ServedProject:
                 self._searcher = (config, open_searcher(self.layout, config, self.environ))
             return self._searcher[1]
 
+    def mounts(self) -> Mounts | None:
+        """Return what the project mounts, as the files have it now; None where it mounts none."""
+        config = self.config()
+        if not config.mounts:
+            return None
+        from ktx_cli.project import load_mounts, mount_folder
+
+        folders = [mount_folder(self.layout.root, path) for path in config.mounts.values()]
+        with self._lock:
+            stamps = _stamps(path for folder in folders for path in (folder, folder / CONFIG_NAME))
+            if self._mounts is None or self._mounts[0] is not config or self._mounts[1] != stamps:
+                self._mounts = (config, stamps, load_mounts(self.layout, config))
+            return self._mounts[2]
+
+    def mounted(self, mount: Mount) -> ServedProject:
+        """Return a mounted project, held open with its own caches and connections as long as this one is.
+
+        What it mounts itself is not followed.
+        """
+        folder = str(mount.layout.root.resolve())
+        with self._lock:
+            if folder not in self._mounted:
+                self._mounted[folder] = ServedProject(mount.layout, self.environ, self.is_own_process)
+            return self._mounted[folder]
+
     def close(self) -> None:
         """Close what is open; a question under way ends first, captures that wait go on without the server."""
+        for each in self._mounted.values():
+            each.close()
         self.memories.close()
         self.pool.close()
         with self._lock:

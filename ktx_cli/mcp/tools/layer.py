@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, page_of, tool, warning_texts
+
+if TYPE_CHECKING:
+    from ktx_cli.core import ResultWarning
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -106,32 +109,50 @@ class Validation(Paged):
     unread: dict[str, str] = Field(description="Connections whose data could not be checked, with the reason.")
 
 
-@tool("List sources")
+@tool("List sources", reach="all")
 def sl_list(call: Call, value: ListSources) -> SourceList:
     """List the sources of the semantic layer with the names of their measures, segments and columns. Use it for an
     overview. To search for a topic, use discover_data; for all details of one source, use entity_details."""
     from ktx_cli.jobs.serve.context import listed
 
-    found, warnings = listed(call.project, value.connection)
+    found: list[dict[str, Any]] = []
+    warnings: list[ResultWarning] = []
+    for each in call.each():
+        rows, problems = listed(each.project, value.connection)
+        found += [{**row, "connection": each.named(row["connection"])} for row in rows]
+        warnings += problems if each.mount is None else map(each.mount.warning, problems)
     page = page_of("sources", found, value.offset, value.limit)
     return SourceList(**page, total=len(found), warnings=warning_texts(warnings))
 
 
-@tool("Read a source")
+@tool("Read a source", reach="all")
 def sl_read_source(call: Call, value: ReadSource) -> SourceText:
     """Read the definition of a source as YAML: columns, measures with their expressions, joins and segments. Use it to
     see how a number is defined. Example: {"source": "orders"}"""
     from ktx_cli.jobs.serve.context import read_definition
 
-    found = read_definition(call.project, value.source, value.connection, value.form, privacy=call.options.privacy)
-    return SourceText(**asdict(found) | {"yaml": found.yaml[value.offset :]}, form=value.form)
+    call, connection = at_source(call, value.source, value.connection)
+    privacy = call.options.privacy
+    found = read_definition(call.project, value.source, connection, value.form, privacy=privacy, mount=call.mount)
+    named = {"yaml": found.yaml[value.offset :], "connection": call.named(found.connection)}
+    return SourceText(**asdict(found) | named, form=value.form)
+
+
+def at_source(call: Call, name: str, connection: str | None) -> tuple[Call, str | None]:
+    """Return a call on the project that has a source, and its connection there; raises as `connection_of_source`."""
+    if call.mounts is None:
+        return call, connection
+    from ktx_cli.jobs.semantic.layers import connection_of_source
+
+    mount, own = call.mounts.split(connection_of_source(call.mounts, name))
+    return call.within(mount), own
 
 
 def _cut(fact: Any) -> Any:
     return fact[:1_000] if isinstance(fact, str) else fact
 
 
-@tool("Validate the semantic layer", open_world=True)
+@tool("Validate the semantic layer", open_world=True, reach="layer")
 def sl_validate(call: Call, value: Validate) -> Validation:
     """Validate the definitions of the semantic layer, and with `data: true` also check the rows against them. Use it
     when an expected name is missing, or after files were edited."""
@@ -151,7 +172,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
     )
     found = checked.found
     problems = [
-        {"connection": connection, **{key: _cut(fact) for key, fact in each.select(PROBLEM_KEYS).items()}}
+        {"connection": call.named(connection), **{key: _cut(fact) for key, fact in each.select(PROBLEM_KEYS).items()}}
         for connection, each in checked.problems
     ]
     return Validation(
@@ -159,7 +180,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
         counts=found.counts(),
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
-        unread={connection: _cut(why) for connection, why in checked.unread.items()},
+        unread={call.named(connection): _cut(why) for connection, why in checked.unread.items()},
         warnings=warning_texts(found.warnings()),
     )
 
@@ -213,7 +234,7 @@ class Entities(Paged):
     missed: list[MissedTarget] = Field(description="Names that were not found, with the closest match.")
 
 
-@tool("Describe sources, tables, columns and measures")
+@tool("Describe sources, tables, columns and measures", reach="layer")
 def entity_details(call: Call, value: ShowEntities) -> Entities:
     """Describe sources, tables, columns, measures or segments: types, keys, units, sample values, expressions, joins,
     and the wiki pages that explain them. Use it to get exact names before sl_query or sql_execution; never guess a
@@ -221,8 +242,11 @@ def entity_details(call: Call, value: ShowEntities) -> Entities:
     from ktx_cli.jobs.serve.context import entities
 
     found = entities(call.project, value.connection, value.targets, privacy=call.options.privacy)
+    for each in found.pieces:
+        each["connection"] = call.named(each["connection"])
     pieces = [
         {**{key: each.pop(key) for key in ("connection", "name", "continues")}, "facts": each} for each in found.pieces
     ]
     missed = [MissedTarget(target=target[:100], message=message) for target, message in found.missed[:20]]
-    return Entities(**page_of("entities", pieces, value.offset), connection=found.connection, missed=missed)
+    named = call.named(found.connection)
+    return Entities(**page_of("entities", pieces, value.offset), connection=named, missed=missed)

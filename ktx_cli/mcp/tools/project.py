@@ -37,17 +37,17 @@ class Connections(Output):
     connections: list[ConnectionFacts]
 
 
-@tool("Connections")
+@tool("Connections", reach="all")
 def connection_list(call: Call, value: ListConnections) -> Connections:
     """List the databases and context sources of this project. Call it first if a tool requires a connection."""
-    config = call.project.config()
-    layers = set(layer_ids(call.project.layout))
     found = []
-    for name, entry in sorted(config.usable().items()):
-        database = isinstance(entry, Database)
-        kind: Any = "database" if database else "source"
-        facts = {"dialect": dialect_of(entry.driver), "semantic_layer": database and name in layers}
-        found.append(ConnectionFacts(id=name, driver=entry.driver, kind=kind, **facts))
+    for each in call.each():
+        layers = set(layer_ids(each.project.layout))
+        for name, entry in sorted(each.project.config().usable().items()):
+            database = isinstance(entry, Database)
+            kind: Any = "database" if database else "source"
+            facts = {"dialect": dialect_of(entry.driver), "semantic_layer": database and name in layers}
+            found.append(ConnectionFacts(id=each.named(name), driver=entry.driver, kind=kind, **facts))
     return Connections(connections=found)
 
 
@@ -98,10 +98,12 @@ class ProjectStatus(Paged):
     capture: MemoryRun | None = Field(None, description="The requested capture.")
 
 
-@tool("Status of the context")
+@tool("Status of the context", reach="all")
 def context_status(call: Call, value: AskStatus) -> ProjectStatus:
     """Report whether this project is ready, its connections, when each was last read, and the command that fixes a
     problem. Use it when a search finds nothing, or when the age of the context matters."""
+    from ktx_cli.jobs.health.facts import connection_statuses
+    from ktx_cli.jobs.health.model import CheckContext
     from ktx_cli.jobs.health.status import project_status
 
     memories = call.project.memories
@@ -109,6 +111,13 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
 
     found = project_status(call.project.layout.root, call.project.environ)
     facts = found.to_json()
+    connections = [*facts["connections"]]
+    for each in call.each():
+        if each.mount is not None:
+            statuses, _ = connection_statuses(
+                CheckContext(each.project.layout, each.mount.loaded, call.project.environ)
+            )
+            connections += [{**one.to_json(), "id": each.named(one.id)} for one in statuses]
     return ProjectStatus(
         **{key: facts[key] for key in ("project_dir", "ready", "next")},
         checks=[
@@ -119,7 +128,7 @@ def context_status(call: Call, value: AskStatus) -> ProjectStatus:
                 dialect=dialect_of(each["driver"]) if each["kind"] == "database" else None,
                 **{key: each[key] for key in ConnectionStatus.model_fields if key != "dialect"},
             )
-            for each in facts["connections"]
+            for each in connections
         ],
         last_run=next(iter(facts["runs"]), None),
         read_only=call.options.read_only,

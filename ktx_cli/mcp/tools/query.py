@@ -178,7 +178,7 @@ class Explanation(Output):
     totals_sql: str | None = None
 
 
-@tool("Query the semantic layer", open_world=True)
+@tool("Query the semantic layer", open_world=True, reach="layer")
 def sl_query(call: Call, value: AskLayer) -> LayerRows:
     """Query measures by dimensions, with reviewed definitions. Prefer it to sql_execution whenever a measure fits; find
     names with discover_data. It uses only declared joins and refuses questions that have no correct answer. If it
@@ -197,7 +197,7 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
     receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
     parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
     return LayerRows(
-        connection=answer.connection,
+        connection=call.named(answer.connection),
         columns=list(answer.columns),
         rows=[list(row) for row in rows.rows] if "rows" in value.include else [],
         row_count=rows.count,
@@ -222,7 +222,7 @@ def privacy_warnings(privacy: bool) -> list[str]:
     return ["row values are hidden because this server was started with --privacy"] if privacy else []
 
 
-@tool("Explain a question", takes="sl_query")
+@tool("Explain a question", takes="sl_query", reach="layer")
 def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
     """Explain how a question would be answered, without running it: its facts, joins, filters and SQL. Use it to
     understand a number or a refusal of sl_query. Takes the arguments of an sl_query question."""
@@ -245,7 +245,9 @@ def _explained(call: Call, value: LayerQuestion) -> Explanation:
     return Explanation(
         columns=columns,
         steps=list(found.steps()),
-        **{key: getattr(found, key) for key in ("connection", "sql", "totals_sql")},
+        connection=call.named(found.connection),
+        sql=found.sql,
+        totals_sql=found.totals_sql,
     )
 
 
@@ -281,7 +283,7 @@ class SqlRows(Paged):
     )
 
 
-@tool("Run SQL", open_world=True)
+@tool("Run SQL", open_world=True, reach="database")
 def sql_execution(call: Call, value: RunSql) -> SqlRows:
     """Run one read-only SELECT on a database. Use it only if no measure answers the question: try discover_data and
     sl_query first, and take names from context_read. Statements that write, read files, use the network or read hidden
@@ -292,7 +294,7 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
     bounds = {"max_rows": value.max_rows, "offset": value.offset}
     answer, rows = run_served(call.project, value.sql, value.connection, **bounds, privacy=privacy, watch=call.watch)
     return SqlRows(
-        connection=answer.connection,
+        connection=call.named(answer.connection),
         dialect=answer.dialect,
         sql=_bounded(answer.sql) if value.include_sql else None,
         columns=list(answer.columns),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import functools
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import UsageError
+from ktx_cli.core import UsageError, listing
 from ktx_cli.jobs.pack.pack import BUDGET, LEAST_BUDGET, LONGEST_QUESTION, MOST_BUDGET
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, User, page_of, tool, warning_texts
 from ktx_cli.mcp.tools.query import privacy_warnings
@@ -16,7 +17,8 @@ from ktx_cli.search import KINDS
 from ktx_cli.semantic import layer_ids
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Model
+    from ktx_cli.project import Mount
+    from ktx_cli.search import Scope, SearchAnswer, Searcher
 
 Kind = Literal["source", "measure", "segment", "page", "column", "passage", "value"]
 
@@ -122,7 +124,7 @@ class Dictionary(Paged):
     note: str | None = Field(None, description="How to interpret a value that was not found.")
 
 
-@tool("Search the context")
+@tool("Search the context", reach="all")
 def discover_data(call: Call, value: Discover) -> Hits:
     """Search for a topic: wiki pages, sources, measures, segments, columns, document passages, and the spelling of
     column values. Then read pages, passages and definitions with context_read, and query measures with sl_query. A
@@ -133,7 +135,6 @@ def discover_data(call: Call, value: Discover) -> Hits:
 
 def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None = None) -> Hits:
     """Return the page of hits for a query; `value` holds its connection, user, limit and offset."""
-    from ktx_cli.agent_tools import search
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.jobs.semantic.layers import DefinitionStatuses
     from ktx_cli.search import Scope, grouped_values
@@ -142,11 +143,10 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     allowed = [kind for kind in kinds or KINDS if not (privacy and kind == "value")]
     if not allowed:
         return Hits(hits=[], total=0, corrected={}, suggested={}, warnings=privacy_warnings(privacy))
-    project = call.project
-    config = project.config()
-    scope = Scope(tuple(allowed), getattr(value, "connection", None), call.user(value.user), tag=tag)
-    searcher = project.searcher(config)
-    answer = search(project.layout, config, query, environ=project.environ, scope=scope, limit=DEPTH, searcher=searcher)
+    users = [each.user(value.user) for each in call.each()]  # whom one project refuses to name, nobody names
+    scope = Scope(tuple(allowed), getattr(value, "connection", None), users[0], tag=tag)
+    calls = {"" if each.mount is None else each.mount.name: each for each in call.each()}
+    answer = _searched(call, query, scope)
     grouped = grouped_values(answer.found.hits)
     hits = [
         {**each.to_json(), "values": list(values[:_MOST_VALUES]), "more_values": max(0, len(values) - _MOST_VALUES)}
@@ -157,16 +157,19 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
             hidden = privacy and "values" in hit["matched_on"]
             hit |= {"summary": visible(hit["summary"]), "snippet": "" if hidden else visible(hit["snippet"])}
     page = page_of("hits", hits, value.offset, value.limit)
-
-    def load(connection: str) -> Model:
-        return project.load_layer(project.layout, config, connection)
-
-    private = privacy or config.scan.privacy == "strict"
-    notes, statuses = DefinitionNotes(project.layout, load, private=private), DefinitionStatuses(project.layout, load)
+    looked: dict[str, tuple[DefinitionNotes, DefinitionStatuses]] = {}
+    for name, each in calls.items():
+        layout, config = each.project.layout, each.project.config()
+        load = functools.partial(each.project.load_layer, layout, config)
+        private = privacy or config.scan.privacy == "strict"
+        looked[name] = DefinitionNotes(layout, load, private=private), DefinitionStatuses(layout, load)
+    several = len(calls) > 1 or call.mount is not None or len(layer_ids(call.project.layout)) > 1
     for hit in page["hits"]:
-        hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
-        hit["status"] = statuses.of_hit(hit["connection"], hit["kind"], hit["id"])
-        hit["next"] = _next_call(hit, several=len(layer_ids(project.layout)) > 1)
+        mount, connection = call.split(hit["connection"])
+        notes, statuses = looked["" if mount is None else mount.name]
+        hit["open"] = notes.of_hit(connection, hit["kind"], hit["id"])
+        hit["status"] = statuses.of_hit(connection, hit["kind"], hit["id"])
+        hit["next"] = _next_call(hit, several=several)
     return Hits(
         **page,
         total=answer.found.total - len(answer.found.hits) + len(grouped),
@@ -174,6 +177,25 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         suggested=dict(answer.found.suggested),
         warnings=warning_texts(answer.warnings),
     )
+
+
+def _searched(call: Call, query: str, scope: Scope) -> SearchAnswer:
+    """Return what was found in the projects that a call is about, with the names the agent knows."""
+    from ktx_cli.agent_tools import hit_of_mount, search, search_mounts
+
+    if call.mounts is not None:
+
+        def opened(mount: Mount | None) -> Searcher:
+            project = call.within(mount).project
+            return project.searcher(project.config())
+
+        return search_mounts(call.mounts, query, environ=call.project.environ, scope=scope, limit=DEPTH, opened=opened)
+    project = call.project
+    config = project.config()
+    searcher = project.searcher(config)
+    answer = search(project.layout, config, query, environ=project.environ, scope=scope, limit=DEPTH, searcher=searcher)
+    hits = tuple(hit_of_mount(call.mount, each) for each in answer.found.hits)
+    return replace(answer, found=replace(answer.found, hits=hits))
 
 
 _MOST_VALUES: Final = 12
@@ -192,14 +214,24 @@ def _next_call(hit: dict[str, Any], *, several: bool) -> dict[str, dict[str, Any
     return {"sl_query": {part: [hit["id"]], **of}}
 
 
-@tool("Find values")
+@tool("Find values", reach="all")
 def dictionary_search(call: Call, value: LookUp) -> Dictionary:
     """Find the columns that contain a value, and its exact spelling, before you use it in a filter: `germany` may be
     stored as `DE`. A value that is not found may still exist. Example: {"values": ["refunded", "Oslo"]}"""
     from ktx_cli.jobs.serve.context import look_up
 
-    found = look_up(call.project, value.values, value.connection, limit=value.limit, privacy=call.options.privacy)
-    page = page_of("values", [asdict(each) for each in found], value.offset)
+    found: dict[str, dict[str, Any]] = {}
+    for each in call.each():
+        privacy = call.options.privacy
+        looked = look_up(each.project, value.values, value.connection, limit=value.limit, privacy=privacy)
+        for facts in map(asdict, looked):
+            for one in (*facts["matches"], *facts["misses"]):
+                one["connection"] = each.named(one["connection"])
+            known = found.setdefault(facts["value"], {**facts, "matches": (), "misses": (), "more": False})
+            known["more"] |= facts["more"] or len(known["matches"]) + len(facts["matches"]) > value.limit
+            known["matches"] = (*known["matches"], *facts["matches"])[: value.limit]
+            known["misses"] = (*known["misses"], *facts["misses"])
+    page = page_of("values", list(found.values()), value.offset)
     return Dictionary(**page, note=_NO_PROOF if any(each["misses"] for each in page["values"]) else None)
 
 
@@ -302,7 +334,7 @@ class ContextText(Paged):
     backlinks: list[str] = Field(description="Keys of the pages that refer to it.")
 
 
-@tool("Read a page or a definition")
+@tool("Read a page or a definition", reach="all")
 def context_read(call: Call, value: ReadContext) -> ContextText:
     """Read a hit of discover_data by its id: a full wiki page or document passage, or the definition of a source,
     measure, column or segment with types, sample values, expressions, joins and the pages that explain it. Use it to
@@ -311,9 +343,23 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
 
     kind = value.kind or ("passage" if ":" in value.id else None)
     near: list[str] = []
+    call, named = _at_page(call, value.id)
+    value = value.model_copy(update={"id": named})
     if kind in (None, "definition"):
-        found, near = definition_of(call.project, value.id, value.connection, privacy=call.options.privacy)
-        if found is not None:
+        definitions = []
+        for each in call.each():
+            found, missed = definition_of(
+                each.project, value.id, value.connection, privacy=call.options.privacy, mount=each.mount
+            )
+            near += missed
+            definitions += [] if found is None else [(each, found)]
+        if len(definitions) > 1:
+            message = (
+                f"several connections have `{value.id[:200]}`: {listing(found.connection for _, found in definitions)}"
+            )
+            raise UsageError(message, hint="name the connection")
+        if definitions:
+            ((call, found),) = definitions
             also = [] if kind or not _has_page(call, value) else [f"there is also a page `{found.id}`: use kind: page"]
             return ContextText(
                 kind="definition",
@@ -352,7 +398,7 @@ def _has_page(call: Call, value: ReadContext) -> bool:
     )
 
 
-@tool("Search the wiki")
+@tool("Search the wiki", reach="all")
 def wiki_search(call: Call, value: SearchPages) -> FoundPages:
     """Search the wiki: what numbers mean, rules, exceptions, decisions. Use it for the meaning of a term; discover_data
     also searches data. Example: {"query": "when is an order late"}"""
@@ -361,7 +407,9 @@ def wiki_search(call: Call, value: SearchPages) -> FoundPages:
     answer = found(call, value.query, ["page"], value, tag=value.tag)
     pages = []
     for hit in answer.hits:
-        path, scope = place_of_hit(call.project.layout, hit.id, call.user(value.user))
+        mount, key = call.split(hit.id)
+        path, scope = place_of_hit(call.project.layout if mount is None else mount.layout, key, call.user(value.user))
+        path = path if mount is None else mount.shown_path(path)
         facts = hit.model_dump(include={"summary", "snippet", "score", "matched_on"})
         pages.append(FoundPage(key=hit.id, scope=scope, path=path, **facts))
     more = [] if pages or value.offset else [_ELSEWHERE]
@@ -370,11 +418,21 @@ def wiki_search(call: Call, value: SearchPages) -> FoundPages:
     )
 
 
-@tool("Read a page")
+@tool("Read a page", reach="all")
 def wiki_read(call: Call, value: ReadPage) -> PageText:
     """Read a wiki page, the pages and definitions it refers to, and its backlinks; or a document passage that
     discover_data found. Example: {"key": "refund-policy"}"""
+    call, key = _at_page(call, value.key)
+    value = value.model_copy(update={"key": key})
     return _passage(call, value) if ":" in value.key else _page(call, value)
+
+
+def _at_page(call: Call, key: str) -> tuple[Call, str]:
+    """Return a call on the project that the id of a page or passage names, and the id there."""
+    if call.mounts is None:
+        return call, key
+    mount, own = call.mounts.split_page(key)
+    return (call, key) if mount is None else (call.within(mount), own)
 
 
 def _passage(call: Call, value: ReadPage) -> PageText:
@@ -382,7 +440,7 @@ def _passage(call: Call, value: ReadPage) -> PageText:
 
     found = passage_facts(call.project.layout, call.project.config(), value.key)
     return PageText(
-        key=found.id,
+        key=call.named(found.id),
         scope="document",
         path=visible(value.key.partition(":")[2].rsplit(":", 2)[0]),
         summary=visible(f"{found.title}: {found.heading}" if found.heading else found.title)[:1_000],
@@ -400,12 +458,13 @@ def _page(call: Call, value: ReadPage) -> PageText:
 
     facts = page_facts(call.project.layout, value.key, call.user(value.user))
     page = facts.page
-    lists = {"refs": facts.refs, "sl_refs": facts.sl_refs, "backlinks": facts.backlinks, "tags": page.tags}
+    refs, backlinks = (tuple(map(call.named, keys)) for keys in (facts.refs, facts.backlinks))
+    lists = {"refs": refs, "sl_refs": facts.sl_refs, "backlinks": backlinks, "tags": page.tags}
     cut = [f"{name}: the first {_MOST_REFS} of {len(all_)}" for name, all_ in lists.items() if len(all_) > _MOST_REFS]
     return PageText(
-        key=page.key,
+        key=call.named(page.key),
         scope=page.scope,
-        path=page.path,
+        path=page.path if call.mount is None else call.mount.shown_path(page.path),
         summary=visible(page.summary)[:1_000],
         stale=page.is_stale,
         content=facts.content[value.offset :],
@@ -431,20 +490,22 @@ class Context(Output):
     left_out: int = Field(description="Number of lines that did not fit.")
 
 
-@tool("Context of a question")
+@tool("Context of a question", reach="all")
 def context_pack(call: Call, value: AskContext) -> Context:
     """Start here. Pass the question in the user's words to get its context in one call: a draft for sl_query, sources
     with columns, measures and joins, rules from documents and SQL, open decisions, and filter values. Check the draft
     against the rules, then call sl_query. Example: {"question": "Net revenue by region in 2025?"}"""
-    from ktx_cli.jobs.pack.pack import PackRequest, context_pack
+    from ktx_cli.jobs.pack.pack import PackedProject, PackRequest, pack_of_several
 
-    project = call.project
-    config = project.config()
-    values = not call.options.privacy and config.scan.privacy != "strict"
-    request = PackRequest(
-        value.question, value.budget, value.connection, call.user(value.user), values, call.attributes
-    )
-    pack = context_pack(project.layout, config, request, searcher=project.searcher(config), load=project.load_layer)
+    projects = []
+    for each in call.each():
+        project, config = each.project, each.project.config()
+        values = not call.options.privacy and config.scan.privacy != "strict"
+        user = each.user(value.user)
+        asked = (value.question, value.budget, value.connection, user, values, each.attributes, each.mount)
+        searcher = project.searcher(config)
+        projects.append(PackedProject(project.layout, config, PackRequest(*asked), searcher, project.load_layer))
+    pack = projects[0].pack() if len(projects) == 1 else pack_of_several(projects)
     return Context(
         context=pack.text, sources=list(pack.sources), left_out=pack.left_out, warnings=warning_texts(pack.warnings)
     )
