@@ -119,7 +119,7 @@ def test_no_call_names_another_user_than_the_server_asks_for(
     company: Company, tool: str, asked: dict[str, Any]
 ) -> None:
     error = company.call(tool, {**asked, "user": "bo"}, attributes={"id": "ada"}).error
-    assert error is not None and error["code"] == "usage" and "name ada" in error["hint"]
+    assert error is not None and error["code"] == "usage" and "use ada" in error["hint"]
     if tool != "memory_ingest":
         own = company.call(tool, {**asked, "user": "bo"}, attributes={"id": "bo"})
         assert own.error is None and "thinks" in own.text + "thinks" * (tool in ("wiki_read", "context_read"))
