@@ -15,6 +15,7 @@ from ktx_cli.jobs.setup.answers import SetupStep
 from ktx_cli.jobs.setup.wizard.dialog import BackAsked
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
+from ktx_cli.testing.servers import PostgresServer
 from tests.jobs.setup.conftest import Person, Place, Ring, Wizard
 from tests.sources.git_server import git
 
@@ -257,7 +258,7 @@ def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
 
 UNREACHABLE = {
     **FULL, "Which kind of database?": ("postgres", "sqlite"), "Host": "127.0.0.1", "Port": "1", "Database": "d",
-    "User": "u", "Password": "canary-pw", WHAT_NOW: "change",
+    "User": "u", "Password": "canary-pw", WHAT_NOW: "over",
 }  # fmt: skip
 """A Postgres where nothing listens, then what FULL says."""
 
@@ -270,7 +271,26 @@ def test_a_secret_that_was_refused_is_not_kept(folder: Path, wizard: Wizard) -> 
     assert "canary" not in (folder / ".ktx" / "setup.json").read_text()
 
 
-@pytest.mark.parametrize("decides", ["change", "leave"])
+@pytest.mark.postgres
+def test_a_wrong_password_is_asked_for_again_and_nothing_before_it(
+    folder: Path, wizard: Wizard, postgres_server: PostgresServer
+) -> None:
+    person = Person({
+        **FULL, "Which kind of database?": "postgres", "Host": "127.0.0.1", "Port": str(postgres_server.port),
+        "Database": "postgres", "User": postgres_server.user,
+        "Password (typed unseen, or env:NAME, file:PATH; empty: as before)": postgres_server.password,
+        "Password": "canary-wrong",
+        WHAT_NOW: "change",
+    })  # fmt: skip
+    wizard(person, SetupStep.DATABASES)
+    assert "check the username and the password" in person.said
+    counts = {name: sum(each.startswith(name) for each in person.questions) for name in ("Host", "User", "Password")}
+    assert counts == {"Host": 1, "User": 2, "Password": 2}
+    assert "username: postgres" in _config(folder)
+    assert [*_where(folder, "canary-wrong")] == []
+
+
+@pytest.mark.parametrize("decides", ["over", "leave"])
 @pytest.mark.parametrize("typed", ["file:.ktx/secrets/mine", "canary-mine"])
 def test_a_secret_of_the_user_stays_where_it_is(folder: Path, wizard: Wizard, typed: str, decides: str) -> None:
     wizard(Person(NOTHING), SetupStep.PROJECT)

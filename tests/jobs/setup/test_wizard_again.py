@@ -28,8 +28,9 @@ def test_a_second_database_that_fails_is_asked_for_again(
 ) -> None:
     (folder / "notes.sqlite").write_text("this is no database, whatever its name says")
     (folder / "more.sqlite").write_bytes((folder / "shop.sqlite").read_bytes())
-    person = Person(KINDS)
+    person = Person({**KINDS, "Another database?": ("other", "none")})
     wizard(person, *only)
+    assert person.questions.count("Another database?") == 2, "the answer that was right is kept"
     assert person.questions.count("File or folder, relative to the project") == 3
     assert person.proposed["File or folder, relative to the project"] == "notes.sqlite"
     said = (folder / "ktx.yaml").read_text()

@@ -7,13 +7,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
-from ktx_cli.core import CancelledError, Command, KtxError, SettingPath
-from ktx_cli.jobs.setup.answers import Answers, Keeping, SetupStep
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, SettingPath
+from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Answers, Keeping, SetupStep
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import keep_secret, reference_to, setup, usable_keyring
 from ktx_cli.project import (
@@ -189,6 +189,11 @@ class Dialog:
         """Say whether anything of the step was answered or noted."""
         return any(key.startswith(f"{self.step}/") for key in self.draft.answers)
 
+    def before(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the keys of the answers that were given before the first of some questions; none if none was asked."""
+        wrong = (place for place, key in enumerate(self._asked) if key.rpartition("/")[2] in names)
+        return tuple(self._asked[: next(wrong, 0)])
+
     def _full(self, key: str) -> str:
         return f"{self.step}/{key}"
 
@@ -244,9 +249,9 @@ class WizardDraft:
         self.before[key] = self.answers.pop(key, None)
         self._save()
 
-    def forget(self, step: SetupStep, *, propose: bool) -> None:
-        """Take all answers of a step back, to be proposed again or not at all."""
-        for key in [key for key in self.answers if key.startswith(f"{step}/")]:
+    def forget(self, step: SetupStep, *, propose: bool, keep: Collection[str] = ()) -> None:
+        """Take the answers of a step back but those to keep; they are proposed again or not at all."""
+        for key in [key for key in self.answers if key.startswith(f"{step}/") and key not in keep]:
             value = self.answers.pop(key)
             if propose:
                 self.before[key] = value
@@ -340,6 +345,24 @@ def _is_answer(part: str) -> bool:
     """Whether a part of a hint names or changes a setting of a connection, which is not in `ktx.yaml` yet."""
     setting = part.sets[0] if isinstance(part, Command) and part.sets else part
     return isinstance(setting, SettingPath) and setting.startswith("connections.")
+
+
+def _setting_of(part: str) -> str:
+    """Return the name of the setting that a part of a hint is about: `host` of `connections.shop.host`."""
+    setting = part.sets[0] if isinstance(part, Command) and part.sets else part
+    return setting.rpartition(".")[2] if setting.count(".") > 1 else ""
+
+
+def _question_of(part: str) -> str:
+    """Return how a sentence names the question that a setting is the answer to."""
+    name = _setting_of(part)
+    return f"the {name.replace('_', ' ')}" if name else "the answers"
+
+
+def _wrong_questions(hint: Hint | None) -> set[str]:
+    """Return the names of the questions whose answers a hint says to check."""
+    settings = {_setting_of(part) for part in (hint.parts if hint else ()) if _is_answer(part)} - {""}
+    return settings | {word.name for word in (*DATABASE_WORDS, *SOURCE_WORDS) if not settings.isdisjoint(word.keys)}
 
 
 @dataclass(slots=True)
@@ -451,15 +474,17 @@ class WizardRun:
         self.prompter.say(error.message, "bad")
         hint = error.hint
         if hint and not _is_answer(hint.parts[0]):
-            self.prompter.say(hint.rewrite(lambda part: "the answers" if _is_answer(part) else part), "hint")
+            self.prompter.say(hint.rewrite(lambda part: _question_of(part) if _is_answer(part) else part), "hint")
+        kept = self.dialog.before(_wrong_questions(hint))
         choices = [
             MenuItem("change", "Change the answers"),
+            *([MenuItem("over", "Start this step over")] if kept else []),
             MenuItem("again", "Try again with the same answers"),
             MenuItem("leave", "Leave this out for now"),
         ]
         chosen = self.prompter.select("What now?", choices, "change")
-        if chosen == "change":
-            self.begin_again(propose=True)
+        if chosen in ("change", "over"):
+            self.begin_again(propose=True, keep=kept if chosen == "change" else ())
         if chosen == "leave":
             raise LeftOutError
 
@@ -477,9 +502,9 @@ class WizardRun:
             self.begin_again(propose=False)
         raise AgainError
 
-    def begin_again(self, *, propose: bool) -> NoReturn:
-        """Ask the questions of the step anew, noting that somebody is amid it: it is not settled by what it has."""
-        self.dialog.draft.forget(self.dialog.step, propose=propose)
+    def begin_again(self, *, propose: bool, keep: Collection[str] = ()) -> NoReturn:
+        """Ask the questions of the step again, but for answers to keep, and note that the step is not settled yet."""
+        self.dialog.draft.forget(self.dialog.step, propose=propose, keep=keep)
         self.dialog.mark("more")
         raise AgainError
 
