@@ -60,7 +60,7 @@ def owners_in(content: bytes | None) -> Owners:
     document = yaml.load(content, where=OWNERS_NAME)
     people = document.get("owners") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(people, list) or document.keys() != {"owners"}:
-        raise _wrong("it must have one key, `owners`, with a list")
+        raise _wrong("the file must have a single key, `owners`, that holds a list")
     return Owners(tuple(_owner(each, number) for number, each in enumerate(people, 1)), True)
 
 
@@ -79,7 +79,7 @@ def _owner(value: Any, number: int) -> Owner:
 
 def _wrong(what: str) -> ConfigError:
     hint = 'for example `owners: [{email: ada@example.com, sources: ["orders*"]}]`'
-    return ConfigError(f"{OWNERS_NAME} cannot be used: {what}", hint=hint)
+    return ConfigError(f"{OWNERS_NAME} is invalid: {what}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _granted(
 
     A commit that changes nothing about it, neither its claim, says nothing of it.
     """
-    status, why = Status.PROPOSED, f"more than {MOST_COMMITS} commits changed its file since it was written"
+    status, why = Status.PROPOSED, f"more than {MOST_COMMITS} commits have changed its file since it was written"
     by: str | None = None
     before: Claim | None = None
     for commit, claim in reversed(span):
@@ -171,7 +171,7 @@ def _of_commit(
     """Return the status that a commit may give to what it writes, and the sentence about it."""
     short = commit.commit[:10]
     if commit.run is not None and not commit.merged:
-        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and nobody has accepted it"
+        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and it is not accepted yet"
     if level is Status.PROPOSED:
         return level, f"its file says `status: proposed` ({commit.author} in {short})"
     if owners.has(commit.email, definition.source) or history.has_good_signature(commit.commit):
@@ -180,7 +180,10 @@ def _of_commit(
     if owners.stated:
         return Status.PROPOSED, f"{commit.author} wrote it ({short}) and is not its owner in {OWNERS_NAME}"
     if level is Status.CERTIFIED:
-        return Status.ACCEPTED, f"{commit.author} committed it ({short}); only an owner or a signature certifies"
+        return (
+            Status.ACCEPTED,
+            f"{commit.author} committed it ({short}); only an owner or a signed commit can certify it",
+        )
     return Status.ACCEPTED, f"{commit.author} committed it on {commit.day} ({short})"
 
 
@@ -291,7 +294,7 @@ class Statuses:
         if found.status is not Status.PROPOSED and used.definition.kind is DefinitionKind.MEASURE:
             test = self._failures().get(str(used.definition))
             if test is not None:
-                return replace(found, status=Status.PROPOSED, why=f"its test `{test}` failed the last time")
+                return replace(found, status=Status.PROPOSED, why=f"its test `{test}` failed in the last run")
         return found
 
     def _found(self, used: Used) -> DefinitionStatus:
@@ -299,15 +302,15 @@ class Statuses:
         if used.claimed is not None:
             return DefinitionStatus(definition, used.claimed, used.why)
         if used.path is None:
-            return DefinitionStatus(definition, Status.ACCEPTED, "the scan of the database gives it")
+            return DefinitionStatus(definition, Status.ACCEPTED, "it comes from the scan of the database")
         if used.path not in self._files:
             self._files[used.path] = self._current(used.path)
         rows = self._files[used.path]
         if rows is None:
-            return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not looked up yet who accepted it")
+            return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not read its history yet")
         row = rows.get(definition)
         if row is None:
-            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it by itself")
+            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it on its own")
         if row.status is Status.CERTIFIED and row.review_by is not None and row.review_by < now().date():
             return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {row.review_by.isoformat()}")
         return DefinitionStatus(definition, row.status, row.why)
@@ -324,11 +327,11 @@ class Statuses:
         for definition, claim in claims_in(content, path, self._dialect).items():
             row = recorded.rows.get(definition)
             if row is None or row.fingerprint != claim.fingerprint:
-                why = "changed since `ktx index` looked up who accepted it"
+                why = "it has changed since `ktx index` last read its history"
                 found[definition] = _Row(claim.fingerprint, Status.PROPOSED, why)
             else:
                 status = lowest((row.status, claim.level)) or row.status
-                why = row.why if status is row.status else f"its file says `status: {status.value}`"
+                why = row.why if status is row.status else f"its file sets `status: {status.value}`"
                 found[definition] = _Row(claim.fingerprint, status, why, claim.review_by)
         return found
 

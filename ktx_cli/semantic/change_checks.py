@@ -112,7 +112,7 @@ class _Asking:
         if self.unreachable is not None:
             raise self.unreachable
         if monotonic() >= self.until:
-            raise KtxError(f"the {self.seconds:g} seconds for these checks were used up", code="timeout")
+            raise KtxError(f"the time limit of {self.seconds:g} seconds for these checks was reached", code="timeout")
         try:
             if self.connector is None:
                 self.connector = self.connect()
@@ -155,7 +155,7 @@ class _Change:
                 yield from self._source(old, source)
         for reason, names in self.unchecked.items():
             message = f"not checked on the database: {listing(names, 10)}: {one_line(reason, 300)}"
-            hint = "check it with a query before you rely on it"
+            hint = "run a query to check it before you rely on it"
             yield layer_diagnostic(Severity.WARNING, NOT_CHECKED, message, place or Place(""), hint)
 
     def _source(self, old: Source | None, source: Source) -> Iterator[Diagnostic]:
@@ -225,10 +225,10 @@ class _Change:
             if error.code == "parameter":
                 self._not_made(error.problem, what)
             elif sql and error.code == "read_only":
-                yield _error("refused", f"{what} cannot be used: {error.problem}", source, place, error.hint)
+                yield _error("refused", f"{what} is not allowed: {error.problem}", source, place, error.hint)
             elif sql:
-                hint = "correct its expression: aggregate columns of a fitting type, or cast them"
-                message = f"the database refuses {what}: {error.problem}"
+                hint = "fix its expression: aggregate columns of a suitable type, or cast them"
+                message = f"the database rejects {what}: {error.problem}"
                 yield _error("not_executable", message, source, place, hint)
             elif error.code not in _NO_ANSWER:
                 yield _error(error.code, error.problem, source, place, error.hint)
@@ -247,7 +247,7 @@ class _Change:
         columns = [(source, column) for source, name in keys if (column := source.column(name)) is not None]
         hidden = any(self._shown.visibility(*each) is Visibility.HIDDEN for each in columns)
         if hidden or constants or any(column.expr is not None for _, column in columns):
-            self._not_made("people hide something of this connection, and the counts could tell of it", what)
+            self._not_made("this connection has hidden data, which the counts could reveal", what)
             return False
         return True
 
@@ -290,7 +290,7 @@ def _judged(check: DataCheck, join: Join) -> DataCheck:
     if keys < FEWEST_ROWS or check.counts["dangling"] < MOST_DANGLING * keys:
         return check
     pairs = listing([f"`{own}` and `{join.to}.{other}`" for own, other in join.pairs])
-    hint = f"{pairs} do not hold the same values: join on the columns that do, or leave the join out"
+    hint = f"{pairs} do not have the same values: join on columns that do, or remove the join"
     errors = (Diagnostic(each.code, Severity.ERROR, each.message, each.location, hint) for each in check.problems)
     return replace(check, problems=tuple(errors))
 

@@ -81,7 +81,7 @@ class ExpressionChecks:
         if fragment is None:
             return
         if fragment.aggregates:
-            problem = f"{what} of `{source.name}` holds an aggregate, but is about single rows"
+            problem = f"{what} of `{source.name}` contains an aggregate, but applies to individual rows"
             self.report.error("aggregate", problem, source, place, "move the aggregate into a measure")
         for reference in fragment.references:
             self._check_column(source, reference, what, place)
@@ -108,12 +108,14 @@ class ExpressionChecks:
         for reference in fragment.references:
             self._check_reference(source, measure, reference, used)
         if fragment.nested:
-            problem = f"{what} of `{source.name}` has an aggregate inside another one"
-            hint = "make the inner one a measure, and say its keys by `per: [column]`"
+            problem = f"{what} of `{source.name}` nests one aggregate inside another"
+            hint = "define the inner aggregate as a measure, and set its keys with `per: [column]`"
             self.report.error("aggregate", problem, source, measure.place, hint)
         if not (fragment.aggregates or fragment.opaque or used or fragment.references):
-            problem = f"{what} of `{source.name}` has no aggregate and names no measure"
-            self.report.error("aggregate", problem, source, measure.place, "write an aggregate, such as sum(amount)")
+            problem = f"{what} of `{source.name}` contains neither an aggregate nor a measure"
+            self.report.error(
+                "aggregate", problem, source, measure.place, "write an aggregate, for example: sum(amount)"
+            )
 
     def _is_plain(self, source: Source, measure: Measure) -> bool:
         """Say whether it is an aggregate of one own column, or counts rows: that needs no parser."""
@@ -140,7 +142,7 @@ class ExpressionChecks:
         if column.type is SemanticType.TIME and function == "avg":  # some databases have the middle of two times
             return
         strict = is_never_added(column, function, self.model.dialect)
-        what = f"measure `{measure.name}` of `{source.name}` adds up `{reference}`, which is a {column.type.value}"
+        what = f"measure `{measure.name}` of `{source.name}` sums `{reference}`, which is a {column.type.value}"
         hint = "aggregate a number, count rows, or cast the column"
         severity = Severity.ERROR if strict else Severity.WARNING
         self.report.add(severity, "not_a_number", what, source, measure.place, hint)
@@ -158,8 +160,8 @@ class ExpressionChecks:
         what = f"measure `{measure.name}`"
         if reference.aggregated and not (found and measure.per):
             if found and self._finds(source, reference) is None:
-                problem = f"{what} of `{source.name}` aggregates the measure `{reference}`"
-                hint = "say over which keys it is computed first: per: [column]"
+                problem = f"{what} of `{source.name}` aggregates `{reference}`, which is already a measure"
+                hint = "set the keys of the inner aggregation: per: [column]"
                 self.report.error("aggregate", problem, source, measure.place, hint)
             else:
                 self._check_column(source, reference, what, measure.place)
@@ -176,8 +178,8 @@ class ExpressionChecks:
             hint = unknown_name(str(reference), (*source.measures, *source.columns))
             self.report.error("unknown_name", f"{what}: there is no measure `{reference}`", source, measure.place, hint)
         else:
-            hint = f"write an aggregate of it, such as sum({reference})"
-            problem = f"{what}: the column `{reference}` stands outside an aggregate"
+            hint = f"aggregate it, for example: sum({reference})"
+            problem = f"{what}: the column `{reference}` is used outside an aggregate"
             self.report.error("aggregate", problem, source, measure.place, hint)
 
     def _finds(self, source: Source, reference: Reference) -> object | None:
@@ -194,7 +196,7 @@ class ExpressionChecks:
                 alike[_shape(measure)].append(measure)
         for first, *others in alike.values():
             for other in others:
-                problem = f"measures `{first.name}` and `{other.name}` of `{source.name}` compute the same"
+                problem = f"measures `{first.name}` and `{other.name}` of `{source.name}` have the same definition"
                 self.report.warn("equal_measures", problem, source, other.place, "keep one of them")
 
     def _check_computed(self, source: Source) -> None:
@@ -205,10 +207,8 @@ class ExpressionChecks:
         uses = {name: list(self._own_names(source, column)) for name, column in computed.items()}
         for cycle in cycles(uses):
             column = computed[cycle[0]]
-            problem = (
-                f"column `{cycle[0]}` of `{source.name}` is computed from itself: {' -> '.join((*cycle, cycle[0]))}"
-            )
-            self.report.error("cycle", problem, source, column.place, "take one of them out of the other's expr")
+            problem = f"column `{cycle[0]}` of `{source.name}` refers to itself: {' -> '.join((*cycle, cycle[0]))}"
+            self.report.error("cycle", problem, source, column.place, "remove one of them from the `expr` of the other")
 
     def _own_names(self, source: Source, column: Column) -> Iterator[str]:
         """Yield the computed columns of the same source that a column is computed from."""
@@ -284,7 +284,7 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
     """
     silence_parser()
     if len(text) > LONGEST:
-        raise _refused(f"{what} is longer than {LONGEST:,} characters", "move it into the `sql` of a source")
+        raise _refused(f"{what} is longer than {LONGEST:,} characters", "move the logic into the `sql` of a source")
     tree = parse(text, dialect, what=what, values=template_values(text, what, parameters, policy=policy))
     aggregates = [node for node in tree.walk() if is_aggregate(node)]
     return Fragment(
@@ -321,11 +321,11 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
         if kind == "param" and name not in parameters:
             raise unknown("parameter", name, parameters, f" (for {what})")
         if kind == "user" and not policy:
-            raise _refused(f"{what} holds `user.{name}`, which stands in policies alone", "use {{ param.NAME }}")
+            raise _refused(f"{what} uses `user.{name}`, which is only allowed in policies", "use {{ param.NAME }}")
         if kind not in ("param", "user"):
-            raise _refused(f"{what} holds the unknown template `{kind}.{name}`", "write {{ param.NAME }}")
+            raise _refused(f"{what} contains the unknown template `{kind}.{name}`", "write {{ param.NAME }}")
     if has_other_braces(text):
-        raise _refused(f"{what} holds a template that cannot be read: {one_line(text, 100)}", "write {{ param.NAME }}")
+        raise _refused(f"{what} contains an invalid template: {one_line(text, 100)}", "write {{ param.NAME }}")
     return {f"{kind}.{name}": 1 for kind, name in found}
 
 
@@ -456,8 +456,8 @@ class Resolver:
             known = (name for edge in self.graph.edges(source.name) for name in (edge.name, edge.target))
             raise unknown(f"source or alias that `{source.name}` is joined to", ".".join(hops), known)
         if not path.to_one:
-            message = f"`{'.'.join(hops)}` may have several rows for one of `{source.name}`"
-            hint = f"define it in {path.end}, or make the joins on the way many_to_one"
+            message = f"`{'.'.join(hops)}` can have several rows for one row of `{source.name}`"
+            hint = f"define it in {path.end}, or make the joins of the path many_to_one"
             raise SemanticError(message, hint=hint, code="unreachable")
         return self.model.sources[path.end]
 
@@ -538,9 +538,9 @@ def check_cycles(model: Model, uses: Mapping[MeasureKey, Sequence[MeasureKey]], 
     for cycle in cycles(uses):
         source = model.sources[cycle[0][0]]
         shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
-        problem = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
+        problem = f"measure `{cycle[0][1]}` of `{source.name}` refers to itself: {shown}"
         place = source.measures[cycle[0][1]].place
-        report.error("cycle", problem, source, place, "take one of them out of the other's expr")
+        report.error("cycle", problem, source, place, "remove one of them from the `expr` of the other")
 
 
 def check_source(source: Source, report: ProblemList) -> None:
@@ -548,13 +548,18 @@ def check_source(source: Source, report: ProblemList) -> None:
     for column in source.columns.values():
         if "." in column.name:
             severity = Severity.WARNING if source.generated and column.expr is None else Severity.ERROR
-            what = f"the name of the column `{column.name}` of `{source.name}` has a dot"
+            what = f"the name of the column `{column.name}` of `{source.name}` contains a dot"
             report.add(
-                severity, "dotted_name", what, source, column.place, "rename it, or compute one with another name"
+                severity,
+                "dotted_name",
+                what,
+                source,
+                column.place,
+                "rename the column, or add a computed column with another name",
             )
     for name in source.grain:
         if source.column(name) is None:
-            what = f"the grain of `{source.name}` names `{name}`, which is none of its columns"
+            what = f"the grain of `{source.name}` includes `{name}`, which is not one of its columns"
             report.error("unknown_column", what, source, source.place, unknown_name(name, source.columns))
     _check_time(source, report)
     for measure in source.measures.values():
@@ -566,27 +571,27 @@ def _check_time(source: Source, report: ProblemList) -> None:
         return
     column = source.column(source.time_column)
     if column is None:
-        what = f"the default time of `{source.name}` is `{source.time_column}`, which is none of its columns"
+        what = f"the default time of `{source.name}` is `{source.time_column}`, which is not one of its columns"
         report.error("unknown_column", what, source, source.place, unknown_name(source.time_column, source.columns))
     elif column.type is not SemanticType.TIME:
         what = f"the default time of `{source.name}`, `{column.name}`, is a {column.type.value}"
-        report.warn("not_a_time", what, source, column.place or source.place, "give that column type: time")
+        report.warn("not_a_time", what, source, column.place or source.place, "set `type: time` for that column")
 
 
 def _check_measure(source: Source, measure: Measure, report: ProblemList) -> None:
     what = f"measure `{measure.name}` of `{source.name}`"
     if "." in measure.name:
-        report.error("dotted_name", f"the name of {what} has a dot", source, measure.place, "rename it")
+        report.error("dotted_name", f"the name of {what} contains a dot", source, measure.place, "rename it")
     if source.column(measure.name) is not None and not measure.imported:
-        message = f"{what} has the name of a column, which is what the name means in filters"
-        report.warn("shadowed_name", message, source, measure.place, f"rename it, for example total_{measure.name}")
+        message = f"{what} has the same name as a column; in filters, the name refers to the column"
+        report.warn("shadowed_name", message, source, measure.place, f"rename it, for example to total_{measure.name}")
     for name in measure.segments:
         if name not in source.segments:
-            message = f"{what} names the segment `{name}`, which `{source.name}` does not have"
+            message = f"{what} uses the segment `{name}`, which `{source.name}` does not define"
             report.error("unknown_segment", message, source, measure.place, unknown_name(name, source.segments))
     for key, name in _own_columns(measure):
         if source.column(name) is None:
-            message = f"`{key}` of {what} is `{name}`, which is none of the columns of `{source.name}`"
+            message = f"`{key}` of {what} is `{name}`, which is not a column of `{source.name}`"
             report.error("unknown_column", message, source, measure.place, unknown_name(name, source.columns))
 
 
@@ -615,7 +620,7 @@ def check_projection(source: Source, dialect: str, parameters: Collection[str], 
     folded = {name.casefold() for name in names}
     for column in source.columns.values():
         if column.expr is None and column.name.casefold() not in folded:
-            what = f"`sql` of `{source.name}` does not give the column `{column.name}`"
+            what = f"`sql` of `{source.name}` does not return the column `{column.name}`"
             report.error("not_projected", what, source, column.place, unknown_name(column.name, names))
 
 
@@ -632,9 +637,9 @@ def _query(sql: str, dialect: str, what: str) -> exp.Query:
     try:
         result = [each for each in sqlglot.parse(sql, read=dialect) if each is not None]
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise _refused(f"{what} is no statement of {dialect}: {one_line(sql, 100)}", "write one SELECT") from error
+        raise _refused(f"{what} is not valid {dialect} SQL: {one_line(sql, 100)}", "write a single SELECT") from error
     if len(result) != 1 or not isinstance(result[0], exp.Query):
-        raise _refused(f"{what} is not one query: {one_line(sql, 100)}", "write one SELECT")
+        raise _refused(f"{what} is not a single query: {one_line(sql, 100)}", "write a single SELECT")
     return result[0]
 
 
@@ -674,7 +679,7 @@ def _check_aliases(source: Source, sources: Mapping[str, Source], report: Proble
         if join.alias is None:
             continue
         if join.alias in sources:
-            what = f"the alias `{join.alias}` of a join of `{source.name}` is the name of a source"
+            what = f"the alias `{join.alias}` of a join of `{source.name}` is also the name of a source"
             report.error("duplicate", what, source, join.place, "choose another alias")
         if join.alias in seen:
             what = (
@@ -695,9 +700,11 @@ def _check_cardinality(source: Source, target: Source, join: Join, report: Probl
         sides.append((source, own))
     for side, columns in sides:
         if not _is_unique(side, columns):
-            begin = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing says that "
+            begin = (
+                f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing shows that "
+            )
             what = f"{begin}{listing(sorted(columns))} is unique in `{side.name}`"
-            hint = f"correct the relationship, or the grain of {side.name} ({listing(side.grain)})"
+            hint = f"fix the relationship, or the grain of {side.name} ({listing(side.grain)})"
             report.warn("unproven_cardinality", what, source, join.place, hint)
 
 

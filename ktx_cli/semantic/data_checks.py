@@ -113,7 +113,7 @@ class DataChecks:
         if stopped is not None:
             return DataCheck(kind, source.name, subject, SKIPPED, reason=stopped)
         if kind != "table" and source.name in self.unusable:
-            reason = f"the table or columns of {source.name} are not there"
+            reason = f"the table or some columns of {source.name} do not exist"
             return DataCheck(kind, source.name, subject, SKIPPED, reason=reason)
         try:
             return check(source, subject)
@@ -150,13 +150,13 @@ class DataChecks:
         if not repeated:
             return DataCheck("grain", source.name, subject, PASSED, counts)
         message = f"the grain of `{source.name}` is {subject}, but {_repeated(repeated, rows)}"
-        hint = f"add what makes a row unique to grain: of {source.name}"
+        hint = f"add the columns that make a row unique to `grain:` of {source.name}"
         problem = _problem("grain_not_unique", message, source, source.grain_place, hint)
         return DataCheck("grain", source.name, subject, FAILED, counts, (problem,))
 
     def _unready(self, source: Source, join: Join) -> str | None:
         gone = [name for name in (source.name, join.to) if name in self.unusable]
-        return f"the table or columns of {listing(gone)} are not there" if gone else None
+        return f"the table or some columns of {listing(gone)} do not exist" if gone else None
 
     def _cardinality(self, source: Source, join: Join, subject: str) -> DataCheck:
         """Check that the sides a join says are unique are."""
@@ -179,7 +179,7 @@ class DataChecks:
         counts |= {f"{side.name}.repeated_values": repeated, f"{side.name}.their_rows": rows}
         if repeated:
             claim = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}` "
-            hint = f"correct the relationship, or join on what is unique in {side.name}"
+            hint = f"fix the relationship, or join on columns that are unique in {side.name}"
             message = f"{claim}{_repeated(repeated, rows)} of {', '.join(names)}"
             problems.append(_problem("cardinality", message, source, join.place, hint))
 
@@ -190,8 +190,14 @@ class DataChecks:
             return DataCheck("dangling", source.name, subject, PASSED, counts)
         many, one = (join.to, source.name) if join.relationship is Relationship.ONE_TO_MANY else (source.name, join.to)
         share = 100 * dangling / rows
-        message = f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.3g} %) have a key that `{one}` lacks"
-        hint = f"they are in the NULL group of columns of {one}; correct the join or the data if that is not meant"
+        message = (
+            f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.3g} %) have a key that does not "
+            f"exist in `{one}`"
+        )
+        hint = (
+            f"these rows appear as NULL when you group by columns of {one}; fix the join or the data if "
+            "that is not intended"
+        )
         problem = _problem("dangling", message, source, join.place, hint, severity=Severity.WARNING)
         return DataCheck("dangling", source.name, subject, FAILED, counts, (problem,))
 
@@ -205,7 +211,7 @@ def _repeated(values: int, rows: int) -> str:
 
 def _missing(source: Source, column: Column, found: Sequence[str]) -> Diagnostic:
     near = did_you_mean(column.name, found)
-    hint = f"did you mean `{near}`?" if near else f"it has {listing(found, 12)}"
+    hint = f"did you mean `{near}`?" if near else f"available: {listing(found, 12)}"
     message = f"`{source.name}` has no column `{column.name}` in the database"
     return _problem("missing_column", message, source, column.place, hint)
 

@@ -66,7 +66,9 @@ def parse_shard(content: bytes, where: str) -> Shard:
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
                 line, column = yaml.locate(content, ("tables", name, key)) or (1, 1)
                 message = f"{where}:{line}:{column}: `{key}` of `{name}` must be a list of mappings"
-                raise ConfigError(message, hint="write it as the other sources have it, or restore the file from git")
+                raise ConfigError(
+                    message, hint="use the same format as the other sources, or restore the file from git"
+                )
     return shard
 
 

@@ -359,7 +359,9 @@ def test_what_the_database_speaks_against_is_not_saved_and_the_repair_is(shop: C
     def check(before: Model, after: Model) -> list[Diagnostic]:
         old, new = (sorted(each.sources["orders"].measures) for each in (before, after))
         asked.append((old, new))
-        partly = finding(Severity.WARNING, "dangling", "4 of 40 rows of `orders` have a key that `customers` lacks")
+        partly = finding(
+            Severity.WARNING, "dangling", "4 of 40 rows of `orders` have a key that does not exist in `customers`"
+        )
         if "wrong" not in new:
             return [partly]
         return [finding(Severity.ERROR, "not_executable", "the database refuses measure `wrong`", "cast it"), partly]

@@ -119,7 +119,7 @@ def test_a_question_that_the_database_no_longer_answers_names_the_way_to_what_ch
     rename(project)
     error = ktx("sl", "query", "-m", "Invoice.revenue", "--json").envelope["error"]
     assert (error["code"], "Total" in error["message"]) == ("query", True)
-    assert "`ktx diff chinook` shows what changed in the database" in error["hint"]
+    assert "run `ktx diff chinook` to see what changed in the database" in error["hint"]
 
 
 def test_diff_names_what_to_edit_before_the_run(ktx: Run, project: Path) -> None:

@@ -144,7 +144,7 @@ MISTAKES: Final = {
             "support_sla",
             "joins:\n  - {to: orders, 'on': support_sla.customer_id = orders.id, relationship: many_to_one}\n",
         ),
-        ("120 of 120 rows of `support_sla` (100 %) have a key that `orders` lacks", "leave the join out"),
+        ("120 of 120 rows of `support_sla` (100 %) have a key that does not exist in `orders`", "remove the join"),
         layer("support_sla", "measures:\n  - {name: closing_hours, expr: avg(hours_to_close)}\n"),
         "support_sla.customer_id = orders.id",
     ),
@@ -156,7 +156,7 @@ MISTAKES: Final = {
     ),
     "sum-of-texts": Mistake(
         layer("customers", "measures:\n  - {name: preferred, expr: sum(preferences)}\n"),
-        ("the database refuses measure `preferred` of `customers`", "sum(JSON)"),
+        ("the database rejects measure `preferred` of `customers`", "sum(JSON)"),
         layer("customers", "measures:\n  - {name: people, expr: count(distinct name)}\n"),
         "sum(preferences)",
     ),

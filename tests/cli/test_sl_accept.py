@@ -147,8 +147,8 @@ def test_joins_computed_columns_and_statements_are_accepted_too(ktx: Run, projec
 def test_owners_certify_until_the_next_review(ktx: Run, project: Path) -> None:
     words = ("sl", "accept", NAME, "--certify", "--owner", "ada@example.com", "--review-by", "2999-06-30", "--yes")
     code, message, hint = refused(ktx(*words, "--json"))
-    assert (code, message) == (2, "only an owner may certify, and the project has no owners.yaml")
-    assert hint == "write owners.yaml with `owners: [ada@example.com]` and commit it"
+    assert (code, message) == (2, "only an owner can certify, and the project has no owners.yaml")
+    assert hint == "create owners.yaml with `owners: [ada@example.com]` and commit it"
     (project / "owners.yaml").write_text("")
     rewrite(project, "", "owners: [{email: ada@example.com, sources: [sub*]}]\n", path="owners.yaml")
     assert report(ktx(*words, "--json"))["after"][0]["status"] == "certified"
@@ -197,7 +197,7 @@ def test_edits_failing_tests_and_unknown_people_are_refused(ktx: Run, project: P
     assert tested["tests"] == [{"name": "subscriptions.stays", "passed": True, "day": "2027-01-02"}]
     git(project, "config", "--unset", "user.email")
     message = refused(ktx("sl", "accept", NAME, "--yes", "--json"))[1]
-    assert message.startswith("git has no name and e-mail address for you")
+    assert message.startswith("git has no name and email address for you")
     assert git(project, "rev-parse", "HEAD") == before
 
 

@@ -557,7 +557,7 @@ def test_every_option_of_a_question_is_read() -> None:
 
 def test_a_filter_value_no_row_has_is_a_warning(ktx: Run, layer: Path) -> None:
     asked = ("sl", "query", *REVENUE, "--filter", "customers.country = 'no'")
-    said = "no row has `customers.country = 'no'`; did you mean 'NO'?"
+    said = "no row matches `customers.country = 'no'`; did you mean 'NO'?"
     assert [each["message"] for each in ktx(*asked, "--json").envelope["warnings"]] == [said]
     printed = ktx(*asked)
     assert f"warning: {said}" in printed.err and printed.out == "revenue\nNULL\n"
@@ -593,7 +593,7 @@ def test_an_answer_below_the_status_that_is_asked_for_is_refused(ktx: Run, layer
     git(layer, "add", "-A")
     git(layer, "commit", "-q", "-m", "by hand")
     status = ktx(*asked, "--json").data["receipt"]["status"]
-    why = "`ktx index` has not looked up yet who accepted it"
+    why = "`ktx index` has not read its history yet"
     first = {"definition": "sales.revenue", "kind": "measure", "status": "proposed", "why": why}
     assert status == {"weakest": "proposed", "because": [first]}
     refused = ktx(*asked, "--min-status", "accepted", "--json")

@@ -262,7 +262,7 @@ SHOWN: Final = {
     "measures with another filter are no duplicates": Shown(
         "dbt",
         ("updated: semantic-layer/warehouse/orders.yaml",),
-        ("differ in their filter", "has the name of a column"),
+        ("differ in their filter", "has the same name as a column"),
     ),
     "a definition is shown as it was understood": Shown("dbt", ("As it is understood:",)),
     "thresholds and codes are facts, figures of a day are not": Shown(

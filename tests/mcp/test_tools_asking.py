@@ -176,7 +176,7 @@ def test_with_privacy_no_value_of_a_row_leaves(company: Company) -> None:
 
 def test_a_value_no_row_has_is_told_with_the_nearest(company: Company) -> None:
     asked = {**REVENUE, "filters": ["customers.country = 'no'"]}
-    said = "no row has `customers.country = 'no'`; did you mean 'NO'?"
+    said = "no row matches `customers.country = 'no'`; did you mean 'NO'?"
     assert company.call("sl_query", asked).data["warnings"] == [said]
     assert said not in company.call("sl_query", asked, privacy=True).data["warnings"]
 
@@ -186,7 +186,7 @@ def test_a_value_no_row_has_tells_nothing_of_rows_behind_a_policy(company: Compa
     for note in ("loud", "lous"):
         asked["filters"] = [f"staff.note = '{note}'"]
         warnings = company.call("sl_query", asked, attributes=eu).data["warnings"]
-        assert warnings == [f"no row you may see has `staff.note = '{note}'`"]
+        assert warnings == [f"no row that you can see matches `staff.note = '{note}'`"]
 
 
 def test_with_privacy_sql_gives_counts_alone(company: Company) -> None:
@@ -352,7 +352,7 @@ def test_the_client_may_go_on_after_it_cancelled_a_call(company: Company) -> Non
 def test_a_source_of_documents_is_told_from_a_database_without_a_layer(company: Company) -> None:
     company.documents("docs", {})
     error = company.call("sl_query", {"measures": ["orders.revenue"], "connection": "docs"}).error
-    assert error is not None and error["hint"] == "it is a context source; these have one: shop"
+    assert error is not None and error["hint"] == "it is a context source; connections with a semantic layer: shop"
 
 
 def test_semantic_layer_only_answers_defined_measures_alone(company: Company) -> None:

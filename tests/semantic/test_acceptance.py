@@ -110,7 +110,7 @@ def test_an_edit_that_is_not_committed_is_proposed(shop: Shop) -> None:
     shop.commit(ADA, text())
     shop.look()
     shop.write(text(expr="sum(net)"))
-    assert shop.status(look=False) == ("proposed", "changed since `ktx index` looked up who accepted it")
+    assert shop.status(look=False) == ("proposed", "it has changed since `ktx index` last read its history")
     shop.write(text(more=", status: proposed"))
     assert shop.status(look=False)[0] == "proposed"
     shop.write(text(more=", status: certified"))
@@ -119,7 +119,7 @@ def test_an_edit_that_is_not_committed_is_proposed(shop: Shop) -> None:
 
 def test_what_git_was_not_asked_about_is_proposed(shop: Shop) -> None:
     shop.commit(ADA, text())
-    assert shop.status(look=False) == ("proposed", "`ktx index` has not looked up yet who accepted it")
+    assert shop.status(look=False) == ("proposed", "`ktx index` has not read its history yet")
     assert not shop.layout.state.exists()  # and asking writes nothing
 
 
@@ -201,7 +201,7 @@ def test_a_failing_test_makes_a_measure_proposed_until_it_passes(shop: Shop) -> 
             record_tests(database, "shop", [("orders", "stays", ["orders.revenue"], passed)], "2027-01-01")
 
     ended(False)
-    assert shop.status(look=False) == ("proposed", "its test `orders.stays` failed the last time")
+    assert shop.status(look=False) == ("proposed", "its test `orders.stays` failed in the last run")
     ended(True)
     assert shop.status(look=False)[0] == "accepted"
 
@@ -231,8 +231,8 @@ def test_a_file_that_is_gone_is_forgotten(shop: Shop) -> None:
 @pytest.mark.table(
     ("content", "told"),
     [
-        ("- ada@example.com\n", "it must have one key, `owners`"),
-        ("owners: ada@example.com\n", "it must have one key, `owners`"),
+        ("- ada@example.com\n", "the file must have a single key, `owners`"),
+        ("owners: ada@example.com\n", "the file must have a single key, `owners`"),
         ("owners: [ada]\n", "owner 1 has no `email`"),
         ("owners: [a@b, {email: c@d, source: [x]}]\n", "owner 2 has the unknown key `source`"),
         ("owners: [{email: a@b, sources: orders}]\n", "`sources` of owner 1 must be a list of names"),

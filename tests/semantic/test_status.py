@@ -105,7 +105,7 @@ def test_a_status_that_is_too_low_is_refused_and_named() -> None:
         {"definition": "orders.paid", "kind": "segment", "status": "proposed", "why": "because"}
     ]
     require_status(found, Status.PROPOSED)
-    with pytest.raises(KtxError, match=r"would be proposed, not accepted: orders\.paid") as caught:
+    with pytest.raises(KtxError, match=r"would be `proposed`, not `accepted`: orders\.paid") as caught:
         require_status(found, Status.ACCEPTED)
     assert caught.value.code == "status"
     assert lowest([]) is None

@@ -218,7 +218,10 @@ def plan_acceptance(request: AcceptRequest) -> AcceptPlan:
     repository = Repository.discover(request.layout.root)
     base = None if repository is None else repository.head().commit
     if repository is None or base is None:
-        raise NotReadyError("nothing is committed yet, and git shows who accepts a definition", hint="commit first")
+        raise NotReadyError(
+            "the repository has no commits yet, and ktx records in git who accepts a definition",
+            hint="make a first commit, then run the command again",
+        )
     repository.check_writable()
     return _Planner(request, repository, base).plan()
 
@@ -260,7 +263,7 @@ def _require_same(repository: Repository, plan: AcceptPlan, lock: RunLock) -> No
     """Raise `BusyError` where the person was shown another commit than the current one."""
     lock.check()
     if repository.head().commit != plan.base:
-        raise BusyError("the branch has a new commit since you were asked", hint="run the same command again")
+        raise BusyError("the branch has a new commit since you were prompted", hint="run the same command again")
 
 
 def _message(plan: AcceptPlan) -> str:
@@ -298,7 +301,7 @@ class _Planner:
         request = self._request
         if request.review_by is not None and request.review_by <= now().date():
             raise UsageError(
-                f"--review-by {request.review_by.isoformat()} is not in the future", hint="name a later day"
+                f"--review-by {request.review_by.isoformat()} is not in the future", hint="use a later date"
             )
         chosen = self._chosen()
         self._require_committed(chosen)
@@ -312,7 +315,7 @@ class _Planner:
         person = self._repository.author()
         if person is None:
             set_up = Command("config", "user.email", Placeholder("YOU@EXAMPLE.COM"), program="git")
-            message = "git has no name and e-mail address for you, and a status says who accepted a definition"
+            message = "git has no name and email address for you, and ktx records who accepts a definition"
             raise UsageError(message, hint=Hint("set user.name and user.email, for example: {}", set_up))
         return " ".join(person[0].split()), person[1]
 
@@ -340,7 +343,7 @@ class _Planner:
         found = whole if word in sources else exact
         if not found and word in sources:
             raise UsageError(
-                f"the source `{word}` defines nothing that can be accepted", hint=Command("sl", "read", word)
+                f"the source `{word}` has no definitions that can be accepted", hint=Command("sl", "read", word)
             )
         if not found:
             shown = one_line(word, 120)
@@ -361,7 +364,7 @@ class _Planner:
         edited = self._repository.changes(paths).uncommitted if paths else ()
         if edited:
             message = f"{listing(edited)} {'has' if len(edited) == 1 else 'have'} uncommitted changes"
-            hint = "commit them yourself, which accepts what you changed, or undo them; then run the command again"
+            hint = "commit them yourself, which accepts what you changed, or discard them; then run the command again"
             raise UsageError(message, hint=hint, details={"paths": list(edited)})
 
     def _require_owner(self, source: str) -> None:
@@ -371,16 +374,16 @@ class _Planner:
             return
         who = f"{name} <{email}>"
         if self._owners.stated and not self._owners.people:
-            message = f"{OWNERS_NAME} names nobody, so that only signed commits count, and ktx does not sign"
+            message = f"{OWNERS_NAME} lists no owners, so only signed commits count, and ktx does not sign commits"
             raise UsageError(
-                message, hint="write `status: accepted` or `status: certified` yourself, and `git commit -S`"
+                message, hint="write `status: accepted` or `status: certified` yourself, then run `git commit -S`"
             )
         verb = "certify" if level is Status.CERTIFIED else "accept"
-        message = f"{who} is not an owner of `{source}` in {OWNERS_NAME}, and only an owner may {verb} its definitions"
-        hint = f"ask an owner, or have your address added to {OWNERS_NAME}"
+        message = f"{who} is not an owner of `{source}` in {OWNERS_NAME}, and only an owner can {verb} its definitions"
+        hint = f"ask an owner, or get your email address added to {OWNERS_NAME}"
         if not self._owners.stated:
-            message = f"only an owner may certify, and the project has no {OWNERS_NAME}"
-            hint = f"write {OWNERS_NAME} with `owners: [{email}]` and commit it"
+            message = f"only an owner can certify, and the project has no {OWNERS_NAME}"
+            hint = f"create {OWNERS_NAME} with `owners: [{email}]` and commit it"
         raise UsageError(message, hint=hint)
 
     def _item(self, each: _Chosen, chosen: Sequence[_Chosen]) -> Acceptance:
@@ -391,10 +394,8 @@ class _Planner:
         tests = tuple(recorded_tests(self._request.layout, connection).get(str(definition), ()))
         failed = [test.name for test in tests if not test.passed]
         if failed:
-            message = f"the test `{failed[0]}` of `{definition}` failed, which keeps it proposed whatever its file says"
-            raise UsageError(
-                message, hint=Hint("correct the definition or the test, then run {}", Command("sl", "test"))
-            )
+            message = f"the test `{failed[0]}` of `{definition}` failed, so it stays proposed regardless of its file"
+            raise UsageError(message, hint=Hint("fix the definition or the test, then run {}", Command("sl", "test")))
         commits, accepted = self._history_of(each.used.path, each.model.dialect)
         state = self._state(each, accepted.get(definition))
         item = self._item_of(each)
@@ -461,9 +462,9 @@ class _Planner:
             content = delete_value(content, (*steps, "status"), where=path)  # the file claims the same
         elif says_it:
             message = (
-                f"the file of `{each.used.definition}` says `status: certified` already, and a commit must change it"
+                f"the file of `{each.used.definition}` already sets `status: certified`, so there is nothing to commit"
             )
-            raise UsageError(message, hint="add --review-by with a day for the next review")
+            raise UsageError(message, hint="add --review-by with the date of the next review")
         for key, value in wanted.items():
             content = set_value(content, (*steps, key), value, where=path)
         self._plan.changes[path] = content
@@ -477,7 +478,9 @@ class _Planner:
         path, content = authored.overlay_file(definition.source)
         edited = self._repository.changes([path]).uncommitted
         if edited:
-            raise UsageError(f"{path} has uncommitted changes", hint="commit or undo them, then run the command again")
+            raise UsageError(
+                f"{path} has uncommitted changes", hint="commit or discard them, then run the command again"
+            )
         text = self._plan.changes.get(path, empty_overlay(definition.source) if content is None else content)
         own = own_definition(item, self._request.level)
         self._plan.changes[path] = append_value(text, (_LISTS[definition.kind],), own, where=path)
@@ -514,10 +517,10 @@ def _require_acceptable(used: Used, level: Status) -> None:
     definition = used.definition
     if used.claimed is Status.PROPOSED:
         hint = Command("scan", "relationships", "--table", definition.source)
-        raise UsageError(f"`{definition}` is a join that a scan inferred, and is accepted there", hint=hint)
+        raise UsageError(f"`{definition}` is an inferred join, which is accepted by another command", hint=hint)
     if level is Status.CERTIFIED:
-        message = f"`{definition}` cannot be certified: {used.why or 'the scan of the database gives it'}"
-        raise UsageError(message, hint="define it in a file of your own, and certify that")
+        message = f"`{definition}` cannot be certified: {used.why or 'it comes from the scan of the database'}"
+        raise UsageError(message, hint="define it in a file that you maintain, and certify that definition")
 
 
 def _query_of(each: _Chosen) -> dict[str, Any] | None:

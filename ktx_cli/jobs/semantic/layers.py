@@ -131,7 +131,9 @@ def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
     if connection not in known:
         is_source = bool(known) and connection not in config.databases()
         hint = (
-            f"it is a context source; these have one: {listing(known)}" if is_source else Command("ingest", connection)
+            f"it is a context source; connections with a semantic layer: {listing(known)}"
+            if is_source
+            else Command("ingest", connection)
         )
         raise UsageError(f"connection `{connection}` has no semantic layer yet", hint=hint)
 
@@ -377,10 +379,10 @@ def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
         if source is None and not shown.hides(names):
             return problem
         location = Location(connection=problem.location.connection)
-        return replace(problem, message="something that is not shown has a problem", location=location, hint=None)
+        return replace(problem, message="a hidden definition has a problem", location=location, hint=None)
     if shown.can_show(source, names):
         return problem
-    return replace(problem, message=f"something of `{source.name}` that is not shown has a problem", hint=None)
+    return replace(problem, message=f"a hidden definition of `{source.name}` has a problem", hint=None)
 
 
 def special_keys(measure: Measure) -> dict[str, Any]:
@@ -491,8 +493,8 @@ class Exchange:
         if self.placed is None or not self.placed.kept:
             return None
         kept = sorted(self.placed.kept)
-        message = f"{plural(len(kept), 'file')} of yours left alone: {listing(kept)}"
-        hint = "take the texts from error.details.left_alone of --json, or move the files away and import again"
+        message = f"{plural(len(kept), 'file')} with your own changes skipped: {listing(kept)}"
+        hint = "copy the new content from error.details.left_alone of --json, or move the files away and import again"
         return PartialError(message, hint=hint, details={"left_alone": dict(self.placed.kept)})
 
 

@@ -94,15 +94,15 @@ class LayerAnswer:
             return None
         verified = self.receipt["verified"]
         first = verified["mismatches"][0] if verified and verified["mismatches"] else None
-        where = "" if first is None or not values else f", the first is {_mismatch_text(first)}"
+        where = "" if first is None or not values else f"; first mismatch: {_mismatch_text(first)}"
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         numbers = f"{plural(self.mismatches, 'number')}{checked}"
         hint = Hint(
-            "do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
-            "receipt.verified, {} shows how it was computed; report it with both",
+            "do not use the answer: a definition or the compiler is wrong. --json lists the differences in "
+            "receipt.verified, and {} shows how the answer was computed; include both when you report this",
             Command("sl", "explain"),
         )
-        message = f"{numbers} came out differently when recomputed from raw rows{where}"
+        message = f"{numbers} did not match when recomputed from raw rows{where}"
         details = {"verified": verified} if values else {"mismatches": self.mismatches}
         return KtxError(message, hint=hint, details=details, code="not_verified")
 
@@ -203,9 +203,9 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
     except SourceError as error:
         if error.code == "query" and names_are_missing(error):
             diff = Command("diff", connection)
-            error.hint = Hint("`{}` shows what changed in the database since the last scan", diff)
+            error.hint = Hint("run `{}` to see what changed in the database since the last scan", diff)
         elif error.code == "query":
-            error.hint = Hint("`{}` shows the statement that ktx wrote", Command("sl", "explain"))
+            error.hint = Hint("run `{}` to see the generated SQL", Command("sl", "explain"))
         raise
 
 
@@ -335,7 +335,7 @@ def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
     for text in texts or ():
         name, equal, value = text.partition("=")
         if not equal or not name.strip():
-            raise UsageError(f"--user-attribute takes NAME=VALUE, not `{text}`", hint="--user-attribute region=EU")
+            raise UsageError(f"--user-attribute must be NAME=VALUE, not `{text}`", hint="--user-attribute region=EU")
         name = name.strip()
         if not name.endswith(":"):
             found[name] = value

@@ -82,7 +82,7 @@ def run_sql(
     (code `query`) where the first row alone is larger than `max_bytes`.
     """
     if not 1 <= max_rows <= MOST_ROWS:
-        raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
+        raise UsageError(f"the row limit cannot be {max_rows:,}", hint=f"use a number from 1 to {MOST_ROWS:,}")
     chosen = connection or only_database(layout, config)
     guard = ConnectionGuard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
@@ -128,7 +128,7 @@ def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
     else:
         largest = found.columns[0]
         problem = f"too large to read: {listing(f'`{column}`' for column in found.columns)}"
-    hint = f"select it shortened, for example: substr({quoted(largest)}, 1, 1000)"
+    hint = f"shorten the value in the query, for example: substr({quoted(largest)}, 1, 1000)"
     return SourceError(f"the first row is {problem}", hint=hint, code="query")
 
 
@@ -142,6 +142,6 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
     if not known:
         from ktx_cli.jobs.setup.request import how_to_connect
 
-        raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
+        raise UsageError("ktx.yaml has no database connection", hint=how_to_connect(layout.root))
     hint = f"choose one: {listing(f'-c {each}' for each in known)}"
     raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=hint)

@@ -63,7 +63,7 @@ class Validation:
         bad = [severity for severity in (("error", "warning") if strict else ("error",)) if counts[severity]]
         if bad:
             counted = " and ".join(plural(counts[severity], severity) for severity in bad)
-            message, hint = f"the semantic layer has {counted}", "change the files at the places named"
+            message, hint = f"the semantic layer has {counted}", "fix the files at the listed locations"
             return KtxError(message, hint=hint, details={"counts": counts}, code="semantic_problems")
         return next(iter(self.unread.values()), None)
 
@@ -72,8 +72,10 @@ class Validation:
         late = [check for _, check in self.checks if check.reason == USED_UP]
         if not late:
             return []
-        what = f"{plural(len(late), 'check')} on the data {'was' if len(late) == 1 else 'were'} not made: {USED_UP}"
-        return [ResultWarning("budget", what, hint="give it more seconds: --budget 600, or name the sources")]
+        what = f"{plural(len(late), 'data check')} {'was' if len(late) == 1 else 'were'} skipped: {USED_UP}"
+        return [
+            ResultWarning("budget", what, hint="allow more seconds with --budget 600, or pass the sources to check")
+        ]
 
 
 def validate_layers(
@@ -187,7 +189,7 @@ class TestReport:
             return None
         failed = [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
         message = f"{self.failed:,} of {plural(len(self.results), 'test')} failed"
-        hint = "compare expected and got; correct the definition, the data or the test"
+        hint = "compare the expected and actual values, then fix the definition, the data or the test"
         return KtxError(message, hint=hint, details={"failed": failed}, code="tests_failed")
 
 

@@ -61,7 +61,7 @@ def value_warnings(
     if not wanted and not since:
         return []
     if answer.receipt["timing_ms"]["execute"] > SECONDS * 1000:
-        return [_unchecked(asked, wanted, since, "the question itself took too long for another look")]
+        return [_unchecked(asked, wanted, since, "the query itself took too long for a further check")]
     names = [suggest and each.public for each in wanted]
     read = [
         named and not (each.column.type is SemanticType.STRING and lists.get(_key(each), _Values()).complete)
@@ -73,9 +73,9 @@ def value_warnings(
             found = check.read(connector.query(check.sql, max_rows=check.max_rows).rows)
     except (SourceError, StatementRefusedError) as error:  # its text may quote rows
         why = (
-            f"it took longer than {SECONDS:g} seconds"
+            f"the check took longer than {SECONDS:g} seconds"
             if error.code == "timeout" or deadline.passed
-            else "the database refused it"
+            else "the database rejected the check"
         )
         return [_unchecked(asked, wanted, since, why)]
     return list(_unmatched_values(asked, wanted, since, found, lists, names, suggest))
@@ -95,15 +95,15 @@ def _unmatched_values(
         each = wanted[number]
         near = _near(each, lists.get(_key(each), _Values()), found.candidates.get(number, ())) if names[number] else ""
         nothing = ", so the condition excludes nothing" if each.negated else ""
-        visible = " you may see" if each.source.policies else ""
-        message = f"no row{visible} has `{one_line(each.text(dialect), 200)}`{nothing}{near}"
+        visible = " that you can see" if each.source.policies else ""
+        message = f"no row{visible} matches `{one_line(each.text(dialect), 200)}`{nothing}{near}"
         yield ResultWarning("no_such_value", message, column=each.name)
     for number in sorted(found.empty):
         period = since[number]
         newest = found.newest.get(number) if suggest else None
         source = asked.compiled.build.names.model.sources[period.fact]
-        visible = " you may see" if source.policies else ""
-        tail = f"; the newest is from {_moment(newest)}" if newest else ""
+        visible = " that you can see" if source.policies else ""
+        tail = f"; the most recent is from {_moment(newest)}" if newest else ""
         message = f"no row of `{period.fact}`{visible} is in the last {period.last}{tail}"
         yield ResultWarning("no_recent_rows", message, fact=period.fact)
 
@@ -157,7 +157,7 @@ def _unchecked(asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequen
     """Say that nobody knows whether rows have what the question names."""
     what = [f"`{one_line(each.text(asked.dialect), 200)}`" for each in wanted]
     what += [f"the last {each.last} in `{each.fact}`" for each in since]
-    return ResultWarning("values_not_checked", f"could not check whether any row has {listing(what)}: {why}")
+    return ResultWarning("values_not_checked", f"could not check whether any row matches {listing(what)}: {why}")
 
 
 def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dict[Any, _Values]:

@@ -122,8 +122,8 @@ def read_timezone(entry: Entry) -> str | None:
     from zoneinfo import available_timezones
 
     near = did_you_mean(name, sorted(available_timezones()))
-    hint = f"did you mean `{near}`?" if near else "write timezone: Europe/Berlin, a name of the tz database"
-    entry.error("value", f"`timezone` of {entry.what} is `{name}`, which is no time zone", "timezone", hint=hint)
+    hint = f"did you mean `{near}`?" if near else "use a name of the tz database, for example: timezone: Europe/Berlin"
+    entry.error("value", f"`timezone` of {entry.what} is `{name}`, which is not a time zone", "timezone", hint=hint)
     return None
 
 
@@ -193,7 +193,7 @@ def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
     example = '["How many orders were late?"]' if key == QUESTIONS else '["delayed orders", "late shipments"]'
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        entry.warn("shape", f"`{key}` of {entry.what} must be a list of texts", key, hint=f"write {key}: {example}")
+        entry.warn("shape", f"`{key}` of {entry.what} must be a list of strings", key, hint=f"write {key}: {example}")
         return ()
     return _bounded(entry, key, texts, key)
 
@@ -214,7 +214,7 @@ def _bounded(entry: Entry, key: str, texts: Iterable[str], *steps: str) -> tuple
     if len(kept) < len(found):
         bounds = f"more than {MOST_TEXTS} texts, or one of more than {LONGEST_TEXT} characters"
         what = f"`{key}` of {entry.what} has {bounds}"
-        entry.warn("value", what, *steps, hint="keep the best of them; the others are ignored")
+        entry.warn("value", what, *steps, hint="keep the most useful ones; ktx ignores the others")
     return kept
 
 
@@ -398,7 +398,7 @@ def _cumulative(entry: Entry) -> model.Cumulative | None:
     below.check_keys(("over", "window", "to_date"))
     found = model.Cumulative(below.text("over"), read_span(below, "window"), below.word("to_date", TO_DATE))
     if found.window and found.to_date:
-        below.error("value", f"{below.what} has both `window` and `to_date`", "to_date", hint="keep one of the two")
+        below.error("value", f"{below.what} sets both `window` and `to_date`", "to_date", hint="keep one of the two")
     return found
 
 
@@ -434,11 +434,11 @@ def read_parameter(entry: Entry) -> model.Parameter | None:
     kind, default = SemanticType(word), entry.values.get("default")
     parameter = model.Parameter(name, kind, default, _values(entry, kind), entry.place)
     if default is not None and not is_of(default, kind):
-        entry.error(
-            "value", f"`default` of {entry.what} is no {kind.value}", "default", hint=f"write a {kind.value} there"
-        )
+        entry.error("value", f"`default` of {entry.what} is not a {kind.value}", "default", hint=f"use a {kind.value}")
     elif default is not None and parameter.values and default not in parameter.values:
-        entry.error("value", f"`default` of {entry.what} is none of its `values`", "default", hint="add it to `values`")
+        entry.error(
+            "value", f"`default` of {entry.what} is not one of its `values`", "default", hint="add it to `values`"
+        )
     return None if entry.failed else parameter
 
 
@@ -475,7 +475,9 @@ def read_test(entry: Entry) -> model.MetricTest | None:
     entry.check_keys(("name", "query", "tolerance", *EXPECTATIONS))
     given = [key for key in EXPECTATIONS if key in entry.values]
     if len(given) != 1:
-        what = f"{entry.what} must have one of {', '.join(EXPECTATIONS)}, and has {' and '.join(given) or 'none'}"
+        what = (
+            f"{entry.what} must have exactly one of {', '.join(EXPECTATIONS)}, but has {' and '.join(given) or 'none'}"
+        )
         entry.error("value", what, *given[1:], hint="keep or add one of them")
     query = entry.mapping("query")
     if query is None and not entry.failed:
@@ -504,6 +506,9 @@ def _tolerance(entry: Entry) -> float:
     if is_of(value, SemanticType.NUMBER) and 0 <= value < 1e300:
         return float(value)
     entry.error(
-        "value", f"`tolerance` of {entry.what} must be a number from 0", "tolerance", hint="write tolerance: 0.01"
+        "value",
+        f"`tolerance` of {entry.what} must be a number of at least 0",
+        "tolerance",
+        hint="write tolerance: 0.01",
     )
     return 0.0

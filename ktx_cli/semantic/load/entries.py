@@ -109,9 +109,9 @@ class Entry:
             if key not in known:
                 near = did_you_mean(str(key), known)
                 hint = f"did you mean `{near}`?" if near else f"remove it, or use one of: {listing(sorted(known), 30)}"
-                what = f"`{key}` is no key of {self.what}, and is ignored"
+                what = f"`{key}` is not a key of {self.what} and is ignored"
                 if may_protect({key: value}):
-                    self.error("unknown_key", f"{what}: it may be meant to say who sees what", str(key), hint=hint)
+                    self.error("unknown_key", f"{what}; it may be meant to restrict access", str(key), hint=hint)
                 elif self.protects:
                     self.error("unknown_key", f"{what}: the file says who sees what", str(key), hint=hint)
                 else:
@@ -120,7 +120,7 @@ class Entry:
     def check_free_keys(self) -> None:
         """Note `visibility` and `policies` among words of other programs, where they have no effect."""
         for key in misplaced(self.values):
-            hint = "indent it as the keys of the source or of the column it is about"
+            hint = "indent it to the level of the keys of its source or column"
             self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
 
     def text(self, key: str) -> str | None:
@@ -129,7 +129,7 @@ class Entry:
         if value is None or (isinstance(value, str) and value.strip()):
             return value
         if not isinstance(value, str):
-            self._wrong(key, "a text", f'write it in quotes: {key}: "{shown}"' if (shown := _plain(value)) else None)
+            self._wrong(key, "a string", f'put it in quotes: {key}: "{shown}"' if (shown := _plain(value)) else None)
         return None
 
     def required(self, key: str) -> str:
@@ -187,7 +187,7 @@ class Entry:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._wrong(key, "a list of mappings", f"write below `{key}:` for each of them: - name: ...")
+            self._wrong(key, "a list of mappings", f"write one `- name: ...` entry below `{key}:` for each of them")
             return []
         return [entry for index, item in enumerate(value) if (entry := self._item(key, noun, index, item)) is not None]
 
@@ -219,7 +219,7 @@ class Entry:
         return result
 
     def _wrong(self, key: str, wanted: str, hint: str | None) -> None:
-        self.error("shape", f"`{key}` of {self.what} must be {wanted}", key, hint=hint or f"correct `{key}:` there")
+        self.error("shape", f"`{key}` of {self.what} must be {wanted}", key, hint=hint or f"fix `{key}:`")
 
 
 def _plain(value: Any) -> str:
@@ -235,7 +235,7 @@ def unknown_name(name: str, known: Iterable[str]) -> str:
     """Return the hint for a name nothing has: the nearest known one, else some of them."""
     names = sorted(known)
     near = did_you_mean(name, names)
-    return f"did you mean `{near}`?" if near else f"there are: {listing(names, 12)}" if names else "there is none"
+    return f"did you mean `{near}`?" if near else f"available: {listing(names, 12)}" if names else "none are defined"
 
 
 Step = str | int

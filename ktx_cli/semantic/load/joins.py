@@ -41,7 +41,7 @@ def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) ->
     try:
         parts = parse_on(on, Sides(own, to, alias, dialect, columns))
     except ConfigError as error:
-        what = f"the `on` of a join from `{own}` to `{to}` cannot be used ({plain_on(on)}): {error.message}"
+        what = f"the `on` of a join from `{own}` to `{to}` is not supported ({plain_on(on)}): {error.message}"
         entry.error("join_on", what, "on", hint=error.hint)
         return None
     return Join(to, on, parts.pairs, relationship, alias, parts.conditions, provenance, entry.place)
@@ -142,7 +142,7 @@ class _Reader:
             if self._at == len(self._tokens):
                 break
             if not self._take_word("and"):
-                _refuse("it may hold equalities joined by AND alone", self._sides)
+                _refuse("only equalities joined by AND are allowed", self._sides)
         if self._open:
             _refuse("a bracket is not closed", self._sides)
         return result
@@ -229,7 +229,7 @@ def _condition(left: _Operand, right: _Operand, sides: Sides) -> Condition:
 
 def _refuse(why: str, sides: Sides) -> NoReturn:
     example = f'on: "its_column = {sides.alias or sides.to}.column"'
-    raise ConfigError(why, hint=f"write {example}; what needs more is a source with `sql:`")
+    raise ConfigError(why, hint=f"write {example}; for anything else, define a source with `sql:`")
 
 
 NAME, TEXT, NUMBER, MARK = "name", "text", "number", "mark"
@@ -300,7 +300,10 @@ def table_parts(text: str) -> tuple[str, ...]:
     except ConfigError:
         parts = ()
     if not parts or not all(parts):
-        raise ConfigError(f"`{text}` is not a table name", hint='write schema.table; quote odd parts: public."a.b"')
+        raise ConfigError(
+            f"`{text}` is not a table name",
+            hint='write schema.table; quote names with special characters: public."a.b"',
+        )
     return parts
 
 

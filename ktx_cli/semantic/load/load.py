@@ -74,9 +74,9 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
         return files
     folder = Layout.context_paths(connection)[0]
     if not shards and not own and folder in tree.paths(folder):
-        what = f"{folder} is a file, or a link that leads nowhere, in the place of a folder"
+        what = f"{folder} is a file or a broken link, but must be a folder"
         files.unlisted = layer_diagnostic(
-            Severity.ERROR, "broken_source", what, Place(folder), f"correct or remove {folder}"
+            Severity.ERROR, "broken_source", what, Place(folder), f"fix or remove {folder}"
         )
         files.problems.append(files.unlisted)
     for path in [*shards, *own]:
@@ -124,8 +124,8 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
     if isinstance(name, str) and name.strip():
         files.own.append(SourceFile(where, content, document))
         return
-    what, hint = ("has no `name`", "add name: the source it is about") if name is None else (
-        "has a `name` that is no text", 'write it in quotes: name: "..."'
+    what, hint = ("has no `name`", "add `name:` with the name of the source") if name is None else (
+        "has a `name` that is not a string", 'put it in quotes: name: "..."'
     )  # fmt: skip
     problem = layer_diagnostic(Severity.ERROR, "no_name", f"{where} {what}", Place(where), hint)
     files.nameless.append((document, problem))
@@ -136,7 +136,7 @@ def _content(tree: Tree, where: str) -> bytes:
     """Return the content of a file that is listed; `StorageError` for a link that leads to no file."""
     content = tree.read(where)
     if content is None:
-        raise StorageError(f"{where} is a link to a file that is not there", hint=f"correct or remove {where}")
+        raise StorageError(f"{where} is a broken link", hint=f"fix or remove {where}")
     return content
 
 
@@ -194,7 +194,7 @@ def _read_stray(tree: Tree, path: str, connections: Collection[str]) -> Stray | 
     try:
         content = tree.read(path)
         if content is None:
-            raise StorageError(f"{path} is a link to a file that is not there")
+            raise StorageError(f"{path} is a broken link")
         subject = _protected(content)
     except KtxError:
         subject = (), False
@@ -460,8 +460,8 @@ class _Loader:
 
     def _read_standalone(self, name: str, entry: Entry) -> None:
         if name in self.manifest:
-            what = f"`{name}` is a source of its own here, in place of the one at {self.manifest[name].place}"
-            hint = "remove `table` and `sql` to change that source instead, or rename this one"
+            what = f"`{name}` is defined as a new source here, which replaces the one at {self.manifest[name].place}"
+            hint = "remove `table` and `sql` to make this an overlay of that source, or rename this source"
             entry.warn("shadows_manifest", what, "name", hint=hint)
         draft = read_source_entry(entry, name, self.dialect, generated=False)
         inherit(entry, draft, self.manifest)
@@ -473,7 +473,7 @@ class _Loader:
     def _read_overlay(self, name: str, entry: Entry) -> None:
         draft = self._find(name)
         if draft is None:
-            what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source of that name to change"
+            what = f"`{name}` has neither `table` nor `sql`, and the manifest has no source with that name to overlay"
             entry.error("unknown_source", what, "name", hint=unknown_name(name, self.manifest))
             if entry.protects:
                 self._seal(self.problems[-1], blind=True)
@@ -511,7 +511,7 @@ class _Loader:
 
     def _note_twice(self, name: str, places: Iterable[Place]) -> Diagnostic:
         shown = listing(map(str, places))
-        what = f"several files are about `{name}`, and none is used: {shown}"
+        what = f"several files define `{name}`, so ktx uses none of them: {shown}"
         problem = layer_diagnostic(
             Severity.ERROR, "duplicate", what, next(iter(places)), "keep one of them, or rename the others", name
         )
@@ -521,7 +521,7 @@ class _Loader:
     def _check_complete(self, draft: SourceDraft) -> None:
         """Warn of what a source does without: a grain, the types of columns."""
         if not draft.grain and not draft.key:
-            what = f"source `{draft.name}` has no grain: nothing says which columns make a row of it unique"
+            what = f"source `{draft.name}` has no grain: ktx does not know which columns make its rows unique"
             hint = (
                 "add grain: [column, ...]"
                 if not draft.generated
@@ -530,7 +530,7 @@ class _Loader:
             self.problems.append(layer_diagnostic(Severity.WARNING, "no_grain", what, draft.place, hint, draft.name))
         for column in draft.columns.values():
             if column.type is None:
-                what = f"column `{column.name}` of `{draft.name}` has no type, and is taken for a string"
+                what = f"column `{column.name}` of `{draft.name}` has no type; ktx treats it as a string"
                 hint = "add type: string|number|time|boolean"
                 self.problems.append(
                     layer_diagnostic(Severity.WARNING, "no_type", what, column.place, hint, draft.name)

@@ -105,7 +105,7 @@ class SourceDraft:
                 self.bar(entry.trouble)
         if self.lost and self.barred is None and self.protects:
             found = (entry.trouble for entry in self.entries if entry.trouble is not None)
-            what = f"`{self.name}` cannot be used, and something of it is protected"
+            what = f"`{self.name}` has errors, and some of its data is protected"
             self.bar(
                 next(found, model.layer_diagnostic(Severity.ERROR, "duplicate", what, self.place, None, self.name))
             )
@@ -218,10 +218,10 @@ def _read_origin(entry: Entry, draft: SourceDraft) -> None:
             entry.error("value", f"`table` of {entry.what}: {error.message}", "table", hint=error.hint)
     if not entry.failed and (draft.table is None) == (draft.sql is None):
         both = "both `table` and `sql`" if draft.sql else "neither `table` nor `sql`"
-        entry.error("value", f"{entry.what} has {both}", hint="give it one of the two")
+        entry.error("value", f"{entry.what} has {both}", hint="set exactly one of the two")
     wanted = "sql" if draft.sql else "table"
     if entry.word("source_type", ("table", "sql")) not in (None, wanted):
-        entry.warn("value", f"`source_type` of {entry.what} does not fit: it has `{wanted}`", "source_type",
+        entry.warn("value", f"`source_type` of {entry.what} does not match: the source has `{wanted}`", "source_type",
                    hint=f"write source_type: {wanted}, or remove it")  # fmt: skip
     draft.lost = (draft.table is None) == (draft.sql is None)
 
@@ -315,7 +315,7 @@ def _read_rules(entry: Entry, draft: SourceDraft) -> None:
     """Read policies, parameters and tests; a source with a policy that cannot be used is not read at all."""
     stated = entry.values.get(POLICIES)
     if stated is None and POLICIES in entry.values:
-        hint = "write below it for each policy: - name: ..., or remove the key"
+        hint = "write one `- name: ...` entry below it for each policy, or remove the key"
         entry.error("shape", f"`policies` of {entry.what} has no value", "policies", hint=hint)
         draft.lost = True
     policies = entry.read_all("policies", "policy", read_policy)
@@ -353,7 +353,7 @@ def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft
     found = _entries(wanted, manifest)
     if len(found) != 1:
         what = f"`{KEY}` of {entry.what} is `{wanted}`, which " + (
-            f"could be {listing(sorted(each.name for each in found))}" if found else "the manifest does not have"
+            f"is ambiguous: {listing(sorted(each.name for each in found))}" if found else "the manifest does not have"
         )
         hint = f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest)
         entry.error("unknown_source", what, KEY, hint=hint)
@@ -407,8 +407,8 @@ def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
 EXCLUDED, OVERRIDDEN = "exclude_columns", "column_overrides"
 KEYS = frozenset((*SHARED_KEYS, "name", EXCLUDED, OVERRIDDEN, DISABLED, DISABLED_MEASURES))
 _REFUSED = {
-    "description": "write it as descriptions: {user: ...}",
-    "inherits_columns_from": "remove it: an overlay has the columns of its source",
+    "description": "use `descriptions: {user: ...}` instead",
+    "inherits_columns_from": "remove it: an overlay always has the columns of its source",
 }
 
 
@@ -459,13 +459,13 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
         if not name:
             continue
         if column is None:
-            what = f"{item.what} is for a column that `{draft.name}` does not have"
+            what = f"{item.what} refers to a column that `{draft.name}` does not have"
             item.error("unknown_column", what, "name", hint=unknown_name(name, draft.columns))
         elif column.name in excluded:
-            message = f"{item.what} is for a column that `{EXCLUDED}` takes out"
+            message = f"{item.what} refers to a column that `{EXCLUDED}` removes"
             item.error("forbidden_key", message, hint="remove one of the two")
         elif not _agrees(visibilities, column.name, item):
-            what = f"{item.what} is there twice, with another `{VISIBILITY}` each time"
+            what = f"{item.what} is defined twice with a different `{VISIBILITY}`"
             item.error("duplicate", what, hint="remove one of the two")
         else:
             _override_one(item, column)
@@ -482,7 +482,7 @@ def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
 def _override_one(item: Entry, column: ColumnDraft) -> None:
     for key in ("type", "expr"):
         if key in item.values:
-            hint = f"remove it; for another {key} exclude the column and add one under `columns` with another name"
+            hint = f"remove it; to change the {key}, exclude the column and add one with another name under `columns`"
             item.error("forbidden_key", f"{item.what} cannot change `{key}`", key, hint=hint)
     item.check_keys((*OVERRIDES, "type", "expr"))
     override(item, column)
@@ -500,8 +500,8 @@ def _computed(item: Entry, draft: SourceDraft, dialect: str) -> ColumnDraft | No
     if column is None:
         return None
     if column.name in draft.columns:
-        hint = f"give it another name, or change that column under `{OVERRIDDEN}`"
-        item.error("duplicate", f"{item.what} has the name of a column of `{draft.name}`", "name", hint=hint)
+        hint = f"rename it, or change the existing column under `{OVERRIDDEN}`"
+        item.error("duplicate", f"{item.what} has the same name as a column of `{draft.name}`", "name", hint=hint)
     elif column.expr is None or column.type is None:
         missing = "expr" if column.expr is None else "type"
         if not item.failed:
@@ -515,7 +515,7 @@ def _disable_joins(entry: Entry, draft: SourceDraft) -> None:
         result = [key for key in draft.joins if key[1] == plain_on(listed)]
         draft.disabled += [draft.joins.pop(key) for key in result]
         if not result:
-            what = f"`{DISABLED}` of {entry.what} lists `{listed}`, which is the `on` of no join of `{draft.name}`"
+            what = f"`{DISABLED}` of {entry.what} lists `{listed}`, which is not the `on` of a join of `{draft.name}`"
             entry.warn(
                 "unknown_join", what, DISABLED, index, hint=unknown_name(listed, (key[1] for key in draft.joins))
             )

@@ -161,7 +161,7 @@ class LayerStore:
             return []
         except sqlite3.DatabaseError as error:
             remove, index = Command(self.place, program="rm"), Command("index")
-            hint = Hint("delete it, then store the layer again: {} && {}", remove, index)
+            hint = Hint("delete it and rebuild it: {} && {}", remove, index)
             raise StorageError(f"the stored layer {self.place} cannot be read: {error}", hint=hint) from error
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ def close_stores() -> list[ResultWarning]:
     return [
         ResultWarning(
             "layer_not_stored",
-            f"all files of the semantic layer of `{connection}` ({count:,} sources) were read, for it is not stored",
+            f"the semantic layer of `{connection}` ({count:,} sources) is not stored, so ktx read all of its files",
             hint=Command("index"),
         )
         for connection, count in missing

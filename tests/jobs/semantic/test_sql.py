@@ -83,7 +83,7 @@ def test_too_many_rows_are_cut(shop: Path) -> None:
 
 @pytest.mark.parametrize("max_rows", [0, -1, 100_001])
 def test_a_number_of_rows_that_cannot_be_asked_for(shop: Path, max_rows: int) -> None:
-    with pytest.raises(UsageError, match="rows cannot be asked for"):
+    with pytest.raises(UsageError, match="the row limit cannot be"):
         ask(shop, "SELECT 1", max_rows=max_rows)
 
 
@@ -96,7 +96,7 @@ def test_a_row_that_does_not_fit_is_an_error_that_names_its_column(shop: Path) -
     with pytest.raises(SourceError, match="over 100 bytes: `big one` alone has 200") as raised:
         ask(shop, 'SELECT 1 AS a, hex(zeroblob(100)) AS "big one"', max_bytes=100)
     assert (raised.value.code, raised.value.exit_code) == ("query", 1)
-    assert raised.value.hint == 'select it shortened, for example: substr("big one", 1, 1000)'
+    assert raised.value.hint == 'shorten the value in the query, for example: substr("big one", 1, 1000)'
 
 
 def test_a_row_too_large_to_read_is_an_error_too(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,33 +78,41 @@ def list_values(shop: Shop, column: str, *values: str, complete: bool = True) ->
     ("condition", "said"),
     [
         ("customers.country = 'Germany'", None),
-        ("customers.country = 'germany'", "no row has `customers.country = 'germany'`; did you mean 'Germany'?"),
-        ("customers.country = 'Germny'", "no row has `customers.country = 'Germny'`; did you mean 'Germany'?"),
-        ("customers.country = ' Germany '", "no row has `customers.country = ' Germany '`; did you mean 'Germany'?"),
+        ("customers.country = 'germany'", "no row matches `customers.country = 'germany'`; did you mean 'Germany'?"),
+        ("customers.country = 'Germny'", "no row matches `customers.country = 'Germny'`; did you mean 'Germany'?"),
+        (
+            "customers.country = ' Germany '",
+            "no row matches `customers.country = ' Germany '`; did you mean 'Germany'?",
+        ),
         (
             "customers.country in ('Germany', 'Osterreich')",
-            "no row has `customers.country = 'Osterreich'`; did you mean 'Österreich'?",
+            "no row matches `customers.country = 'Osterreich'`; did you mean 'Österreich'?",
         ),
         (
             "customers.country <> 'germany'",
-            "no row has `customers.country = 'germany'`, so the condition excludes nothing; did you mean 'Germany'?",
+            "no row matches `customers.country = 'germany'`, so the condition excludes nothing; did "
+            "you mean 'Germany'?",
         ),
         (
             "customers.country not in ('germany')",
-            "no row has `customers.country = 'germany'`, so the condition excludes nothing; did you mean 'Germany'?",
+            "no row matches `customers.country = 'germany'`, so the condition excludes nothing; did "
+            "you mean 'Germany'?",
         ),
         (
             "customers.country = 'Peru'",
-            "no row has `customers.country = 'Peru'`; known values: 'Germany' and 'Österreich'",
+            "no row matches `customers.country = 'Peru'`; known values: 'Germany' and 'Österreich'",
         ),
-        ("customers.country like 'Peru%'", "no row has `customers.country LIKE 'Peru%'`; known values: 'Germany' and "),
-        ("orders.amount = 11", "no row has `orders.amount = 11`; the nearest values are 10.0 and 20.0"),
-        ("orders.amount = 21", "no row has `orders.amount = 21`; the nearest value is 20.0"),
+        (
+            "customers.country like 'Peru%'",
+            "no row matches `customers.country LIKE 'Peru%'`; known values: 'Germany' and ",
+        ),
+        ("orders.amount = 11", "no row matches `orders.amount = 11`; the nearest values are 10.0 and 20.0"),
+        ("orders.amount = 21", "no row matches `orders.amount = 21`; the nearest value is 20.0"),
         (
             "orders.ordered_at = '2024-02-06'",
-            "no row has `orders.ordered_at = '2024-02-06'`; the nearest values are 2024-02-05 and 2024-02-07",
+            "no row matches `orders.ordered_at = '2024-02-06'`; the nearest values are 2024-02-05 and 2024-02-07",
         ),
-        ("orders.id = 77", "no row has `orders.id = 77`"),  # a number that only identifies has no neighbours
+        ("orders.id = 77", "no row matches `orders.id = 77`"),  # a number that only identifies has no neighbours
     ],
 )
 def test_a_value_no_row_has_is_a_warning_with_the_nearest(condition: str, said: str | None, shop: Shop) -> None:
@@ -119,7 +127,7 @@ def test_a_value_list_of_the_scan_gives_the_nearest_without_reading_the_column(s
     list_values(shop, "country", "NO", "SE", "Denmark")
     recorder = Recorder()
     found = warned(shop, "customers.country = 'denmark'", opener=recorder)
-    assert found == ["no row has `customers.country = 'denmark'`; did you mean 'Denmark'?"]
+    assert found == ["no row matches `customers.country = 'denmark'`; did you mean 'Denmark'?"]
     assert len(recorder.checks) == 1 and "DISTINCT" not in recorder.checks[0]
 
 
@@ -159,11 +167,11 @@ def test_the_number_of_literals_that_are_looked_for_is_bounded(shop: Shop) -> No
 @pytest.mark.parametrize(
     ("column", "policy", "said"),
     [
-        ("visibility: internal", "", "no row has `customers.country = 'germany'`"),
+        ("visibility: internal", "", "no row matches `customers.country = 'germany'`"),
         (
             "visibility: public",
             'policies: [{name: own, filter: "country <> {{ user.closed }}"}]\n',
-            "no row you may see has `customers.country = 'germany'`; known values: 'Österreich'",
+            "no row that you can see matches `customers.country = 'germany'`; known values: 'Österreich'",
         ),
     ],
 )
@@ -197,25 +205,25 @@ def test_no_other_value_is_named_where_values_are_kept_nowhere(suggest: bool, sh
     if suggest:
         shop.configure("scan: {privacy: strict}\n")
     assert warned(shop, "customers.country = 'germany'", suggest=suggest) == [
-        "no row has `customers.country = 'germany'`"
+        "no row matches `customers.country = 'germany'`"
     ]
 
 
 def test_personal_data_is_not_volunteered(shop: Shop) -> None:
     shop.run("UPDATE customers SET country = 'ada.lovelace' || id || '@example.com'")
     assert warned(shop, "customers.country = 'ada.lovelace@example.com'") == [
-        "no row has `customers.country = 'ada.lovelace@example.com'`"
+        "no row matches `customers.country = 'ada.lovelace@example.com'`"
     ]
 
 
 @pytest.mark.table(
-    ("code", "why"), [("timeout", "it took longer than 2 seconds"), ("query", "the database refused it")]
+    ("code", "why"), [("timeout", "the check took longer than 2 seconds"), ("query", "the database rejected the check")]
 )
 def test_a_check_that_fails_says_so_and_no_more(code: str, why: str, shop: Shop) -> None:
     error = SourceError("row (7, secret) is bad", code=code)
     recorder = Recorder(lambda sql: error if '"checks"' in sql else None)
     assert warned(shop, "customers.country = 'Peru'", opener=recorder) == [
-        f"could not check whether any row has `customers.country = 'Peru'`: {why}"
+        f"could not check whether any row matches `customers.country = 'Peru'`: {why}"
     ]
 
 
@@ -228,7 +236,7 @@ def test_a_question_that_took_long_gets_no_second_look(shop: Shop, monkeypatch: 
 
 def test_the_last_days_of_data_that_ends_earlier(shop: Shop) -> None:
     last: dict[str, Any] = {"time_range": {"last": "90 days", "field": "orders.ordered_at"}}
-    assert warned(shop, **last) == ["no row of `orders` is in the last 90 days; the newest is from 2024-02-07"]
+    assert warned(shop, **last) == ["no row of `orders` is in the last 90 days; the most recent is from 2024-02-07"]
     assert warned(shop, **last, suggest=False) == ["no row of `orders` is in the last 90 days"]
     shop.run("INSERT INTO orders VALUES (4, 1, date('now'), 5)")
     recorder = Recorder()

@@ -111,27 +111,27 @@ WRONG = [
     ("{name: m, expr: sum(amount), filter: teir = 1}", "unknown_name", "`filter` of measure `m`", "available: "),
     ("{name: m, expr: amount}", "aggregate", "outside an aggregate", "sum(amount)"),
     ("{name: m, expr: sum(amount) / amount}", "aggregate", "outside an aggregate", "sum(amount)"),
-    ("{name: m, expr: 1 + 1}", "aggregate", "no aggregate", "sum(amount)"),
+    ("{name: m, expr: 1 + 1}", "aggregate", "neither an aggregate nor a measure", "sum(amount)"),
     ("{name: m, expr: sum(avg(amount))}", "aggregate", "inside another", "per: [column]"),
     ("{name: m, expr: sum(amount) over ()}", "definition", "a window function", "sql"),
     ("{name: m, expr: (select 1)}", "definition", "a subquery", "sql"),
     ("{name: m, expr: sum(amount}", "definition", "is not a valid duckdb expression", ""),
     ("{name: m, expr: sum(amount); select 1}", "definition", "is not a valid duckdb expression", ""),
     ("{name: m, expr: sum(amount) as x}", "definition", "is not a valid duckdb expression", ""),
-    ("{name: m, expr: sum(amount), filter: sum(amount) > 1}", "aggregate", "about single rows", "measure"),
+    ("{name: m, expr: sum(amount), filter: sum(amount) > 1}", "aggregate", "applies to individual rows", "measure"),
     ("{name: m, expr: sum(amount); count(id)}", "definition", "a second statement", "single expression"),
     ("{name: m, expr: \"sum('{{ param.known }}')\"}", "definition", "inside a string", "without quotes"),
     ("{name: m, expr: 'sum({{ param.x }})'}", "unknown_name", "no parameter `x`", "available: known"),
-    ("{name: m, expr: 'sum({{ user.x }})'}", "definition", "in policies alone", "param.NAME"),
-    ("{name: m, expr: 'sum({{ x }})'}", "definition", "cannot be read", "param.NAME"),
+    ("{name: m, expr: 'sum({{ user.x }})'}", "definition", "only allowed in policies", "param.NAME"),
+    ("{name: m, expr: 'sum({{ x }})'}", "definition", "invalid template", "param.NAME"),
     ("{name: m, expr: sum(amount), segments: [piad]}", "unknown_segment", "`piad`", "`paid`?"),
     ("{name: m, expr: sum(amount), time: placedat}", "unknown_column", "`time` of measure `m`", "`placed_at`?"),
-    ("{name: m, expr: sum(amount), semi_additive: {over: day}}", "unknown_column", "semi_additive.over", "there are"),
+    ("{name: m, expr: sum(amount), semi_additive: {over: day}}", "unknown_column", "semi_additive.over", "available: "),
     ("{name: m, expr: sum(amount), semi_additive: {over: id, per: [x]}}", "unknown_column", "semi_additive.per", ""),
-    ("{name: m, expr: sum(amount), cumulative: {over: day}}", "unknown_column", "cumulative.over", "there are"),
+    ("{name: m, expr: sum(amount), cumulative: {over: day}}", "unknown_column", "cumulative.over", "available: "),
     ("{name: m, expr: avg(m), per: [day]}", "unknown_name", "`per` of measure `m`", "available: "),
     ("{name: m, expr: sum(amount), percent_of: [tir]}", "unknown_name", "`percent_of`", ""),
-    ("{name: a.b, expr: sum(amount)}", "dotted_name", "has a dot", "rename"),
+    ("{name: a.b, expr: sum(amount)}", "dotted_name", "contains a dot", "rename"),
 ]
 
 
@@ -147,8 +147,12 @@ def test_a_wrong_measure(load: Any, measure: str, code: str, message: str, hint:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("sum(amount)", "SUM( amount )", "`a` and `b` of `orders` compute the same"),
-        ("sum(amount), filter: id = 1", "sum(amount), filter: id=1", "`a` and `b` of `orders` compute the same"),
+        ("sum(amount)", "SUM( amount )", "`a` and `b` of `orders` have the same definition"),
+        (
+            "sum(amount), filter: id = 1",
+            "sum(amount), filter: id=1",
+            "`a` and `b` of `orders` have the same definition",
+        ),
     ],
 )
 def test_equal_measures(load: Any, first: str, second: str, message: str) -> None:
@@ -213,7 +217,7 @@ def test_sums_of_what_is_no_number(write: Any, dialect: str, expr: str, severity
 
 def test_an_aggregate_of_a_measure_needs_keys(load: Any) -> None:
     (problem,) = check_model(load(*measures("{name: a, expr: sum(amount)}", "{name: b, expr: avg(a)}")))
-    assert (problem.code, problem.hint) == ("aggregate", "say over which keys it is computed first: per: [column]")
+    assert (problem.code, problem.hint) == ("aggregate", "set the keys of the inner aggregation: per: [column]")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +258,7 @@ def test_computed_columns(load: Any, column: str, code: str) -> None:
         ("- {name: x, type: string}\ndefault_time_dimension: x", "warning", "not_a_time", "is a string"),
         ("default_time_dimension: when", "error", "unknown_column", "`when`"),
         ("segments: [{name: s, expr: labell = 'x'}]", "error", "unknown_name", "`labell`"),
-        ("segments: [{name: s, expr: count(*) > 1}]", "error", "aggregate", "single rows"),
+        ("segments: [{name: s, expr: count(*) > 1}]", "error", "aggregate", "individual rows"),
         ("policies: [{name: p, filter: labell = 'x'}]", "error", "unknown_name", "policy `p`"),
         ('policies: [{name: p, filter: "label = {{ usr.x }}"}]', "error", "definition", "`usr.x`"),
     ],
@@ -337,7 +341,7 @@ def test_an_alias_that_is_a_source(load: Any) -> None:
     text = "{to: regions, on: region_id = orders.id, relationship: many_to_one, alias: orders}"
     (problem,) = check_model(load(*join(text)))
     assert (problem.severity, problem.code) == ("error", "duplicate")
-    assert "is the name of a source" in problem.message
+    assert "is also the name of a source" in problem.message
 
 
 def test_an_alias_twice(load: Any) -> None:
@@ -376,7 +380,7 @@ def test_columns_of_the_many_side_are_refused(load: Any) -> None:
     (problem,) = check_model(load(orders, CUSTOMERS + "- {name: m, expr: sum(orders.amount)}", REGIONS))
     assert (problem.code, problem.hint) == (
         "unreachable",
-        "define it in orders, or make the joins on the way many_to_one",
+        "define it in orders, or make the joins of the path many_to_one",
     )
 
 
