@@ -54,7 +54,7 @@ def changed_source(
     if accepted is None or old is None:
         return _unlike(before, after, [name])
     if name not in before.sources:
-        return [f"the file about `{name}` has errors: people correct it"]
+        return [f"the file about `{name}` has errors: a person must correct it"]
     return list(dict.fromkeys([*lost_of_definition(old.path, accepted, new), *_unlike(before, after, [name])]))
 
 
@@ -66,8 +66,8 @@ def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
     lines = "\n".join(f"- {each}" for each in distinct[:_MOST_SHOWN])
     more = f"\n- and {len(distinct) - _MOST_SHOWN} more" if len(distinct) > _MOST_SHOWN else ""
     return (
-        f"This would change what is accepted, so nothing was saved:\n{lines}{more}\n"
-        f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call record_contradiction "
+        f"Nothing was saved, because this would change accepted context:\n{lines}{more}\n"
+        f"Keep all of it and add to it. If the text contradicts it, leave it unchanged and call record_contradiction "
         f"with a statement of the source `{artifact}` and one of the source `text`."
     )
 
@@ -100,10 +100,10 @@ def lost_of_page(path: str, old: bytes | None, new: bytes | None) -> list[str]:
     place = place_of(path)
     pages = [parse(*place, each) for each in (old, new) if each is not None] if place else []
     if len(pages) < 2:
-        return [f"the page {path} would be gone"]
+        return [f"the page {path} would be removed"]
     before, after = pages
     if not isinstance(before, Page) or not isinstance(after, Page):
-        return [f"{path} cannot be read as a page: people correct it"]
+        return [f"{path} cannot be read as a page: a person must correct it"]
     return [*_fields(before, after), *_body(before, after)]
 
 
@@ -112,11 +112,11 @@ def lost_of_definition(path: str, old: bytes | None, new: Mapping[str, Any] | No
     if old is None:
         return []
     if new is None:
-        return [f"{path} would be gone"]
+        return [f"{path} would be removed"]
     try:
         before = yaml.load(old, where=path)
     except ConfigError:
-        return [f"{path} cannot be read: people correct it"]
+        return [f"{path} cannot be read: a person must correct it"]
     return list(dropped_items(before, new))
 
 
@@ -127,7 +127,7 @@ def _lost(path: str, old: bytes | None, new: bytes | None) -> list[str]:
         return lost_of_page(path, old, new)
     if path.startswith(f"{SEMANTIC_NAME}/") and f"/{SCHEMA_NAME}/" not in path:
         return lost_of_definition(path, old, None if new is None else _document(path, new))
-    return [f"{path} is no page and no definition"]
+    return [f"{path} is neither a page nor a definition"]
 
 
 def _document(path: str, content: bytes) -> Mapping[str, Any]:
@@ -145,7 +145,7 @@ def _unlike(before: Model, after: Model, names: Iterable[str] | None = None) -> 
         if name in before.sources and name in after.sources:
             found += redefined(before.sources[name], after.sources[name])
         elif name in before.sources:
-            found.append(f"source `{name}` would be gone")
+            found.append(f"source `{name}` would be removed")
     return found
 
 
@@ -155,7 +155,7 @@ def _fields(before: Page, after: Page) -> Iterator[str]:
             yield f"`{name}` of `{before.key}`: {one_line(str(value), _LONGEST)}"
     for name in _PUT_AWAY:
         if after.fields.get(name) is not None and before.fields.get(name) is None:
-            yield f"`{name}` would put `{before.key}` away"
+            yield f"`{name}` would archive `{before.key}`"
 
 
 def _holds(now: Any, accepted: Any) -> bool:
@@ -171,7 +171,7 @@ def _body(before: Page, after: Page) -> Iterator[str]:
     for old, new, what in (
         (before.body, after.body, "the line"),
         (without_fences(before.body), without_fences(after.body), "hidden in a code block, the line"),
-        (without_swallowed(before.body), without_swallowed(after.body), "swallowed by markup around it, the line"),
+        (without_swallowed(before.body), without_swallowed(after.body), "hidden by surrounding markup, the line"),
     ):
         missing = _missing(old, new)
         if missing:
@@ -180,7 +180,7 @@ def _body(before: Page, after: Page) -> Iterator[str]:
     known = {spot.message for spot in hidden_markup(before.body)}
     for spot in hidden_markup(after.body):
         if spot.message not in known:
-            yield f"{spot.message} beside what is accepted, which it could hide"
+            yield f"{spot.message} next to accepted text, which it could hide"
 
 
 def _missing(old: str, new: str) -> list[str]:

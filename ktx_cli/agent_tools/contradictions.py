@@ -24,26 +24,26 @@ _LONGEST_TEXT: Final = 1_000
 class StatementInput(Input):
     """One side of a contradiction."""
 
-    text: str = Field(min_length=1, max_length=_LONGEST_TEXT, description="What the source says, in its own words.")
+    text: str = Field(min_length=1, max_length=_LONGEST_TEXT, description="The statement, in the words of the source.")
     source: str = Field(
         min_length=1,
         max_length=500,
-        description="A raw file as this task lists it, `wiki:<key>`, `sl:<connection>/<source>[.<measure>]`, `data` "
+        description="A raw file of this task, `wiki:<key>`, `sl:<connection>/<source>[.<measure>]`, `data` "
         "for rows you queried, or `text` for the text to remember.",
     )
     effect: str = Field(
-        min_length=1, max_length=500, description="What would change if this held: which measure, page or number."
+        min_length=1, max_length=500, description="What would change if this were true: which measure, page or number."
     )
     date: str | None = Field(None, max_length=60, description="The date that the source states, if it states one.")
 
 
 class RecordContradiction(Input):
-    """Two or more statements that cannot all hold."""
+    """Two or more statements that cannot all be true."""
 
     topic: str = Field(min_length=1, max_length=120, description="What they disagree about, in a few words.")
-    statements: list[StatementInput] = Field(min_length=2, max_length=6, description="One for each side.")
+    statements: list[StatementInput] = Field(min_length=2, max_length=6, description="One statement per side.")
     evidence: str | None = Field(
-        None, max_length=2_000, description="What shows it, such as a query and its result, where there is more."
+        None, max_length=2_000, description="Further evidence, such as a query and its result."
     )
 
 
@@ -66,7 +66,7 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
         value.evidence,
     )
     texts = [value.topic, value.evidence or "", *(part for each in value.statements for part in _parts(each))]
-    wrong = [f"the text holds {spot.message}" for text in texts for spot in (*secrets(text), *personal_data(text))]
+    wrong = [f"the text contains {spot.message}" for text in texts for spot in (*secrets(text), *personal_data(text))]
     if wrong:
         raise Refused("\n".join(wrong[:20]))
     if session.accepted is not None:
@@ -81,7 +81,7 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
             )
     session.records.contradicted(found)
     return ToolOutput(
-        f"Recorded: sources disagree about {found.topic}. A person decides; leave both statements as they are.",
+        f"Recorded: sources disagree about {found.topic}. A person decides; do not change either statement.",
         {"success": True, "topic": found.topic, "sources": list(found.sources)},
     )
 
@@ -125,7 +125,7 @@ def checked_source(session: ToolSession, named: str) -> str:
     kind, _, name = text.partition(":")
     if text == DATA:
         if not session.connections:
-            raise Refused("there is no database to ask in this task, so `data` cannot be a source")
+            raise Refused("this task has no database, so `data` cannot be a source")
         return DATA
     if text == TEXT and session.accepted is not None:
         return TEXT
@@ -141,7 +141,7 @@ def _page(session: ToolSession, name: str) -> str:
     key = name.partition("#")[0].strip().rpartition("/")[2]
     if not key or read_page(tree, key, session.scope) is None:
         what = "page" if session.accepted is None else "accepted page"
-        raise Refused(f"there is no {what} `{one_line(name, 120)}`; look with wiki_search")
+        raise Refused(f"there is no {what} `{one_line(name, 120)}`; search with wiki_search")
     return f"wiki:{name.partition('#')[0].strip()}"
 
 
@@ -166,7 +166,7 @@ def _definition(session: ToolSession, name: str) -> str:
         advice = f"did you mean `{near}`?" if near else f"it has: {listing(members, 20)}"
         raise Refused(f"`{outer}` has no `{one_line(member, 120)}`; {advice}")
     near = did_you_mean(rest, list(sources))
-    advice = f"did you mean `{near}`?" if near else "look with discover_data"
+    advice = f"did you mean `{near}`?" if near else "search with discover_data"
     raise Refused(f"there is no source `{one_line(rest, 120)}` in `{connection}`; {advice}")
 
 
@@ -184,7 +184,7 @@ def _raw_file(session: ToolSession, named: str) -> str:
         if inner in session.citable.get(connection, {}):
             return f"{connection}/{inner}"
     meant = did_you_mean(named, list(session.raw))
-    advice = f"did you mean `{meant}`?" if meant else f"the raw files are: {listing(sorted(session.raw), 20) or 'none'}"
+    advice = f"did you mean `{meant}`?" if meant else f"raw files: {listing(sorted(session.raw), 20) or 'none'}"
     raise Refused(
         f"`{one_line(named, 200)}` is not a source of this task; {advice}; "
         "a page is `wiki:<key>`, a definition `sl:<connection>/<source>[.<measure>]`, queried rows are `data`"

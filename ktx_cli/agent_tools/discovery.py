@@ -35,28 +35,28 @@ _LONGEST_MISSES: Final = 4_000
 
 
 class Discover(Input):
-    """What to look for."""
+    """The search."""
 
-    query: str = Field(description="Words of the topic, a name of a table, column, measure or page.", max_length=500)
-    connection: str | None = Field(None, description="One connection; without it all that are available.")
-    limit: int = Field(10, ge=1, le=50, description="Hits in each section at most.")
+    query: str = Field(description="Words, or the name of a table, column, measure or page.", max_length=500)
+    connection: str | None = Field(None, description="One connection. Defaults to all available ones.")
+    limit: int = Field(10, ge=1, le=50, description="Maximum number of hits per section.")
 
 
 class EntityDetails(Input):
-    """What to show."""
+    """The names to show."""
 
-    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    connection: str | None = Field(None, description="The connection; required if there are several.")
     targets: list[str] = Field(
         min_length=1,
         max_length=50,
-        description="Sources (`orders`), tables as the database calls them (`shop.orders`), or columns, measures and "
-        "segments (`orders.amount`).",
+        description="Sources (`orders`), database tables (`shop.orders`), or columns, measures and segments "
+        "(`orders.amount`).",
     )
 
 
 @tool()
 def discover_data(session: ToolSession, value: Discover) -> ToolOutput:
-    """Search the wiki, the semantic layer and the columns of the databases by words. Finds what you wrote too."""
+    """Search the wiki, the semantic layer and the database columns by words. This includes what you wrote."""
     connection = None if value.connection is None else session.connection(value.connection)
     sections = [
         (heading, session.search(value.query, Scope(kinds, connection), value.limit), tool)
@@ -66,7 +66,7 @@ def discover_data(session: ToolSession, value: Discover) -> ToolOutput:
         note_hits(session.ledger, found)
     texts = [_section(heading, found, tool) for heading, found, tool in sections if found]
     if not texts:
-        return ToolOutput("Nothing fits. Try broader or other words.", {"success": True, "hits": 0})
+        return ToolOutput("No matches. Try broader or different words.", {"success": True, "hits": 0})
     count = sum(len(found) for _, found, _ in sections)
     return ToolOutput(joined(*texts), {"success": True, "hits": count})
 
@@ -75,13 +75,13 @@ def _section(heading: str, found: Sequence[Hit], tool: str) -> str:
     parts = Parts((LONGEST - RESERVE) // len(_SECTIONS) - RESERVE)
     for each in found:
         parts.add(hit_line(each))
-    more = parts.more("hits", "ask for fewer, or with more words")
+    more = parts.more("hits", "use a lower limit or a more specific query")
     return joined(f"## {heading} (more with {tool})", wrapped(parts.text(), f"search: {heading.lower()}"), more)
 
 
 @tool()
 def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
-    """Show what sources, tables, columns, measures or segments really are: types, keys, joins, expressions."""
+    """Show the definition of sources, tables, columns, measures or segments: types, keys, joins, expressions."""
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     wanted, missed = resolved(shown, value.targets)
@@ -96,8 +96,8 @@ def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     misses = Parts(_LONGEST_MISSES)
     for target in missed:
         misses.add(missing_name(shown, target))
-    missing = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
-    note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
+    missing = joined(misses.text(), misses.more("names that do not exist", "request fewer at once"))
+    note = f"(cut: {left} columns or sources not shown; request single columns, such as orders.amount)" if left else ""
     if not wanted:
         raise Refused(missing)
     body = wrapped(parts.text(), f"structure of {connection}")
@@ -211,7 +211,7 @@ def missing_name(shown: VisibleModel, target: str) -> str:
         return one_line(f"`{target}`: `{owner.name}` has no such column, measure or segment; {advice}", 800)
     names = [each.name for each in shown.sources()]
     near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)
-    advice = f"did you mean `{near}`?" if near else "look for it with discover_data"
+    advice = f"did you mean `{near}`?" if near else "search for it with discover_data"
     return one_line(f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}", 600)
 
 
@@ -225,23 +225,23 @@ _TEXTS: Final = frozenset({".txt", ".rst"})
 
 
 class ReadFile(Input):
-    """Which raw file to read."""
+    """The raw file to read."""
 
-    path: str = Field(description="Path of a raw file of this task, as it was listed.")
+    path: str = Field(description="Path of a raw file from the list of this task.")
 
 
 class ReadSpan(Input):
-    """Which lines of a raw file to read."""
+    """The lines of a raw file to read."""
 
-    path: str = Field(description="Path of a raw file, as it was listed.")
-    start_line: int = Field(ge=1, description="First line, from 1.")
-    end_line: int = Field(ge=1, description="Last line, included.")
-    start_character: int = Field(0, ge=0, description="Characters of the first line to leave out, where it was cut.")
+    path: str = Field(description="Path of a raw file from the list.")
+    start_line: int = Field(ge=1, description="First line, starting at 1.")
+    end_line: int = Field(ge=1, description="Last line, inclusive.")
+    start_character: int = Field(0, ge=0, description="Characters of the first line to skip, if it was cut.")
 
 
 @tool(longest=LONGEST_RAW)
 def read_raw_file(session: ToolSession, value: ReadFile) -> ToolOutput:
-    """Read a raw file of this task from its beginning. A long one is cut and says where to read on."""
+    """Read a raw file of this task from the beginning. A long file is cut, and the result says where to continue."""
     file = _file(session, value.path)
     lines = file_lines(file)
     return _span(session, file, lines, 1, len(lines), 0)
@@ -249,11 +249,11 @@ def read_raw_file(session: ToolSession, value: ReadFile) -> ToolOutput:
 
 @tool(longest=LONGEST_RAW)
 def read_raw_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
-    """Read lines of a raw file: where read_raw_file cut it, or a part you know."""
+    """Read lines of a raw file: the rest after read_raw_file cut it, or a known part."""
     file = _file(session, value.path)
     lines = file_lines(file)
     if value.start_line > len(lines) or value.end_line < value.start_line:
-        raise Refused(f"{file.path} has the lines 1 to {len(lines)}: ask for lines among them, the first first")
+        raise Refused(f"{file.path} has the lines 1 to {len(lines)}: request a range of these, in order")
     return _span(session, file, lines, value.start_line, min(value.end_line, len(lines)), value.start_character)
 
 
@@ -267,7 +267,7 @@ def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end
         whole = text[len(kept)] == "\n"
         start = last + 1 if whole else last
         at = "" if whole else f", start_character {len(kept) + (skip if count == 1 else 0)}"
-        note = f"(cut: {len(lines)} lines in all; read on with read_raw_span, start_line {start}, end_line {end}{at})"
+        note = f"(cut: {len(lines)} lines; continue with read_raw_span, start_line {start}, end_line {end}{at})"
     body = wrapped(kept, f"{file.path} of {session.origin}")
     text = joined(f"Lines {first} to {last} of {len(lines)}:", body, note)
     return ToolOutput(text, {"success": True, "path": file.path, "lines": [first, last, len(lines)], "cut": bool(note)})
@@ -283,14 +283,14 @@ def _file(session: ToolSession, path: str) -> RawFile:
     if found is not None:
         return found
     near = did_you_mean(path, session.raw)
-    advice = f"did you mean `{near}`?" if near else f"there are: {listing(sorted(session.raw), 20) or 'none'}"
-    raise Refused(f"`{path}` is no raw file of this task; {advice}")
+    advice = f"did you mean `{near}`?" if near else f"raw files: {listing(sorted(session.raw), 20) or 'none'}"
+    raise Refused(f"`{path}` is not a raw file of this task; {advice}")
 
 
 def file_lines(file: RawFile) -> list[str]:
     """Return the lines of a file as a model sees them."""
     if b"\0" in file.read()[:8_000] and PurePosixPath(file.path).suffix.lower() not in _DOCUMENTS:
-        raise Refused(f"{file.path} is no text: it cannot be read here")
+        raise Refused(f"{file.path} is not text, so it cannot be read")
     return visible(raw_text(file)).removesuffix("\n").split("\n")
 
 
@@ -327,23 +327,23 @@ _TABLELESS: Final = ("no_physical_table", "missing_target_table")
 
 
 class UnmappedFallback(Input):
-    """What was not taken over, why, and what was done in its place."""
+    """Something that was not imported, the reason, and what was done instead."""
 
-    raw_path: str = Field(description="The raw file it stands in.")
+    raw_path: str = Field(description="The raw file that contains it.")
     reason: Reason = Field(description="Why it did not become a source.")
     fallback: Literal["sql_standalone", "wiki_only", "flagged"] = Field(
-        description="In its place: a source with `sql`, a wiki page, or nothing but this note."
+        description="What replaces it: a source with `sql`, a wiki page, or only this record."
     )
     table_ref: str | None = Field(None, max_length=300, description="The table or source it is about.")
-    clarification: str | None = Field(None, max_length=500, description="One sentence more, where that helps.")
+    clarification: str | None = Field(None, max_length=500, description="One more sentence, if that helps.")
 
 
 @tool(reads=False)
 def emit_unmapped_fallback(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
-    """Note that something of a raw file did not become a source, and why. Once for a file, a reason and a table."""
+    """Record that something in a raw file did not become a source, and why. Once per file, reason and table."""
     path = session.known_path(value.raw_path, session.files)
     if path is None:
-        raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(session.files, 20) or 'none'}")
+        raise Refused(f"`{value.raw_path}` is not a file of this task; files: {listing(session.files, 20) or 'none'}")
     if value.reason in _TABLELESS and value.table_ref is not None:
         found = [
             f"{connection}: {source.name}"
@@ -351,13 +351,13 @@ def emit_unmapped_fallback(session: ToolSession, value: UnmappedFallback) -> Too
             for source in named(session.shown(connection), value.table_ref)
         ]
         if found:
-            raise Refused(f"`{value.table_ref}` is there: {listing(found)}; look at it with entity_details and use it")
+            raise Refused(f"`{value.table_ref}` exists: {listing(found)}; check it with entity_details and use it")
     made = Fallback(path, value.reason, value.fallback, REASONS[value.reason], value.table_ref, value.clarification)
     same = [(each.raw_path, each.reason, each.fallback, each.table_ref) for each in session.records.fallbacks]
     session.pending.fell_back(value.table_ref)
     if (made.raw_path, made.reason, made.fallback, made.table_ref) not in same:
         session.records.fallbacks.append(made)
-    return ToolOutput(f"Noted for {path}: {made.detail}.", {"success": True})
+    return ToolOutput(f"Recorded for {path}: {made.detail}.", {"success": True})
 
 
 FALLBACK_TOOLS: Final = (emit_unmapped_fallback,)

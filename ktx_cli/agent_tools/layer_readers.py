@@ -25,30 +25,30 @@ _KINDS: Final = ("source", "measure", "segment")
 
 
 class DiscoverSources(Input):
-    """What to look for among the sources."""
+    """The search in the semantic layer."""
 
-    connection: str | None = Field(None, description="One connection; without it all that are available.")
-    query: str | None = Field(None, max_length=500, description="Words; without them the sources are listed.")
+    connection: str | None = Field(None, description="One connection. Defaults to all available ones.")
+    query: str | None = Field(None, max_length=500, description="Search words. If omitted, sources are listed.")
     source: str | None = Field(None, description="One source, shown in detail.")
 
 
 class ReadSource(Input):
-    """Which definition to read."""
+    """The definition to read."""
 
-    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    connection: str | None = Field(None, description="The connection; required if there are several.")
     source: str = Field(min_length=1, description="Name of the source.")
-    start_line: int = Field(1, ge=1, description="Line to begin at, where a long one was cut.")
+    start_line: int = Field(1, ge=1, description="First line to read, if the definition was cut.")
 
 
 class Validate(Input):
     """What to check."""
 
-    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    connection: str | None = Field(None, description="The connection; required if there are several.")
 
 
 @tool()
 def sl_discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
-    """Look for sources, measures and segments of the semantic layer by words, list them, or show one."""
+    """Search sources, measures and segments of the semantic layer by words, list all sources, or show one."""
     if value.source is not None:
         return _one(session, session.connection(value.connection), value.source)
     ids = [session.connection(value.connection)] if value.connection is not None else sorted(session.connections)
@@ -66,7 +66,7 @@ def sl_discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
         parts.add(_detail(session, session.shown(connection), name))
     for each in found:
         parts.add(hit_line(each))
-    more = parts.more("parts", "ask with more words, or for one source")
+    more = parts.more("parts", "use a more specific query, or request one source")
     return ToolOutput(joined(wrapped(parts.text(), "the semantic layer"), more), {"success": True, "hits": len(found)})
 
 
@@ -81,7 +81,7 @@ def _listed(session: ToolSession, ids: list[str]) -> ToolOutput:
         for source in sources:
             if parts.add(f"- {headline(source)} [{names_of(shown, source)}]"):
                 session.ledger.add(source_id(connection, source.name))
-    more = parts.more("lines", "ask for one connection, or with a query")
+    more = parts.more("lines", "request one connection, or pass a query")
     return ToolOutput(joined(wrapped(parts.text(), "the semantic layer"), more), {"success": True, "sources": count})
 
 
@@ -118,13 +118,13 @@ def the_source(shown: VisibleModel, name: str) -> Source:
         return found[0]
     names = [each.name for each in found or shown.sources()]
     near = did_you_mean(name, names)
-    advice = f"did you mean `{near}`?" if near and not found else f"there are: {listing(names, 20) or 'none'}"
-    raise Refused(one_line(f"`{shown.model.connection}` has no one source `{name}`; {advice}", 600))
+    advice = f"did you mean `{near}`?" if near and not found else f"sources: {listing(names, 20) or 'none'}"
+    raise Refused(one_line(f"`{shown.model.connection}` has no source `{name}`; {advice}", 600))
 
 
 @tool()
 def sl_read_source(session: ToolSession, value: ReadSource) -> ToolOutput:
-    """Read the definition of a source as it stands in its files, to edit it."""
+    """Read the definition of a source from its files before you edit it."""
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     name = _spelled(shown, value.source)
@@ -132,7 +132,7 @@ def sl_read_source(session: ToolSession, value: ReadSource) -> ToolOutput:
     known = shown.model.sources.get(name)
     if not files or (known is not None and not shown.has(known)):
         the_source(shown, value.source)
-        raise Refused(f"`{name}` has no definition that can be read here")
+        raise Refused(f"`{name}` has no definition that you can read")
     pieces = [f"# {path}\n{visible(text).rstrip()}" for path, text in files]
     lines = "\n\n".join(pieces).split("\n")
     if value.start_line > len(lines):
@@ -172,7 +172,7 @@ def _spelled(shown: VisibleModel, name: str) -> str:
 
 @tool()
 def sl_validate(session: ToolSession, value: Validate) -> ToolOutput:
-    """Check what this session wrote in the semantic layer."""
+    """Check what this session wrote to the semantic layer."""
     connection = session.connection(value.connection)
     touched = {each.key for each in session.actions if each.target == "sl" and each.connection == connection}
     problems = list(session.problems(session.workspace, connection))
@@ -181,7 +181,7 @@ def sl_validate(session: ToolSession, value: Validate) -> ToolOutput:
     text = joined(
         problems_text("Errors:", errors),
         problems_text("Warnings:", [each for each in own if each.severity != "error"]),
-        "" if own else "Nothing is wrong with what this session wrote.",
+        "" if own else "No problems in what this session wrote.",
     )
     names = [each.name for each in session.shown(connection).sources()]
     others = len(problems) - len(own)
@@ -266,7 +266,7 @@ def _whole_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
         on = one_line(join.on) if shown.can_show(source, join.on) else NOT_SHOWN
         yield f"join: {join.to}{alias} on {on} ({join.relationship.value})"
     for policy in source.policies:
-        yield f"policy: {policy.name} (rows are limited to what a caller may see; only people change it)"
+        yield f"policy: {policy.name} (row policies limit the rows that a caller sees; only people change them)"
 
 
 def names_of(shown: VisibleModel, source: Source) -> str:

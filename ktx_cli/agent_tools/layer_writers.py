@@ -41,21 +41,21 @@ def check_name(session: ToolSession, connection: str, name: str, document: Mappi
     if "table" in document or "sql" in document:
         if alike is not None:
             raise Refused(
-                f"`{alike}` is a generated source, which no source of its own may hide: leave out `table` and `sql` to "
-                f"change it as an overlay, or choose another name"
+                f"`{alike}` is a generated source, which a new source must not replace: omit `table` and `sql` for "
+                f"an overlay, or choose another name"
             )
         return
     if name not in generated:
         near = alike or did_you_mean(name, generated)
-        advice = f"did you mean `{near}`?" if near else f"generated are: {listing(sorted(generated), 20) or 'none'}"
-        raise Refused(f"an overlay changes a generated source, and none is called `{name}`; {advice}")
+        advice = f"did you mean `{near}`?" if near else f"generated sources: {listing(sorted(generated), 20) or 'none'}"
+        raise Refused(f"an overlay changes a generated source, and there is no generated source `{name}`; {advice}")
 
 
 def check_text(text: str, old: OwnFile | None) -> None:
     """Refuse a definition with hidden characters, what looks like a secret, or contact data of persons."""
     unfit = unfit_lines(text, None if old is None else old.content)
     if unfit:
-        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(unfit))
+        raise Refused("Nothing was saved, because a definition must not contain this:\n" + "\n".join(unfit))
 
 
 def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
@@ -67,8 +67,9 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
     misread = [each for each in _misread(new, "") if each not in known]
     if misread:
         raise Refused(
-            "These descriptions are not what you meant, so nothing was saved. Put each text into double quotes: an "
-            'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(misread)
+            "Nothing was saved, because these descriptions do not parse as intended. Put each description into double "
+            'quotes, because an unquoted comma ends it: `descriptions: {user: "Gross, without refunds."}`\n'
+            + "\n".join(misread)
         )
 
 
@@ -82,7 +83,7 @@ def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
     for place, item in _items(new):
         had = before.get(place, {})
         claims = [key for key in APPROVALS if key in item and item[key] != had.get(key) and item[key] != "proposed"]
-        refused += [f"- {place}: leave out `{key}`: people accept definitions" for key in claims]
+        refused += [f"- {place}: omit `{key}`; only people accept definitions" for key in claims]
         texts = item.get("descriptions")
         authors = set(texts) if isinstance(texts, Mapping) else set()
         is_found = place.startswith(("measure", "segment"))
@@ -93,9 +94,9 @@ def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
             and is_imported(authors)
             and authors - set(had.get("descriptions") or ())
         ):
-            refused.append(f"- {place}: describe it as `ai`, since no other tool defines it")
+            refused.append(f"- {place}: write the description as `ai`, because no other tool defines it")
     if refused:
-        raise Refused("You may only propose definitions, so nothing was saved:\n" + "\n".join(refused))
+        raise Refused("Nothing was saved, because you can only propose definitions:\n" + "\n".join(refused))
 
 
 def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -124,7 +125,7 @@ def _misread(value: Any, where: str) -> Iterator[str]:
             if text is None:
                 yield f"- {here}: `{one_line(str(who), 80)}` has no text"
             elif who not in PRIORITY and who not in SOURCES and who not in SEARCH_TEXTS:
-                yield f"- {here}: `{one_line(str(who), 80)}` is no author of descriptions; write `user`"
+                yield f"- {here}: `{one_line(str(who), 80)}` is not a valid key of descriptions; use `user`"
         for key, each in value.items():
             yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()
     elif isinstance(value, list):
@@ -172,7 +173,7 @@ def _checked_on_data(session: ToolSession, before: Model, after: Model) -> list[
     found = session.check_data(before, after)
     errors = [each for each in found if each.severity == "error"]
     if errors:
-        raise Refused(problems_text("The check on the database found these errors, so nothing was saved:", errors))
+        raise Refused(problems_text("Nothing was saved, because the database check found these errors:", errors))
     return found
 
 
@@ -190,7 +191,7 @@ def problems_text(heading: str, problems: list[Diagnostic]) -> str:
         about = f"{source}: " if each.location.object and source not in each.message else ""
         hint = f" ({each.hint})" if each.hint else ""
         parts.add(one_line(f"- {each.location}: {about}{each.message}{hint}", 600))
-    more = parts.more("problems", "correct these first")
+    more = parts.more("problems", "correct the listed problems first")
     return f"{heading}\n{parts.text()}" + (f"\n{more}" if more else "")
 
 
@@ -218,7 +219,7 @@ def _unknown(before: Model, name: str) -> Iterator[str]:
     """Yield why nobody can tell what a write would show: a file that may say who sees what has an error."""
     problem = before.sealed if name not in before.barred else before.barred[name].problem
     if problem is not None:
-        yield f"{problem.location} has an error, so that nobody can tell who sees what of `{name}`: people correct it"
+        yield f"{problem.location} has an error, so the visibility of `{name}` is unknown: a person must correct it"
 
 
 def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
@@ -230,7 +231,7 @@ def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapp
         return []
     if new is not None and _limits(new) == _limits(old):
         return []
-    return [f"the file about `{name}` has errors, and says who sees what: people correct it"]
+    return [f"the file about `{name}` has errors and contains policies or visibility: a person must correct it"]
 
 
 def _limits(value: Any) -> list[Any]:
@@ -246,7 +247,7 @@ def _limits(value: Any) -> list[Any]:
 def _policies(old: Source, new: Source | None) -> Iterator[str]:
     kept = {} if new is None else {each.name: each.filter for each in new.policies}
     if {each.name: each.filter for each in old.policies} != kept:
-        yield f"the policies of `{old.name}` are people's: leave them as they are"
+        yield f"the policies of `{old.name}` can only be changed by people: keep them unchanged"
 
 
 def _visibility(old: Source, new: Source | None) -> Iterator[str]:
@@ -264,7 +265,7 @@ def _visibility(old: Source, new: Source | None) -> Iterator[str]:
             pairs.append((f"`{old.name}.{measure.name}`", measure.visibility, new.measures[measure.name].visibility))
     for what, was, now in pairs:
         if _STRICTNESS[now] < _STRICTNESS[was]:
-            yield f"{what} is {was.value}: people decide who sees it, leave its visibility as it is"
+            yield f"{what} is {was.value}: only people change visibility, so keep it unchanged"
 
 
 def _around(before: Model, after: Model, old: Source | None, new: Source) -> Iterator[str]:
@@ -274,7 +275,7 @@ def _around(before: Model, after: Model, old: Source | None, new: Source) -> Ite
     for table in sorted(_tables(new, after.dialect)):
         for name, each in before.barred.items():
             if name != new.name and reads_table(each, table):
-                yield f"`{'.'.join(table)}` is read by `{name}`, whose files have errors: people correct them first"
+                yield f"`{'.'.join(table)}` is read by `{name}`, whose files have errors: a person must fix them first"
         for source in sources_of(before, table):
             if source.name != new.name and source.is_protected:
                 yield (
@@ -353,27 +354,27 @@ def _is_counted(column: Any) -> bool:
 
 LONGEST_FILE: Final = 100_000
 LONGEST_SHOWN: Final = 6_000
-"""Characters of a definition that the answer to a write shows."""
+"""Maximum characters of a definition that the answer to a write shows."""
 
-_SOURCE: Final = Field(min_length=1, max_length=200, description="Name of the source, as `name:` has it.")
-_CONNECTION: Final = Field(None, description="The connection; needed where there are several.")
+_SOURCE: Final = Field(min_length=1, max_length=200, description="Name of the source, the same as `name:` in the YAML.")
+_CONNECTION: Final = Field(None, description="The connection; required if there are several.")
 _RAW_PATHS: Final = Field(
-    None, description="The raw files it comes from, as this task lists them; may be left out where there is one."
+    None, description="The raw files it comes from, from the list of this task. Can be omitted if there is only one."
 )
 
 
 class WriteSource(Input):
-    """A whole definition, or that it goes."""
+    """The full definition of a source, or its deletion."""
 
     connection: str | None = _CONNECTION
     source: str = _SOURCE
     yaml: str | None = Field(
         None,
         max_length=LONGEST_FILE,
-        description="The whole file: an overlay (`name`, no `table`, no `sql`) of a generated source, or a source of"
-        " its own with `table` or `sql`, `grain` and `columns`.",
+        description="The whole file: an overlay (`name`, no `table`, no `sql`) of a generated source, or a complete"
+        " source with `table` or `sql`, `grain` and `columns`.",
     )
-    delete: bool = Field(False, description="Delete the file about the source; a generated one stays.")
+    delete: bool = Field(False, description="Delete the file of the source; a generated source remains.")
     raw_paths: list[str] | None = _RAW_PATHS
 
     @model_validator(mode="after")
@@ -384,23 +385,23 @@ class WriteSource(Input):
 
 
 class YamlEdit(Input):
-    """One passage and what comes in its place."""
+    """A passage and its replacement."""
 
-    old_text: str = Field(min_length=1, description="A passage as it stands in the file, there once.")
-    new_text: str = Field(description="What comes in its place.")
+    old_text: str = Field(min_length=1, description="A passage of the file, copied exactly; it must occur once.")
+    new_text: str = Field(description="The replacement.")
 
 
 class EditSource(Input):
-    """Changes of the text of a file."""
+    """Edits of a file."""
 
     connection: str | None = _CONNECTION
     source: str = _SOURCE
-    edits: list[YamlEdit] = Field(min_length=1, max_length=50, description="All of them are made, or none.")
+    edits: list[YamlEdit] = Field(min_length=1, max_length=50, description="Either all edits are applied, or none.")
     raw_paths: list[str] | None = _RAW_PATHS
 
 
 class Rollback(Input):
-    """What to undo."""
+    """The source to roll back."""
 
     connection: str | None = _CONNECTION
     source: str = _SOURCE
@@ -415,8 +416,8 @@ def _target(session: ToolSession, value: WriteSource | EditSource | Rollback) ->
 def sl_write_source(session: ToolSession, value: WriteSource) -> ToolOutput:
     """Write the whole definition of a source, or delete it.
 
-    It is checked together with the whole connection first, and what is new on the database; on any error nothing is
-    saved. Of a file that is there read it first and keep what others defined.
+    ktx first checks it with the whole connection, and checks new parts against the database; after an error nothing is
+    saved. If the file exists, read it first and keep what others defined.
     """
     connection = session.connection(value.connection)
     raw_paths = session.raw_paths(value.raw_paths)
@@ -435,7 +436,7 @@ def sl_write_source(session: ToolSession, value: WriteSource) -> ToolOutput:
 
 @tool(target=_target, reads=False)
 def sl_edit_source(session: ToolSession, value: EditSource) -> ToolOutput:
-    """Change passages of the file about a source. All edits are made or none; checked as sl_write_source does."""
+    """Edit passages of the file of a source. Either all edits are applied or none; checks are as in sl_write_source."""
     connection = session.connection(value.connection)
     raw_paths = session.raw_paths(value.raw_paths)
     old = own_file(session.workspace, connection, value.source)
@@ -460,11 +461,11 @@ def edited(text: str, edits: list[YamlEdit]) -> str:
         if count == 1:
             text = text.replace(old, new)
         else:
-            stands = "stands nowhere" if count == 0 else f"stands there {count} times"
-            problems.append(f"- edit {number}: `{one_line(each.old_text, 80)}` {stands} in the text")
+            occurs = "does not occur" if count == 0 else f"occurs {count} times"
+            problems.append(f"- edit {number}: `{one_line(each.old_text, 80)}` {occurs} in the text")
     if problems:
         raise Refused(
-            "no edit was made; read the file with sl_read_source and quote it exactly:\n" + "\n".join(problems)
+            "no edit was applied; read the file with sl_read_source and copy its text exactly:\n" + "\n".join(problems)
         )
     return text
 
@@ -493,7 +494,7 @@ def _save(
 ) -> ToolOutput:
     if old is not None and old.content == content:
         session.confirmed(Action("sl", "confirmed", name, connection, raw_paths))
-        return ToolOutput(f"{path} says that already; nothing was changed.", {"success": True, "changed": False})
+        return ToolOutput(f"{path} already says this; nothing was changed.", {"success": True, "changed": False})
     trial = session.workspace.child()
     trial.write(path, content)
     warnings = check_write(session, connection, name, trial, old, document)
@@ -518,9 +519,7 @@ def _saved(
     session.acted(action, path)
     notes = problems_text("Warnings:", [each for each in warnings if each.severity != "error"])
     if gone:
-        notes = joined(
-            notes, f"note: the file had these, and has them no more: {listing(gone, 20)}; put back what is right"
-        )
+        notes = joined(notes, f"note: the file no longer contains: {listing(gone, 20)}; restore what is correct")
     structured = {"success": True, "changed": True, "target": action.identity, "path": path}
     return ToolOutput(joined(f"{action.kind}: {path}", notes, _as_understood(document, path)), structured)
 
@@ -532,7 +531,7 @@ def _as_understood(document: Mapping[str, Any] | None, path: str) -> str:
     whole = yaml.dump(dict(document)).rstrip()
     text, _ = cut_lines(whole, LONGEST_SHOWN)
     more = "" if text == whole else "(cut; sl_read_source shows the file)"
-    return joined("As it is understood:", wrapped(visible(text), path), more)
+    return joined("Parsed definition:", wrapped(visible(text), path), more)
 
 
 def _gone(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -559,13 +558,13 @@ def _nothing_to_edit(session: ToolSession, connection: str, name: str) -> str:
 def _only_generated(session: ToolSession, connection: str, name: str) -> str:
     source = session.model(connection).sources.get(name)
     if source is None or not source.generated:
-        return "; look for it with sl_discover"
-    return f": it is generated alone. Write an overlay with sl_write_source, which begins `name: {name}`"
+        return "; search for it with sl_discover"
+    return f": it is only generated. Write an overlay with sl_write_source that begins with `name: {name}`"
 
 
 @tool(target=_target, reads=False)
 def sl_rollback(session: ToolSession, value: Rollback) -> ToolOutput:
-    """Undo everything this session wrote about a source."""
+    """Undo everything this session wrote for a source."""
     connection = session.connection(value.connection)
     before = session.problems(session.workspace, connection)
     identity = f"sl:{connection}/{value.source}"
@@ -576,9 +575,10 @@ def sl_rollback(session: ToolSession, value: Rollback) -> ToolOutput:
         session.workspace.drop(path)
     session.undone(identity)
     found = new_problems(before, session.problems(session.workspace, connection))
-    problems = problems_text("Now these are wrong, correct them:", [each for each in found if each.severity == "error"])
+    errors = [each for each in found if each.severity == "error"]
+    problems = problems_text("The rollback caused these problems; correct them:", errors)
     structured = {"success": True, "target": identity, "paths": paths}
-    return ToolOutput(joined(f"{', '.join(paths)} as before this session", problems), structured)
+    return ToolOutput(joined(f"{', '.join(paths)}: restored to the state before this session", problems), structured)
 
 
 TOOLS: Final = (sl_write_source, sl_edit_source, sl_rollback)

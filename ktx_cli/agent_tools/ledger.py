@@ -60,7 +60,7 @@ def refusal_of(missing: Iterable[Need]) -> str:
     for need in needs:
         by_tool.setdefault(need.tool, []).append(f"`{one_line(need.shown, 200)}`")
     lines = [f"- {', '.join(names)}: call {tool}" for tool, names in by_tool.items()]
-    return "Never looked up in this session, so nothing was saved:\n" + "\n".join(lines)
+    return "Nothing was saved, because these names were not looked up in this session:\n" + "\n".join(lines)
 
 
 def note_hits(ledger: Ledger, hits: Iterable[Hit]) -> None:

@@ -105,13 +105,13 @@ def unit_prompt(
     """
     states = earlier or {}
     made = {path: _earlier(states[path].artifacts) for path in unit.files if path in states}
-    beside = {path: f"; {listing(pages, 5)} comes from it too" for path, pages in session.beside.items()}
+    beside = {path: f"; {listing(pages, 5)} also comes from it" for path, pages in session.beside.items()}
     sections = joined(
         _limits(session),
         _pins(session),
-        _paths("Files of this task, each to be worked through", unit.files, session, made),
+        _paths("Files of this task; work through each of them", unit.files, session, made),
         _changes(session, before or {}),
-        _paths("Files you may read besides", unit.dependencies, session, beside),
+        _paths("Other files that you can read", unit.dependencies, session, beside),
         _peers(unit.peers),
         _notes(unit),
         f"Task: {one_line(visible(unit.label), _LONGEST_LINE)}",
@@ -161,8 +161,8 @@ def evolve_prompt(session: ToolSession, prompt: Prompt, findings: str) -> TaskPr
 def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
     length = len(task.system) + len(task.shared) + len(task.prompt)
     if length > LONGEST_PROMPT:
-        message = f"the prompt of `{key}` has {length:,} characters, {LONGEST_PROMPT:,} are allowed"
-        hint = "cut the source into smaller parts, or shorten prompts and skills of the project"
+        message = f"the prompt of `{key}` has {length:,} characters; the limit is {LONGEST_PROMPT:,}"
+        hint = "split the source into smaller parts, or shorten the prompts and skills of the project"
         raise PromptTooLongError(message, hint=hint, details={"unit": key, "characters": length})
     return task
 
@@ -233,7 +233,7 @@ def _pins(session: ToolSession) -> str:
     if not pins:
         return ""
     lines = (f"- `{name}` stays the name of {artifact}" for name, artifact in sorted(pins.items()))
-    return "Names people have fixed:\n" + "\n".join(lines)
+    return "Names that people have pinned:\n" + "\n".join(lines)
 
 
 def _contradictions(session: ToolSession) -> str:
@@ -306,7 +306,7 @@ def _changes(session: ToolSession, before: Mapping[str, RawFile]) -> str:
             cut = "(cut: read the file for the rest)" if len(kept) < len(diff) else ""
             sections.append(joined(wrapped(kept, f"changes of {path} of {session.origin}"), cut))
             room -= len(kept)
-    heading = "What changed in the files of this task since the last run, with `-` for what they said then:"
+    heading = "Changes in the files of this task since the last run; lines with `-` are the old text:"
     return joined(heading, *sections) if sections else ""
 
 
@@ -324,7 +324,7 @@ def _diff(old: RawFile, new: RawFile) -> str:
 def _earlier(artifacts: Sequence[str]) -> str:
     if not artifacts:
         return ""
-    return f"; an earlier run made of it: {listing(artifacts, 20)}; edit these rather than write new ones"
+    return f"; an earlier run made these from it: {listing(artifacts, 20)}; edit them instead of writing new ones"
 
 
 def _peers(peers: Sequence[str]) -> str:
@@ -333,7 +333,7 @@ def _peers(peers: Sequence[str]) -> str:
     rest = f"\n- and {len(peers) - MOST_PEERS} more" if len(peers) > MOST_PEERS else ""
     lines = "\n".join(f"- {path}" for path in peers[:MOST_PEERS]) + rest
     return (
-        f"Files of other tasks, named for orientation; they cannot be read:\n{wrapped(lines, 'names of other files')}"
+        f"Files of other tasks, listed for orientation; you cannot read them:\n{wrapped(lines, 'names of other files')}"
     )
 
 

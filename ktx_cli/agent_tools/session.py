@@ -36,13 +36,13 @@ ActionKind = Literal["created", "updated", "removed", "confirmed"]
 
 REASONS: Final[Mapping[str, str]] = {
     "no_connection_mapping": "it belongs to no connection of this project",
-    "looker_template_unresolved": "it holds a Looker template whose value is not known",
+    "looker_template_unresolved": "it contains a Looker template whose value is unknown",
     "derived_table_not_supported": "its derived table cannot be written as a source",
     "no_physical_table": "it names no physical table",
-    "multiple_table_references": "it names several tables, and which one it is about is not said",
-    "unsupported_dialect": "its SQL is of a dialect this connection does not speak",
+    "multiple_table_references": "it names several tables, and it is unclear which one it is about",
+    "unsupported_dialect": "its SQL is in a dialect that this connection does not support",
     "parse_error": "its SQL cannot be read",
-    "missing_target_table": "the table it names is not in this connection",
+    "missing_target_table": "this connection does not have the table it names",
     "cumulative_metric_unsupported": "its cumulative metric cannot be written as a measure",
     "conversion_metric_unsupported": "its conversion metric cannot be written as a measure",
 }
@@ -445,8 +445,8 @@ class ToolSession:
         if named is None:
             if len(self.files) > 1 and not self.whole_run:
                 raise Refused(
-                    "this task has several files: name in raw_paths those that this comes from; "
-                    f"they are: {listing(self.files, 20)}"
+                    "this task has several files: list those that this comes from in raw_paths; "
+                    f"files: {listing(self.files, 20)}"
                 )
             return () if self.whole_run else self.files
         allowed = dict.fromkeys((*self.files, *(self.stage.evictions if self.whole_run else ())))
@@ -454,8 +454,8 @@ class ToolSession:
         others = [each for each, path in found.items() if path is None]
         if others:
             raise Refused(
-                f"raw_paths may name the files of this task alone, not {listing(others)}; "
-                f"they are: {listing(allowed, 20) or 'none'}"
+                f"raw_paths can only list files of this task, not {listing(others)}; "
+                f"files: {listing(allowed, 20) or 'none'}"
             )
         return tuple(dict.fromkeys(path for path in found.values() if path is not None))
 
@@ -604,7 +604,7 @@ def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
     result = output if isinstance(output, ToolOutput) else ToolOutput(output, {"success": True})
     if len(result.markdown) > tool.longest:
         log.warning("the result of %s had %s characters", tool.name, len(result.markdown))
-        return ToolOutput(f"{result.markdown[: tool.longest - 100]}\n\n(cut: ask for less at once)", result.structured)
+        return ToolOutput(f"{result.markdown[: tool.longest - 100]}\n\n(cut: request less at once)", result.structured)
     return result
 
 

@@ -157,18 +157,18 @@ SHOWN_ROWS: Final = 20
 
 
 class Execute(Input):
-    """What to ask."""
+    """The statement to run."""
 
-    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    connection: str | None = Field(None, description="The connection; required if there are several.")
     sql: str = Field(min_length=1, max_length=20_000, description="One SELECT in the dialect of the connection.")
-    row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Rows that are read at most; 20 are shown.")
+    row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Maximum number of rows to read; 20 are shown.")
 
 
 @tool(alone=False)
 def sql_execution(session: ToolSession, value: Execute) -> ToolOutput:
-    """Ask a database one read-only SELECT: to see that a table, column or join is as you think.
+    """Run one read-only SELECT on a database, to check a table, a column or a join.
 
-    Rows are bounded; where values of rows must stay on the machine, counts alone are told.
+    The number of rows is limited. If row values must stay on this machine, only counts are returned.
     """
     connection = session.connection(value.connection)
     with session.lock:
@@ -178,12 +178,12 @@ def sql_execution(session: ToolSession, value: Execute) -> ToolOutput:
     made = None if session.privacy == "off" else rows_of_values(value.sql, model.dialect)
     if made is not None:
         raise Refused(
-            f"`{made}` makes rows out of values, so that their number would tell a value, and scan.privacy is "
-            f"{session.privacy}: count rows of tables; arguments in FROM, LIMIT and bounds of a recursion are constants"
+            f"`{made}` generates rows from values, so the row count would reveal a value, and scan.privacy is "
+            f"{session.privacy}: count rows of tables, with constants in FROM, LIMIT and bounds of a recursion"
         )
     named = names_in(value.sql, model.dialect)
     if session.run_sql is None:
-        raise Refused(f"the database of `{connection}` cannot be asked here")
+        raise Refused(f"the database of `{connection}` cannot be queried in this task")
     try:
         result = session.run_sql(connection, value.sql, value.row_limit)
     except KtxError as error:
@@ -207,7 +207,7 @@ def _answer(session: ToolSession, connection: str, sql: str, dialect: str, resul
     more = ", and there are more" if result.truncated else ""
     note = f"{plural(len(rows), 'row')} read{more}; {shown} shown." if rows else "No rows."
     if shown < min(len(rows), SHOWN_ROWS) or parts.shown < 2:
-        note += " (cut: ask for fewer columns)"
+        note += " (cut: request fewer columns)"
     table = wrapped(parts.text(), f"rows of {connection}")
     reasons = Parts(RESERVE)
     for line in hidden:
@@ -236,7 +236,7 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
         name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
     ]
     reason = refused_text(error, sql, model.dialect, list(names), session.privacy)
-    return f"The statement was not answered.\n\n{wrapped(reason, 'the database')}"
+    return f"The statement failed.\n\n{wrapped(reason, 'the database')}"
 
 
 TOOLS: Final = (sql_execution,)
@@ -261,7 +261,7 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
         [_shown(value) if not why else _masked(value) for value, why in zip(row, reasons, strict=True)]
         for row in result.rows
     ]
-    return rows, [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
+    return rows, [f"- {name}: hidden, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
 
 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""The tools of each stage, and those of the loop that looks at a whole run: what overlaps, or lost its raw file."""
+"""The tools of each stage, and the tools of the loop that reviews a whole run: overlaps and deleted raw files."""
 
 from __future__ import annotations
 
@@ -36,66 +36,66 @@ _ARTIFACT: Final = "`wiki:<key>` or `sl:<connection>/<source>`, as stage_list sh
 
 
 class StageList(Input):
-    """Which units to list."""
+    """The units to list."""
 
-    start: int = Field(1, ge=1, description="Number of the unit to begin with, where the list was cut.")
+    start: int = Field(1, ge=1, description="Number of the first unit to list, if the list was cut.")
 
 
 class StageDiff(Input):
-    """Which two units to compare."""
+    """The two units to compare."""
 
     unit_a: str = Field(description="Key of a unit.")
     unit_b: str = Field(description="Key of another unit.")
 
 
 class EvictionList(Input):
-    """Which deleted files to list."""
+    """The deleted files to list."""
 
-    start: int = Field(1, ge=1, description="Number of the file to begin with, where the list was cut.")
+    start: int = Field(1, ge=1, description="Number of the first file to list, if the list was cut.")
 
 
 class ConflictResolution(Input):
-    """What repeated or replaced what, and what was done about it."""
+    """A duplicate or a replaced artifact, and what was done about it."""
 
     kind: Literal["structural_duplicate", "near_duplicate", "same_name", "re_ingest_change"]
-    artifact: str = Field(max_length=300, description=f"The artifact that stays: {_ARTIFACT}")
+    artifact: str = Field(max_length=300, description=f"The artifact that is kept: {_ARTIFACT}")
     detail: str = Field(min_length=1, max_length=1_000, description="What was done, and why.")
-    flagged_for_human: bool = Field(description="Whether a person should look at it.")
-    contested: str | None = Field(None, max_length=300, description="The name both wanted, or the artifact that went.")
+    flagged_for_human: bool = Field(description="Whether a person should review it.")
+    contested: str | None = Field(None, max_length=300, description="The contested name, or the removed artifact.")
     unit: str | None = Field(None, max_length=300, description="Key of the unit it came from.")
 
 
 class EvictionDecided(Input):
-    """What became of an artifact whose raw file is gone."""
+    """The decision about an artifact whose raw file was deleted."""
 
     raw_path: str = Field(description="The deleted raw file, as eviction_list shows it.")
     artifact: str = Field(max_length=300, description=_ARTIFACT)
-    action: Literal["removed", "kept"] = Field(description="`kept`: other sources stand for it too.")
+    action: Literal["removed", "kept"] = Field(description="`kept`: other sources also support it.")
     reason: str = Field(min_length=1, max_length=500)
 
 
 class ArtifactResolution(Input):
-    """Which artifact went into another."""
+    """An artifact that was combined with another one."""
 
     raw_path: str = Field(description="The raw file the artifact came from.")
-    artifact: str = Field(max_length=300, description=f"The artifact that went: {_ARTIFACT}")
-    into: str = Field(max_length=300, description="The artifact that stays.")
+    artifact: str = Field(max_length=300, description=f"The removed artifact: {_ARTIFACT}")
+    into: str = Field(max_length=300, description="The artifact that is kept.")
     kind: Literal["merged", "subsumed"] = Field(
-        description="`merged`: its text is in the other; `subsumed`: it is not."
+        description="`merged`: its text was added to the other; `subsumed`: it was not needed."
     )
     reason: str = Field(min_length=1, max_length=500)
 
 
 @tool()
 def stage_list(session: ToolSession, value: StageList) -> ToolOutput:
-    """List the units of this run: files, what each wrote."""
+    """List the units of this run with their files and what each unit wrote."""
     units = list(session.stage.units)[value.start - 1 :]
     if not units:
         return ToolOutput("No unit wrote anything.", {"success": True, "units": 0})
     parts = Parts()
     for each in units:
         parts.add(_unit_text(each))
-    more = parts.more("units", f"go on with start {value.start + parts.shown}")
+    more = parts.more("units", f"continue with start {value.start + parts.shown}")
     return ToolOutput(joined(wrapped(parts.text(), "this run"), more), {"success": True, "units": len(units)})
 
 
@@ -113,7 +113,7 @@ def _action_text(action: Action) -> str:
 
 @tool()
 def stage_diff(session: ToolSession, value: StageDiff) -> ToolOutput:
-    """Show what two units both wrote."""
+    """Show the artifacts that two units both wrote."""
     one, other = _unit(session, value.unit_a), _unit(session, value.unit_b)
     theirs = {each.identity: each for each in other.actions}
     both = [(each, theirs[each.identity]) for each in one.actions if each.identity in theirs]
@@ -122,7 +122,7 @@ def stage_diff(session: ToolSession, value: StageDiff) -> ToolOutput:
     parts = Parts()
     for mine, their in both:
         parts.add(f"- {one.key}: {mine.kind} {_action_text(mine)}\n  {other.key}: {their.kind} {_action_text(their)}")
-    more = parts.more("artifacts", "look at the rest with wiki_read or sl_read_source")
+    more = parts.more("artifacts", "read the others with wiki_read or sl_read_source")
     overlap = [mine.identity for mine, _ in both]
     return ToolOutput(joined(wrapped(parts.text(), "this run"), more), {"success": True, "overlap": overlap})
 
@@ -137,7 +137,7 @@ def _unit(session: ToolSession, key: str) -> StagedUnit:
 
 @tool()
 def eviction_list(session: ToolSession, value: EvictionList) -> ToolOutput:
-    """List deleted raw files and the artifacts that came of them."""
+    """List deleted raw files and the artifacts that were made from them."""
     found = sorted(session.stage.evictions.items())[value.start - 1 :]
     if not found:
         return ToolOutput("No raw file was deleted.", {"success": True, "files": 0})
@@ -145,8 +145,8 @@ def eviction_list(session: ToolSession, value: EvictionList) -> ToolOutput:
     parts = Parts()
     for path, artifacts in found:
         marked = (_evicted(session, each, is_decided=(path, each) in decided) for each in artifacts)
-        parts.add(f"- {path}: {listing(marked, 30) or 'nothing came of it'}")
-    more = parts.more("files", f"go on with start {value.start + parts.shown}")
+        parts.add(f"- {path}: {listing(marked, 30) or 'no artifact was made from it'}")
+    more = parts.more("files", f"continue with start {value.start + parts.shown}")
     text = joined(f"{plural(len(found), 'deleted file')}:", wrapped(parts.text(), "deleted raw files"), more)
     return ToolOutput(text, {"success": True, "files": len(found)})
 
@@ -159,31 +159,33 @@ def _evicted(session: ToolSession, artifact: str, *, is_decided: bool) -> str:
 
 @tool(reads=False)
 def emit_conflict_resolution(session: ToolSession, value: ConflictResolution) -> ToolOutput:
-    """Note a duplicate, a renamed artifact or a rewritten one, and what was done about it. For a contradiction call
+    """Record a duplicate, renamed or rewritten artifact, and what was done about it. For a contradiction, call
     record_contradiction.
     """
     flagged = value.flagged_for_human
     made = Conflict(value.kind, value.artifact, value.detail, flagged, value.contested, value.unit)
     if made not in session.records.conflicts:
         session.records.conflicts.append(made)
-    return ToolOutput(f"Noted: {value.artifact}" + (", a person will look at it" if flagged else ""), {"success": True})
+    return ToolOutput(
+        f"Recorded: {value.artifact}" + (", a person will review it" if flagged else ""), {"success": True}
+    )
 
 
 @tool(reads=False)
 def emit_eviction_decision(session: ToolSession, value: EvictionDecided) -> ToolOutput:
-    """Note what became of an artifact whose raw file is gone. Remove it first."""
+    """Record the decision about an artifact whose raw file was deleted. Remove the artifact first."""
     path = session.known_path(value.raw_path, session.stage.evictions)
     if path is None:
-        raise Refused(f"`{value.raw_path}` was not deleted; eviction_list shows what was")
+        raise Refused(f"`{value.raw_path}` was not deleted; eviction_list shows deleted files")
     artifacts = session.stage.evictions[path]
     if value.artifact not in artifacts:
-        raise Refused(f"`{value.artifact}` did not come of `{path}`; of it came: {listing(artifacts, 20)}")
+        raise Refused(f"`{value.artifact}` was not made from `{path}`, but these were: {listing(artifacts, 20)}")
     if value.action == "removed" and _is_there(session, value.artifact):
-        raise Refused(f"`{value.artifact}` is still there: remove it first, or decide `kept`")
+        raise Refused(f"`{value.artifact}` still exists: remove it first, or record `kept`")
     made = EvictionDecision(path, value.artifact, value.action, value.reason)
     others = [each for each in session.records.evictions if (each.raw_path, each.artifact) != _of(made)]
     session.records.evictions = [*others, made]
-    return ToolOutput(f"Noted: {value.artifact} {value.action}.", {"success": True})
+    return ToolOutput(f"Recorded: {value.artifact} {value.action}.", {"success": True})
 
 
 def _of(made: EvictionDecision) -> tuple[str, str]:
@@ -204,19 +206,19 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
 
 @tool(reads=False)
 def emit_artifact_resolution(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
-    """Note that an artifact went into another."""
+    """Record that an artifact was combined with another one."""
     paths = {*(path for unit in session.stage.units for path in unit.files), *session.files, *session.stage.evictions}
     path = session.known_path(value.raw_path, sorted(paths))
     if path is None:
-        raise Refused(f"`{value.raw_path}` is no raw file of this run; stage_list shows them")
+        raise Refused(f"`{value.raw_path}` is not a raw file of this run; stage_list shows the raw files")
     if value.artifact == value.into:
-        raise Refused("an artifact cannot go into itself")
+        raise Refused("an artifact cannot be combined with itself")
     if value.into.startswith("wiki:") and not _is_there(session, value.into):
-        raise Refused(f"`{value.into}` is not there: name the page that stays")
+        raise Refused(f"`{value.into}` does not exist: name the page that is kept")
     made = Resolution(path, value.artifact, value.into, value.kind, value.reason)
     if made not in session.records.resolutions:
         session.records.resolutions.append(made)
-    return ToolOutput(f"Noted: {value.artifact} {value.kind} into {value.into}.", {"success": True})
+    return ToolOutput(f"Recorded: {value.artifact} {value.kind} into {value.into}.", {"success": True})
 
 
 RECONCILING_TOOLS: Final = (
@@ -230,12 +232,12 @@ RECONCILING_TOOLS: Final = (
 
 
 def evidence_tool(form: EvidenceForm) -> Tool:
-    """Return the tool that takes the evidence agents give of the files of a source."""
+    """Return the tool with which agents record evidence from the files of a source."""
     arguments = create_model(
         "EmitEvidence",
         __base__=Input,
-        __doc__="The evidence a raw file gives.",
-        raw_path=(str, Field(description="The raw file of this task it is about.")),
+        __doc__="Evidence from a raw file.",
+        raw_path=(str, Field(description="The raw file of this task that contains it.")),
         evidence=(form.shape, Field(description=form.about)),
     )
 
@@ -243,19 +245,19 @@ def evidence_tool(form: EvidenceForm) -> Tool:
         files = session.files
         path = session.known_path(value.raw_path, files)
         if path is None:
-            raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(files, 20) or 'none'}")
+            raise Refused(f"`{value.raw_path}` is not a file of this task; files: {listing(files, 20) or 'none'}")
         made = SourceEvidence(path, value.evidence.model_dump(mode="json"))
         wrong = list(form.problems(value.evidence, path, session.raw[path].read()))
         wrong += missing_references(made.evidence.get("sl_refs", ()), session.models())
         known = made.evidence.get("fingerprints", ())
         texts = [each for each in made.evidence.values() if isinstance(each, str)]
         private = (spot for text in texts for spot in (*secrets(text, known), *personal_data(text)))
-        wrong += [f"the text holds {spot.message}: {spot.hint}" for spot in private]
+        wrong += [f"the text contains {spot.message}: {spot.hint}" for spot in private]
         if wrong:
             raise Refused("\n".join(wrong[:20]))
         session.records.evidence = [each for each in session.records.evidence if each.subject != made.subject]
         session.records.evidence.append(made)
-        return ToolOutput(f"Noted: {made.subject}.", {"success": True, "subject": made.subject})
+        return ToolOutput(f"Recorded: {made.subject}.", {"success": True, "subject": made.subject})
 
     return Tool(form.tool, form.description, arguments, emit, target=_evidence_target, reads=False)
 
@@ -272,9 +274,9 @@ _SEMANTIC_WRITERS: Final = frozenset({"sl_write_source", "sl_edit_source", "sl_r
 
 
 class LoadSkill(Input):
-    """Which skill to load."""
+    """The skill to load."""
 
-    name: str = Field(description="Name of a skill, as the task lists it.")
+    name: str = Field(description="Name of a skill from the list in the task.")
 
 
 def _skill_tool(stage: Stage) -> Tool:
@@ -282,10 +284,10 @@ def _skill_tool(stage: Stage) -> Tool:
         skill = session.skills.get(value.name)
         if skill is None or stage not in skill.stages:
             names = [each.name for each in for_stage(session.skills.values(), stage)]
-            raise Refused(f"there is no skill `{value.name}` for this task; there are: {listing(names, 20) or 'none'}")
+            raise Refused(f"there is no skill `{value.name}` for this task; skills: {listing(names, 20) or 'none'}")
         return ToolOutput(shortened(skill.text, LONGEST_SKILL), {"success": True, "skill": skill.name})
 
-    return Tool("load_skill", "Load a skill: how a kind of work is done here.", LoadSkill, load)
+    return Tool("load_skill", "Load a skill: instructions for a kind of work.", LoadSkill, load)
 
 
 _SHARED: Final = (

@@ -39,40 +39,40 @@ from ktx_cli.semantic import Model, Source, VisibleModel, table_parts
 
 
 class Search(Input):
-    """What to look for."""
+    """The search."""
 
-    query: str = Field(max_length=500, description="Words of the topic.")
-    limit: int = Field(10, ge=1, le=50, description="Pages at most.")
+    query: str = Field(max_length=500, description="Words about the topic.")
+    limit: int = Field(10, ge=1, le=50, description="Maximum number of pages.")
 
 
 class ReadPage(Input):
-    """Which page to read."""
+    """The page to read."""
 
     key: str = Field(description="Key of the page.")
-    start_line: int = Field(1, ge=1, description="Line of the body to begin at, where a long one was cut.")
+    start_line: int = Field(1, ge=1, description="First line of the body to read, if the page was cut.")
 
 
 class ListTags(Input):
-    """Nothing to say."""
+    """No arguments."""
 
 
 @tool()
 def wiki_search(session: ToolSession, value: Search) -> ToolOutput:
-    """Search the pages of the wiki by words. Finds what you wrote too."""
+    """Search the wiki by words. This includes what you wrote."""
     found = session.search(value.query, Scope(("page",), user=wiki.user_of(session.scope)), value.limit)
     if not found:
-        return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
+        return ToolOutput("No matching page. Try different words.", {"success": True, "keys": []})
     parts = Parts()
     for each in found:
         parts.add(hit_line(each))
-    more = parts.more("pages", "ask for fewer")
+    more = parts.more("pages", "use a lower limit")
     keys = [each.id for each in found]
     return ToolOutput(joined(wrapped(parts.text(), "search: wiki pages"), more), {"success": True, "keys": keys})
 
 
 @tool()
 def wiki_read(session: ToolSession, value: ReadPage) -> ToolOutput:
-    """Read a page of the wiki: its front matter and its body."""
+    """Read a wiki page: its front matter and its body."""
     found = the_page(session, value.key)
     if found is None:
         raise no_page(session, value.key)
@@ -86,7 +86,7 @@ def no_page(session: ToolSession, key: str) -> Refused:
     """Return the refusal of a key no page has."""
     keys = keys_of(session)
     near = next((each for each in (wiki.suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
-    advice = f"did you mean `{near}`?" if near else "look with wiki_search"
+    advice = f"did you mean `{near}`?" if near else "search with wiki_search"
     return Refused(f"there is no page `{one_line(key, 120)}`; {advice}")
 
 
@@ -113,14 +113,14 @@ def page_text(page: wiki.Page, start_line: int = 1) -> tuple[str, dict[str, Any]
     kept, count = cut_lines("\n".join(lines[start_line - 1 :]), LONGEST - RESERVE - len(head))
     last = start_line + count - 1
     cut = last < len(lines)
-    note = f"(cut: lines {start_line} to {last} of {plural(len(lines), 'line')}; read on with start_line {last + 1})"
+    note = f"(cut: lines {start_line} to {last} of {plural(len(lines), 'line')}; continue with start_line {last + 1})"
     text = wrapped(f"{head}---\n{kept}" if head else kept, f"wiki page {page.key}")
     return joined(text, note if cut else ""), {"success": True, "key": page.key, "fields": dict(page.fields)}
 
 
 @tool()
 def wiki_list_tags(session: ToolSession, value: ListTags) -> ToolOutput:
-    """List the tags pages have, so that a new page takes one that is there."""
+    """List the existing tags, so that a new page can use one of them."""
     tags = wiki.load_wiki(session.workspace).tags(session.scope)
     if not tags:
         return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
@@ -139,51 +139,55 @@ _FIELDS: Final = (
     "usage", "fingerprints",
 )  # fmt: skip
 _RAW_PATHS: Final = Field(
-    None, description="The raw files it comes from, as this task lists them; may be left out where there is one."
+    None, description="The raw files it comes from, from the list of this task. Can be omitted if there is only one."
 )
 _Text = Annotated[str, Field(min_length=1, max_length=wiki.LONGEST_TEXT)]
 
 
 class PageEdit(Input):
-    """One passage and what comes in its place."""
+    """A passage and its replacement."""
 
-    old_text: str = Field(min_length=1, description="A passage of the body as it stands there, there once.")
-    new_text: str = Field(description="What comes in its place.")
+    old_text: str = Field(min_length=1, description="A passage of the body, copied exactly; it must occur once.")
+    new_text: str = Field(description="The replacement.")
 
 
 class WritePage(Input):
-    """A page, or changes of one. What is left out stays as it is; an empty list clears a field."""
+    """A page, or changes to one. Omitted fields stay unchanged; an empty list clears a field."""
 
     key: str = Field(description="Key of the page: letters, digits, - and _, no folders.")
-    summary: str | None = Field(None, max_length=wiki.LONGEST_SUMMARY, description="One sentence; a new page needs it.")
+    summary: str | None = Field(
+        None, max_length=wiki.LONGEST_SUMMARY, description="One sentence; required for a new page."
+    )
     content: str | None = Field(
         None, description=f"The whole body as Markdown, at most {wiki.LONGEST_BODY} characters."
     )
     replacements: list[PageEdit] | None = Field(
-        None, max_length=50, description="Edits of the body of a page that is there, in place of `content`."
+        None, max_length=50, description="Edits of the body of an existing page, instead of `content`."
     )
-    tags: list[str] | None = Field(None, max_length=20, description="Tags; take those that are there.")
+    tags: list[str] | None = Field(None, max_length=20, description="Tags; prefer existing ones.")
     refs: list[str] | None = Field(None, max_length=50, description="Keys of pages it refers to.")
     sl_refs: list[str] | None = Field(
-        None, max_length=50, description="`[connection/]source[.entity]` of the semantic layer it is about."
+        None, max_length=50, description="Definitions it is about, as `[connection/]source[.entity]`."
     )
-    source: str | None = Field(None, max_length=500, description="Where people read the original.")
+    source: str | None = Field(None, max_length=500, description="The address of the original.")
     questions: list[_Text] | None = Field(
-        None, max_length=wiki.MOST_TEXTS, description="Three to five questions it answers, in the words people use."
+        None,
+        max_length=wiki.MOST_TEXTS,
+        description="Three to five questions that it answers, in the words people use.",
     )
     synonyms: list[_Text] | None = Field(
-        None, max_length=wiki.MOST_TEXTS, description="Other names of what it is about; none that the page has already."
+        None, max_length=wiki.MOST_TEXTS, description="Other names for its topic that the page does not contain yet."
     )
-    intent: str | None = Field(None, max_length=500, description="The one question that the page was written for.")
-    tables: list[str] | None = Field(None, max_length=50, description="Tables it is about, as the database has them.")
-    representative_sql: str | None = Field(None, max_length=10_000, description="One statement that shows the case.")
-    usage: dict[str, Any] | None = Field(None, description="Counts of a query's use.")
-    fingerprints: list[str] | None = Field(None, max_length=200, description="Ids of the queries it stands for.")
+    intent: str | None = Field(None, max_length=500, description="The question that the page was written for.")
+    tables: list[str] | None = Field(None, max_length=50, description="Database tables it is about.")
+    representative_sql: str | None = Field(None, max_length=10_000, description="One statement as an example.")
+    usage: dict[str, Any] | None = Field(None, description="Usage counts of a query.")
+    fingerprints: list[str] | None = Field(None, max_length=200, description="Ids of the queries it represents.")
     raw_paths: list[str] | None = _RAW_PATHS
 
 
 class RemovePage(Input):
-    """Which page goes."""
+    """The page to remove."""
 
     key: str = Field(description="Key of the page.")
     raw_paths: list[str] | None = _RAW_PATHS
@@ -195,10 +199,10 @@ def _target(session: ToolSession, value: WritePage | RemovePage) -> str:
 
 @tool(target=_target, reads=False)
 def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
-    """Create a page of the wiki or change one.
+    """Create or change a wiki page.
 
-    Every table, column, source and measure it names must have been looked up in this session. To change a page that
-    is there, read it and give `replacements`.
+    Look up every table, column, source and measure that it names in this session first. To change an existing page,
+    read it and pass `replacements`.
     """
     key = wiki.check_key(value.key)
     raw_paths = session.raw_paths(value.raw_paths)
@@ -207,11 +211,11 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
     _check_fields(page, old)
     if page.is_catalog:
         raise Refused(
-            f"the source `{wiki.CATALOG}` is for pages that ktx writes: give the address where people read the original"
+            f"the source `{wiki.CATALOG}` is reserved for pages that ktx writes: pass the address of the original"
         )
     if old is not None and page.text == old.text:
         session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
-        return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
+        return ToolOutput(f"The page `{key}` already says this; nothing was changed.", {"success": True})
     check_kept(session, page.path, wiki.render(page))
     notes = check_page(session, page, old, raw_paths)
     _spend(session, created=old is None)
@@ -227,7 +231,9 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
 def _old(session: ToolSession, key: str) -> wiki.Page | None:
     found = wiki.own_page(session.workspace, key, session.scope)
     if isinstance(found, Diagnostic):
-        raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
+        raise Refused(
+            f"the page `{key}` cannot be changed because its file is invalid: {found.message}; a person must correct it"
+        )
     _check_owner(found)
     return found
 
@@ -241,9 +247,9 @@ def _check_owner(page: wiki.Page | None) -> None:
 def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revision:
     """Return what is wanted of the page; `Refused` where the arguments do not make one."""
     if value.content is not None and value.replacements:
-        raise Refused("give `content` or `replacements`, not both")
+        raise Refused("pass `content` or `replacements`, not both")
     if old is None and value.replacements:
-        raise Refused(f"there is no page `{key}` to edit: give `summary` and `content`")
+        raise Refused(f"there is no page `{key}` to edit: pass `summary` and `content`")
     if old is None and not (value.content or "").strip():
         raise Refused(_new_needs(key))
     fields = {name: found for name in _FIELDS if (found := getattr(value, name)) is not None}
@@ -257,15 +263,15 @@ def _check_fields(page: wiki.Page, old: wiki.Page | None) -> None:
     if old is None and not page.summary:
         raise Refused(_new_needs(page.key))
     if old is not None and old.summary and not page.summary:
-        raise Refused("a page keeps a summary: leave it out, or give a sentence")
+        raise Refused("a page must have a summary: omit the argument, or pass a sentence")
     others = sorted({*page.fields, *before} - {*_FIELDS})
     foreign = [name for name in others if page.fields.get(name) != before.get(name)]
     if foreign:
-        raise Refused(f"these fields are people's to set: {listing(foreign)}; take them out of `content`")
+        raise Refused(f"only people set these fields: {listing(foreign)}; remove them from `content`")
 
 
 def _new_needs(key: str) -> str:
-    return f"there is no page `{key}` yet: a new page needs `summary` and `content`"
+    return f"there is no page `{key}` yet: a new page requires `summary` and `content`"
 
 
 def _spend(session: ToolSession, *, created: bool) -> None:
@@ -275,14 +281,14 @@ def _spend(session: ToolSession, *, created: bool) -> None:
     name = "creates" if created else "updates"
     left = getattr(session.budget, name)
     if left <= 0:
-        what = "new pages" if created else "changes of pages"
-        raise Refused(f"the budget of {what} of this run is used up: write no more of them")
+        what = "new pages" if created else "page changes"
+        raise Refused(f"the budget of this run for {what} is used up: do not write any more")
     setattr(session.budget, name, left - 1)
 
 
 @tool(target=_target, reads=False)
 def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
-    """Remove a page of the wiki."""
+    """Remove a wiki page."""
     raw_paths = session.raw_paths(value.raw_paths)
     found = (
         wiki.own_page(session.workspace, value.key, session.scope)
@@ -299,7 +305,7 @@ def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     session.workspace.delete(path)
     action = Action("wiki", "removed", named_page(session.scope, value.key), None, raw_paths)
     session.acted(action, path)
-    note = f"These pages still refer to it, change them: {', '.join(readers)}" if readers else ""
+    note = f"These pages still refer to it; change them: {', '.join(readers)}" if readers else ""
     structured = {"success": True, "target": action.identity, "path": path, "readers": readers}
     return ToolOutput(joined(f"removed: {path}", note), structured)
 
@@ -325,8 +331,10 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     twins = [] if old is not None else wiki.SimilarPages.of(wiki.outlines(session.workspace, page.scope)).like(page)
     repeated = [_repeated(each) for each in twins if each.is_duplicate]
     reasons = joined(
-        _lines("These references do not exist, so nothing was saved:", nowhere),
-        _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
+        _lines("Nothing was saved, because these references do not exist:", nowhere),
+        _lines(
+            "Nothing was saved, because a page must not contain this:", [_finding_text(each, page) for each in broken]
+        ),
         refusal_of(session.ledger.missing(needs)),
     )
     same = [named_page(page.scope, each.page.key) for each in twins if each.is_duplicate]
@@ -403,8 +411,8 @@ def _reason(missing: wiki.Missing) -> str:
 
 
 _REPEATS: Final = (
-    "Another page already says this, so nothing was saved. Read it, and edit it with `replacements`; if it says "
-    "everything already, write it once more with only its key and `raw_paths`:"
+    "Nothing was saved, because another page already says this. Read that page and edit it with `replacements`. If it "
+    "already says everything, call wiki_write with only its key and `raw_paths`:"
 )
 
 
@@ -436,7 +444,7 @@ def unknown_names(
     }
     mentioned = _mentioned(session, found) if found else frozenset()
     refused = [name for name in found if session.raw and name not in mentioned and _reads_like_one(name, models)]
-    notes = [f"the semantic layer has nothing called `{name}`" for name in found if name not in refused]
+    notes = [f"the semantic layer contains nothing named `{name}`" for name in found if name not in refused]
     return [_unknown(name, models) for name in refused], notes
 
 
@@ -465,9 +473,9 @@ def invented_names(
         Diagnostic(
             "unknown_name",
             Severity.ERROR,
-            f"`{name}`: the semantic layer has no source, table or column of that name, and nothing else mentions it",
+            f"`{name}`: the semantic layer has no source, table or column with this name, and nothing else mentions it",
             Location(page.path, wiki.line_of(page, reference)),
-            "say it in words, or use a name that exists",
+            "describe it in words, or use a name that exists",
         )
         for name, (page, reference) in sorted(found.items())
         if name in unseen
@@ -483,8 +491,8 @@ def _unknown(name: str, models: Mapping[str, Model]) -> str:
     near = did_you_mean(name.rpartition(".")[0], sorted(sources))
     meant = f" (did you mean `{near}`?)" if near else ""
     return (
-        f"`{name}`: the semantic layer has no source, table or column of that name{meant}, and no file of this task "
-        "mentions it: say it in words"
+        f"`{name}`: the semantic layer has no source, table or column with this name{meant}, and no file of this task "
+        "mentions it: describe it in words"
     )
 
 

@@ -54,12 +54,12 @@ def test_a_paragraph_is_added_to_an_accepted_page(memory: Callable[..., Any]) ->
         ({"tags": ["sales"]}, "`tags` of `revenue`"),
         ({"content": "```\nRevenue is gross.\n```"}, "hidden in a code block"),
         ({"content": "<!--\n\nRevenue is gross.\n\n-->"}, "a comment, which readers do not see"),
-        ({"content": "[x]: /u '\nRevenue is gross.\n'"}, "swallowed by markup"),
-        ({"content": "Old: ~~\nRevenue is gross.\nNo.~~"}, "swallowed by markup"),
-        ({"content": "`\nRevenue is gross.\n`"}, "swallowed by markup"),
-        ({"content": "![\nRevenue is gross.\n](a.png)"}, "swallowed by markup"),
-        ({"content": '![a](a.png "\nRevenue is gross.\n")'}, "swallowed by markup"),
-        ({"content": '<a title="\nRevenue is gross.\n">x</a>'}, "swallowed by markup"),
+        ({"content": "[x]: /u '\nRevenue is gross.\n'"}, "hidden by surrounding markup"),
+        ({"content": "Old: ~~\nRevenue is gross.\nNo.~~"}, "hidden by surrounding markup"),
+        ({"content": "`\nRevenue is gross.\n`"}, "hidden by surrounding markup"),
+        ({"content": "![\nRevenue is gross.\n](a.png)"}, "hidden by surrounding markup"),
+        ({"content": '![a](a.png "\nRevenue is gross.\n")'}, "hidden by surrounding markup"),
+        ({"content": '<a title="\nRevenue is gross.\n">x</a>'}, "hidden by surrounding markup"),
     ],
 )
 def test_what_would_change_an_accepted_page_is_refused(
@@ -77,7 +77,7 @@ def test_what_would_change_an_accepted_page_is_refused(
 def test_an_accepted_page_is_not_put_away(field: str) -> None:
     page = "---\nsummary: What revenue is.\n---\n\nRevenue is gross.\n"
     after = page.replace("---\n\n", f"{field}\n---\n\n")
-    assert lost_of_page(PATH, page.encode(), after.encode()) == [f"`{field.split(':')[0]}` would put `revenue` away"]
+    assert lost_of_page(PATH, page.encode(), after.encode()) == [f"`{field.split(':')[0]}` would archive `revenue`"]
 
 
 def test_markup_in_a_paragraph_of_its_own_swallows_nothing(memory: Callable[..., Any]) -> None:
@@ -102,7 +102,7 @@ def test_lines_keep_their_order_and_their_form(memory: Callable[..., Any], body:
 
 def test_an_accepted_page_is_not_removed_and_an_own_one_is(memory: Callable[..., Any]) -> None:
     made = memory()
-    assert "would be gone" in made.refused("wiki_remove", key="revenue")
+    assert "would be removed" in made.refused("wiki_remove", key="revenue")
     made.ok("wiki_write", key="fees", summary="What fees are.", content="Fees are small.")
     made.ok("wiki_write", key="fees", content="Fees are large.")
     made.ok("wiki_remove", key="fees")
@@ -158,7 +158,7 @@ def test_what_would_change_an_accepted_definition_is_refused(memory: Callable[..
 
 def test_an_edit_and_a_deletion_of_an_accepted_definition_are_refused(memory: Callable[..., Any]) -> None:
     made = memory(files={OVERLAY: PRICED})
-    assert "would be gone" in made.refused("sl_write_source", source="orders", delete=True)
+    assert "would be removed" in made.refused("sl_write_source", source="orders", delete=True)
     edit = {"old_text": "status = 'paid'", "new_text": "status <> 'open'"}
     assert "`segments.paid.expr`" in made.refused("sl_edit_source", source="orders", edits=[edit])
 

@@ -74,8 +74,8 @@ def test_a_source_is_recorded_in_one_form(named: str, recorded: str, shop: Calla
     ("named", "refusal"),
     [
         ("c.md", "is not a source of this task; did you mean `a.md`?"),
-        ("nothing", "the raw files are: a.md, b/c.md"),
-        ("wiki:returns", "there is no page `returns`; look with wiki_search"),
+        ("nothing", "raw files: a.md, b/c.md"),
+        ("wiki:returns", "there is no page `returns`; search with wiki_search"),
         ("sl:shop/orders.revenu", "did you mean `revenue`?"),
         ("sl:shop/order", "did you mean `orders`?"),
         ("sl:hr/staff", "the connection `hr` is not available here; available: shop"),
@@ -104,7 +104,7 @@ def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
     assert "secret" in found or "password" in found
     person = statement("data", "Ask jana.vogt@acme.com whether it holds.")
     found = unit.refused("record_contradiction", topic="x", statements=[statement("a.md"), person])
-    assert "the text holds the e-mail address of a person" in found
+    assert "the text contains the e-mail address of a person" in found
 
 
 def test_the_date_that_a_document_states_is_recorded_where_the_agent_names_none(shop: Callable[..., Any]) -> None:

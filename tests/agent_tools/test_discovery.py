@@ -27,7 +27,7 @@ def test_discover_finds_what_the_loop_wrote(shop: Callable[..., Any]) -> None:
     assert "page churn" in made.ok("discover_data", query="churn")
     assert "page churn" in made.ok("wiki_search", query="leave")
     made.ok("wiki_remove", key="churn")
-    assert "No page fits" in made.ok("wiki_search", query="churn")
+    assert "No matching page" in made.ok("wiki_search", query="churn")
 
 
 def test_a_search_goes_to_the_index_of_the_project(shop: Callable[..., Any]) -> None:
@@ -47,7 +47,7 @@ def test_a_search_goes_to_the_index_of_the_project(shop: Callable[..., Any]) -> 
 
 
 def test_nothing_fits(shop: Callable[..., Any]) -> None:
-    assert "Nothing fits" in shop().ok("discover_data", query="zzzz")
+    assert "No matches" in shop().ok("discover_data", query="zzzz")
 
 
 @pytest.mark.table(
@@ -78,8 +78,8 @@ def test_details_of_one_column_note_no_other(shop: Callable[..., Any]) -> None:
         ("ordes", "did you mean `orders`?"),
         ("orders.amout", "did you mean `orders.amount`?"),
         ("orders.zzz", "its columns are: id, customer_id"),
-        ("zzz", "look for it with discover_data"),
-        ("a.b.c.d", "look for it with discover_data"),
+        ("zzz", "search for it with discover_data"),
+        ("a.b.c.d", "search for it with discover_data"),
         ("", "no source or table"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_check_tells_of_what_the_session_wrote(shop: Callable[..., Any]) -> No
     broken = "name: customers\nmeasures: [{name: a, expr: sum(ghost)}]\n"
     made = shop(files={PROTECTED: broken})
     text = made.ok("sl_validate")
-    assert "Nothing is wrong with what this session wrote." in text
+    assert "No problems in what this session wrote." in text
     assert "1 other problem" in text
 
 

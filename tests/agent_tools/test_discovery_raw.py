@@ -25,7 +25,7 @@ def test_a_file_is_read_inside_its_fence(shop: Callable[..., Any]) -> None:
 
 @pytest.mark.table("path", ["docs/b.md", "../docs/a.md", "/etc/passwd", "docs/../../x", "docs\\a.md", "", "ktx.yaml"])
 def test_no_other_file_is_read(path: str, shop: Callable[..., Any]) -> None:
-    assert "is no raw file of this task" in shop().refused("read_raw_file", path=path)
+    assert "is not a raw file of this task" in shop().refused("read_raw_file", path=path)
 
 
 def test_a_path_may_be_written_in_another_way(shop: Callable[..., Any]) -> None:
@@ -38,7 +38,7 @@ def test_what_was_cut_can_be_read_on(shop: Callable[..., Any]) -> None:
     text = made.ok("read_raw_file", path="big.md")
     assert len(text) <= LONGEST_RAW
     seen = [line for line in text.split("\n") if line.startswith("line ")]
-    while "read on with read_raw_span" in text:
+    while "continue with read_raw_span" in text:
         start = int(text.rpartition("start_line ")[2].partition(",")[0])
         text = made.ok("read_raw_span", path="big.md", start_line=start, end_line=2000)
         seen += [line for line in text.split("\n") if line.startswith("line ")]
@@ -70,7 +70,7 @@ def test_an_end_beyond_the_last_line_is_the_last(shop: Callable[..., Any]) -> No
 
 
 def test_what_is_no_text_is_not_shown(shop: Callable[..., Any]) -> None:
-    assert "is no text" in shop(raw=raw("a.bin", b"\0\1\2")).refused("read_raw_file", path="a.bin")
+    assert "is not text" in shop(raw=raw("a.bin", b"\0\1\2")).refused("read_raw_file", path="a.bin")
 
 
 def test_html_is_read_as_people_see_it(shop: Callable[..., Any]) -> None:

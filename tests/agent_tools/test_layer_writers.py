@@ -29,7 +29,7 @@ measures:
 def test_a_source_is_written_once_all_it_names_was_looked_up(shop: Callable[..., Any]) -> None:
     made = shop()
     told = made.refused("sl_write_source", source="orders", yaml=MEASURE)
-    assert "Never looked up" in told
+    assert "were not looked up in this session" in told
     assert "`orders.status`" in told
     assert "entity_details" in told
     assert made.session.workspace.changes() == {}
@@ -60,7 +60,7 @@ def test_what_a_write_takes_out_is_told(shop: Callable[..., Any]) -> None:
     made = shop()
     made.ok("entity_details", targets=["orders"])
     other = "name: orders\nmeasures:\n  - {name: paid, expr: count(status)}\n"
-    assert "has them no more: measure `revenue`" in made.ok("sl_write_source", source="orders", yaml=other)
+    assert "no longer contains: measure `revenue`" in made.ok("sl_write_source", source="orders", yaml=other)
     (action,) = made.session.actions
     assert action.detail == "1 measures; without measure `revenue`"
     assert "no more" not in made.ok("sl_write_source", source="orders", yaml=other.replace("status", "id"))
@@ -112,7 +112,7 @@ def test_comments_of_people_stay(shop: Callable[..., Any]) -> None:
         ("- a\n", "no mapping"),
         ("name: [unclosed\n", "cannot be read"),
         ("name: orders\nname: orders\n", "twice"),
-        ("name: orders\ntable: orders\n", "no source of its own may hide"),
+        ("name: orders\ntable: orders\n", "a new source must not replace"),
         ("name: orders\nmeasures: 3\n", "must be a list"),
         ("name: orders\njoins: [{to: nobody, on: customer_id = nobody.id, relationship: many_to_one}]\n", "nobody"),
         ("name: orders\nmeasures: [{name: a, expr: 'sum('}]\n", "is not a valid sqlite expression"),
@@ -150,7 +150,7 @@ def test_an_invented_column_is_refused_until_the_database_has_it(shop: Callable[
     told = made.refused("sl_write_source", source="staged", yaml=text)
     assert "`staging.invented`" in told
     assert "order_id" not in told
-    assert "not answered" in made.ok("sql_execution", sql="SELECT count(invented) FROM staging")
+    assert "The statement failed" in made.ok("sql_execution", sql="SELECT count(invented) FROM staging")
     made.refused("sl_write_source", source="staged", yaml=text)
     made.ok("sql_execution", sql="SELECT count(note) FROM staging")
     made.ok("sl_write_source", source="staged", yaml=text.replace("invented", "note"))
@@ -167,7 +167,7 @@ def test_edits_are_made_all_or_none(shop: Callable[..., Any]) -> None:
     ]
     told = made.refused("sl_edit_source", source="orders", edits=edits)
     assert "edit 2" in told
-    assert "edit 3: `name` stands there 2 times" in told
+    assert "edit 3: `name` occurs 2 times" in told
     assert made.text(ORDERS) == before
     made.ok("sl_edit_source", source="orders", edits=edits[:1])
     assert made.text(ORDERS) == (before or "").replace("name: revenue", "name: gross")
@@ -176,8 +176,8 @@ def test_edits_are_made_all_or_none(shop: Callable[..., Any]) -> None:
 @pytest.mark.table(
     ("source", "edit", "told"),
     [
-        ("customers", ("a", "b"), "generated alone"),
-        ("nothing", ("a", "b"), "look for it with sl_discover"),
+        ("customers", ("a", "b"), "only generated"),
+        ("nothing", ("a", "b"), "search for it with sl_discover"),
         ("orders", ("name: orders", "name: others"), "must be the same"),
         ("orders", ("sum(amount)", "sum(amount"), "is not a valid sqlite expression"),
         ("orders", ("sum(amount)", "amount"), "outside an aggregate"),
@@ -283,7 +283,7 @@ def test_arguments_that_cannot_be(arguments: dict[str, Any], told: str, shop: Ca
 
 def test_a_dependency_is_no_file_a_write_comes_from(shop: Callable[..., Any]) -> None:
     made = shop(names=())
-    assert "they are: none" in made.refused(
+    assert "files: none" in made.refused(
         "sl_write_source", source="orders", yaml="name: orders", raw_paths=["docs/a.md"]
     )
 
@@ -293,8 +293,8 @@ def test_a_dependency_is_no_file_a_write_comes_from(shop: Callable[..., Any]) ->
     [
         ("name: orders\nmeasures: [\n", "is broken"),
         ("name: other\n", "is about `other`"),
-        ("name: orders\nvisibility: hiden\nmeasures: 3\npolicies: [{name: a}]\n", "people correct it"),
-        ("name: orders\ncolumn_overrides: [{name: id, visibility: hidden, type: x}]\n", "people correct it"),
+        ("name: orders\nvisibility: hiden\nmeasures: 3\npolicies: [{name: a}]\n", "a person must correct it"),
+        ("name: orders\ncolumn_overrides: [{name: id, visibility: hidden, type: x}]\n", "a person must correct it"),
     ],
 )
 def test_a_file_with_errors_that_hides_something_is_left_to_people(
@@ -324,7 +324,7 @@ def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
     ("descriptions", "told"),
     [
         ("{user: Gross, without refunds.}", "measure `revenue`: `without refunds.` has no text"),
-        ("{user: Gross., before tax: shipping}", "measure `revenue`: `before tax` is no author"),
+        ("{user: Gross., before tax: shipping}", "measure `revenue`: `before tax` is not a valid key"),
         ("{user: }", "measure `revenue`: `user` has no text"),
         ("{user: Tickets that are closed, by the day they were opened.: null}", "by the day they were opened."),
         ("Gross., description: Gross, without refunds.", "measure `revenue`: `without refunds.` has no text"),
@@ -370,7 +370,7 @@ def test_what_the_database_speaks_against_is_not_saved_and_the_repair_is(shop: C
     made.ok("entity_details", targets=["orders"])
     told = made.refused("sl_write_source", source="orders", yaml=MEASURE.replace("paid", "wrong"))
     assert told.endswith(
-        "The check on the database found these errors, so nothing was saved:\n"
+        "Nothing was saved, because the database check found these errors:\n"
         f"- {ORDERS}:4: `orders`: the database refuses measure `wrong` (cast it)"
     )
     assert made.session.workspace.changes() == {}
@@ -402,7 +402,7 @@ def test_a_write_answers_with_the_yaml_as_it_was_understood(shop: Callable[..., 
     made = shop()
     text = "name: orders\nmeasures: [{name: revenue, expr: sum(amount), unit: EUR, filter: amount > 1 # all}\n  }]\n"
     answer = made.ok("sl_write_source", source="orders", yaml=text)
-    assert "As it is understood:" in answer
+    assert "Parsed definition:" in answer
     assert "filter: amount > 1\n" in answer and "# all" not in answer
     made.ok("entity_details", targets=["orders"])
     edit = {"old_text": "sum(amount)", "new_text": "max(amount)"}
@@ -414,11 +414,11 @@ def test_a_write_answers_with_the_yaml_as_it_was_understood(shop: Callable[..., 
 @pytest.mark.table(
     ("more", "told"),
     [
-        (", status: accepted", "leave out `status`"),
-        (", status: certified", "leave out `status`"),
-        (", owner: ada@example.com", "leave out `owner`"),
-        (", review_by: 2999-01-01", "leave out `review_by`"),
-        (", descriptions: {dbt: Gross.}", "describe it as `ai`"),
+        (", status: accepted", "omit `status`"),
+        (", status: certified", "omit `status`"),
+        (", owner: ada@example.com", "omit `owner`"),
+        (", review_by: 2999-01-01", "omit `review_by`"),
+        (", descriptions: {dbt: Gross.}", "write the description as `ai`"),
     ],
 )
 def test_an_agent_accepts_nothing(more: str, told: str, shop: Callable[..., Any]) -> None:
@@ -447,7 +447,7 @@ def test_an_agent_accepts_no_source_column_or_join(text: str, place: str, shop: 
     made = shop()
     made.ok("entity_details", targets=["orders"])
     answer = made.refused("sl_write_source", source="orders", yaml=f"name: orders\n{text}")
-    assert f"- {place}: leave out `status`: people accept definitions" in answer
+    assert f"- {place}: omit `status`; only people accept definitions" in answer
 
 
 def test_what_a_person_accepted_stays_so_in_an_edit_of_another_part(shop: Callable[..., Any]) -> None:
@@ -457,4 +457,4 @@ def test_what_a_person_accepted_stays_so_in_an_edit_of_another_part(shop: Callab
     both = f"{text}  - {{name: paid, expr: count(status)}}\n"
     made.ok("sl_write_source", source="orders", yaml=both)
     raised = both.replace("status: accepted", "status: certified")
-    assert "leave out `status`" in made.refused("sl_write_source", source="orders", yaml=raised)
+    assert "omit `status`" in made.refused("sl_write_source", source="orders", yaml=raised)

@@ -158,7 +158,7 @@ def test_the_prompt_of_a_unit(shop: Callable[..., Any]) -> None:
         assert expected in task.shared, expected
     assert task.parts == (PromptPart(task.shared, cached=True), PromptPart(task.prompt))
     for expected in (
-        "- docs/a.md (9 bytes); an earlier run made of it: wiki:refunds, sl:shop/orders; edit these",
+        "- docs/a.md (9 bytes); an earlier run made these from it: wiki:refunds, sl:shop/orders; edit them",
         "- docs/b.md",
         "- p99.md\n- and 50 more",
         "Note.",

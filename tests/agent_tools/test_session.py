@@ -154,7 +154,7 @@ def test_a_fallback_makes_a_failure_good(failed: list[str], table: str | None, l
 def test_a_refused_fallback_makes_nothing_good(shop: Callable[..., Any]) -> None:
     made = shop()
     made.refused("sl_write_source", source="orders", yaml="name: orders\nmeasures: [{name: a, expr: sum(ghost)}]")
-    assert "is there: shop: orders" in made.refused("emit_unmapped_fallback", **FALLBACK, table_ref="main.orders")
+    assert "exists: shop: orders" in made.refused("emit_unmapped_fallback", **FALLBACK, table_ref="main.orders")
     made.refused("emit_unmapped_fallback", **{**FALLBACK, "raw_path": "other.md"})
     assert made.session.records.fallbacks == []
     assert [each.target for each in unresolved_failures(made.session)] == ["sl:shop/orders"]
@@ -235,8 +235,8 @@ def history(shop: Callable[..., Any]) -> Any:
         ("tables/orders.json", PATTERN, "give `table_usage` evidence"),
         ("patterns/1.json", {**PATTERN, "fingerprints": ["f2"]}, "has no statement f2"),
         ("patterns/1.json", {**PATTERN, "sl_refs": ["orders.ghost"]}, "`ghost`"),
-        ("other.json", USAGE, "is no file of this task"),
-        ("tables/orders.json", {**USAGE, "narrative": "password: hunter2hunter"}, "the text holds"),
+        ("other.json", USAGE, "is not a file of this task"),
+        ("tables/orders.json", {**USAGE, "narrative": "password: hunter2hunter"}, "the text contains"),
         ("tables/orders.json", {"kind": "other"}, "Invalid arguments"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_source_has_evidence_of_its_own(shop: Callable[..., Any]) -> None:
     for term, meaning in (("net", "x"), ("gross", "With tax."), ("net", "Without tax.")):
         made.ok("emit_term", raw_path="a.txt", evidence={"name": term, "meaning": meaning})
     assert [each.evidence["meaning"] for each in made.session.records.evidence] == ["With tax.", "Without tax."]
-    assert "the text holds" in made.refused(
+    assert "the text contains" in made.refused(
         "emit_term", raw_path="a.txt", evidence={"name": "net", "meaning": "password: hunter2hunter"}
     )
 

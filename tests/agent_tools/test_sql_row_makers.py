@@ -105,7 +105,7 @@ def test_the_tool_refuses_them_unless_values_may_be_told(shop: Callable[..., Any
     sql = "SELECT count(*) FROM (SELECT 1 FROM orders LIMIT (SELECT max(id) FROM customers))"
     for privacy in ("local", "strict"):
         made = shop(privacy=privacy)
-        assert "makes rows out of values" in made.refused("sql_execution", sql=sql)
+        assert "generates rows from values" in made.refused("sql_execution", sql=sql)
         assert made.statements == []
     assert "| 1 |" in shop(privacy="off").ok("sql_execution", sql=sql)
 

@@ -67,7 +67,7 @@ def test_an_eviction_is_decided_once_the_artifact_is_gone(run: Any) -> None:
         "reason": "its file is gone",
     }
     assert "docs/old.md: wiki:revenue, sl:shop/orders" in run.ok("eviction_list")
-    assert "is still there" in run.refused("emit_eviction_decision", **decision)
+    assert "still exists" in run.refused("emit_eviction_decision", **decision)
     run.ok("wiki_remove", key="revenue")
     run.ok("emit_eviction_decision", **decision)
     run.ok("emit_eviction_decision", **{**decision, "reason": "better said"})
@@ -90,22 +90,22 @@ def test_an_eviction_is_decided_once_the_artifact_is_gone(run: Any) -> None:
         (
             "emit_eviction_decision",
             {"raw_path": "docs/old.md", "artifact": "wiki:x", "action": "kept"},
-            "did not come of",
+            "was not made from",
         ),
         (
             "emit_artifact_resolution",
             {"raw_path": "docs/x.md", "artifact": "wiki:a", "into": "wiki:b", "kind": "merged"},
-            "is no raw file of this run",
+            "is not a raw file of this run",
         ),
         (
             "emit_artifact_resolution",
             {"raw_path": "docs/b.md", "artifact": "wiki:a", "into": "wiki:a", "kind": "merged"},
-            "cannot go into itself",
+            "cannot be combined with itself",
         ),
         (
             "emit_artifact_resolution",
             {"raw_path": "docs/b.md", "artifact": "wiki:a", "into": "wiki:invented", "kind": "merged"},
-            "is not there",
+            "does not exist: name",
         ),
     ],
 )
@@ -117,7 +117,7 @@ def test_decisions_that_cannot_be(tool: str, arguments: dict[str, Any], told: st
 
 def test_a_resolution_of_duplicates_is_noted_once_and_contradictions_have_a_tool_of_their_own(run: Any) -> None:
     conflict = {"kind": "near_duplicate", "artifact": "wiki:a", "detail": "d", "flagged_for_human": True}
-    assert "a person will look at it" in run.ok("emit_conflict_resolution", **conflict)
+    assert "a person will review it" in run.ok("emit_conflict_resolution", **conflict)
     run.ok("emit_conflict_resolution", **conflict)
     (made,) = run.session.records.conflicts
     assert made.flagged

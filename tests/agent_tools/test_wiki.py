@@ -61,25 +61,25 @@ def test_an_empty_list_clears_and_none_keeps(shop: Callable[..., Any]) -> None:
     ("arguments", "told"),
     [
         ({"key": "Finance/Refunds.md", "summary": "s", "content": "c"}, "use `finance-refunds`"),
-        ({"key": "refunds", "content": "c"}, "needs `summary` and `content`"),
-        ({"key": "refunds", "summary": "s"}, "needs `summary` and `content`"),
-        ({"key": "refunds", "summary": " ", "content": "c"}, "needs `summary` and `content`"),
+        ({"key": "refunds", "content": "c"}, "requires `summary` and `content`"),
+        ({"key": "refunds", "summary": "s"}, "requires `summary` and `content`"),
+        ({"key": "refunds", "summary": " ", "content": "c"}, "requires `summary` and `content`"),
         ({"key": "refunds", "replacements": [{"old_text": "a", "new_text": "b"}]}, "no page `refunds` to edit"),
         ({"key": "revenue", "content": "c", "replacements": [{"old_text": "a", "new_text": "b"}]}, "not both"),
         ({"key": "revenue", "replacements": [{"old_text": "zzz", "new_text": "b"}]}, "nothing was changed"),
         ({"key": "revenue", "replacements": [{"old_text": "e", "new_text": "b"}]}, "fits"),
-        ({"key": "revenue", "summary": ""}, "keeps a summary"),
+        ({"key": "revenue", "summary": ""}, "must have a summary"),
         ({"key": "Revenue", "summary": "s", "content": "c"}, "same file as the page `revenue`"),
-        ({"key": "refunds", "content": "---\nsummary: S.\nowner: eve\n---\nc"}, "people's to set: owner"),
-        ({"key": "revenue", "content": "---\nusage_mode: always\n---\nc"}, "people's to set: usage_mode"),
+        ({"key": "refunds", "content": "---\nsummary: S.\nowner: eve\n---\nc"}, "only people set these fields: owner"),
+        ({"key": "revenue", "content": "---\nusage_mode: always\n---\nc"}, "only people set these fields: usage_mode"),
         ({"key": "refunds", "content": "---\nsummary: [\n---\nc"}, "front matter of the content cannot be read"),
         ({"key": "refunds", "summary": "s" * 201, "content": "c"}, "200"),
         ({"key": "refunds", "summary": "s", "content": "c " * 2001}, "4,000"),
         ({"key": "refunds", "summary": "s", "content": "c", "raw_paths": ["x.md"]}, "not x.md"),
-        ({"key": "refunds", "summary": "s", "content": "the password: hunter2hunter"}, "may not be in a page"),
-        ({"key": "refunds", "summary": "s", "content": "AKIAIOSFODNN7EXAMPLE"}, "may not be in a page"),
-        ({"key": "refunds", "summary": "s", "content": "postgres://u:secret1@h/d"}, "may not be in a page"),
-        ({"key": "refunds", "summary": "s", "content": "a\u200bb"}, "may not be in a page"),
+        ({"key": "refunds", "summary": "s", "content": "the password: hunter2hunter"}, "a page must not contain this"),
+        ({"key": "refunds", "summary": "s", "content": "AKIAIOSFODNN7EXAMPLE"}, "a page must not contain this"),
+        ({"key": "refunds", "summary": "s", "content": "postgres://u:secret1@h/d"}, "a page must not contain this"),
+        ({"key": "refunds", "summary": "s", "content": "a\u200bb"}, "a page must not contain this"),
         ({"key": "refunds", "summary": "s", "content": "Ask jane.doe@acme.com."}, "name the team or the role instead"),
         ({"key": "refunds", "summary": "Call 0171 1234567.", "content": "c"}, "a phone number (line 2 of refunds)"),
         ({"key": "refunds", "summary": "s", "content": "To DE89370400440532013000."}, "bank account"),
@@ -138,7 +138,7 @@ def test_what_a_page_names_must_have_been_looked_up(
 ) -> None:
     made = shop()
     told = made.refused("wiki_write", **NEW, **arguments)
-    listed = told.partition("Never looked up")[2]
+    listed = told.partition("were not looked up in this session")[2]
     assert all(f"`{each}`" in listed for each in missing), told
     assert "entity_details" in told
     made.ok("entity_details", **(look or {"targets": ["orders", "customers"]}))
@@ -176,7 +176,7 @@ def test_a_name_that_files_of_the_task_or_the_database_have_is_no_invention(shop
     made = shop(raw={"a.md": RawFile("a.md", "0" * 64, len(data), lambda: data)}, files=other)
     made.ok("sql_execution", sql="SELECT count(order_id) FROM staging")
     told = made.ok("wiki_write", **page)
-    assert "note: the semantic layer has nothing called `stripe_charges.amount`" in told
+    assert "note: the semantic layer contains nothing named `stripe_charges.amount`" in told
     assert "staging.order_id" not in told
 
 
@@ -200,7 +200,7 @@ def test_data_a_page_had_before_is_not_held_against_an_edit(shop: Callable[..., 
     made = shop(files={REVENUE: body})
     made.ok("wiki_write", key="revenue", replacements=[{"old_text": "gross", "new_text": "net"}])
     edit = {"old_text": "net", "new_text": "net, says tom.baker@acme.com"}
-    assert "may not be in a page" in made.refused("wiki_write", key="revenue", replacements=[edit])
+    assert "a page must not contain this" in made.refused("wiki_write", key="revenue", replacements=[edit])
 
 
 def test_what_a_page_named_before_needs_no_second_look(shop: Callable[..., Any]) -> None:
@@ -273,7 +273,7 @@ def test_a_page_that_is_like_another_is_noted(shop: Callable[..., Any]) -> None:
 def test_a_page_is_removed(shop: Callable[..., Any]) -> None:
     made = shop(files={"wiki/global/other.md": "---\nsummary: s\n---\n\nSee [[revenue]].\n"})
     told = made.ok("wiki_remove", key="revenue")
-    assert "These pages still refer to it, change them: other" in told
+    assert "These pages still refer to it; change them: other" in told
     assert made.text(REVENUE) is None
     assert "no page `revenue`" in made.refused("wiki_remove", key="revenue")
     assert [each.kind for each in made.session.actions] == ["removed"]
@@ -290,9 +290,9 @@ def test_a_page_written_and_removed_leaves_no_action(shop: Callable[..., Any]) -
 def test_the_budget_of_pages_is_kept(shop: Callable[..., Any]) -> None:
     made = shop(budget=PageBudget(1, 1))
     made.ok("wiki_write", key="one", summary="s", content="c")
-    assert "budget of new pages" in made.refused("wiki_write", key="two", summary="s", content="c")
+    assert "budget of this run for new pages" in made.refused("wiki_write", key="two", summary="s", content="c")
     made.ok("wiki_write", key="one", summary="t")
-    assert "budget of changes of pages" in made.refused("wiki_write", key="revenue", tags=["a"])
+    assert "budget of this run for page changes" in made.refused("wiki_write", key="revenue", tags=["a"])
     made.ok("wiki_write", key="one", summary="t")
 
 
@@ -305,7 +305,7 @@ def test_a_page_that_is_not_there(shop: Callable[..., Any]) -> None:
 
 def test_a_broken_page_is_left_to_people(shop: Callable[..., Any]) -> None:
     made = shop(files={REVENUE: "---\nsummary: [\n---\n"})
-    assert "people correct it" in made.refused("wiki_write", key="revenue", summary="s", content="c")
+    assert "a person must correct it" in made.refused("wiki_write", key="revenue", summary="s", content="c")
     assert "cannot be read" in made.refused("wiki_read", key="revenue")
 
 

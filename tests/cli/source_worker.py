@@ -25,7 +25,7 @@ class Worker:
             named = re.findall(r'"table": "([\w.]+)"', _text(messages[0]["content"]))
             self.seen += [(f"tables/{file_stem(name)}.json",) for name in named]
             return gives({"tables": [{"table": name, "narrative": f"People look {name} up."} for name in named]})
-        listed = re.search(r"each to be worked through:\n(.*?)\n</data", _text(messages[0]["content"]), re.DOTALL)
+        listed = re.search(r"work through each of them:\n(.*?)\n</data", _text(messages[0]["content"]), re.DOTALL)
         if listed is None:
             is_triage = "skip, light or full" in request.words
             return gives({"lane": "full", "reason": "It defines terms."}) if is_triage else says("ok")

@@ -170,7 +170,7 @@ def test_what_the_database_speaks_against_is_refused_and_its_repair_lands(
     answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
     refused = json.dumps([request.body["messages"] for request in model_server.requests])
-    assert "The check on the database found these errors, so nothing was saved:" in refused
+    assert "Nothing was saved, because the database check found these errors:" in refused
     assert "measure `total` of `orders`: wrong number of arguments" in refused
     assert "the grain of `orders` is customer_id, but 1 value comes several times, in 61 rows" in refused
     assert "60 of 62 rows of `orders` (96.8 %) have a key that does not exist in `customers`" in refused

@@ -131,7 +131,7 @@ def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
     told = {(each["path"], each["finding"]) for each in pages}
     obeyed = [topic for topic in TOPICS[backend] if topic != "calm"]
     assert told == {(f"wiki/global/{topic}.md", HALF[topic][1]) for topic in obeyed}
-    assert any("This may not be in a page, so nothing was saved" in text for text in said)
+    assert any("Nothing was saved, because a page must not contain this" in text for text in said)
     written = sorted(path.name for path in (project / "wiki/global").glob("*.md"))
     assert written == sorted(["documents-docs.md", *(f"{topic}.md" for topic in TOPICS[backend])])
     lint = ktx("wiki", "lint", "--json")

@@ -101,8 +101,8 @@ def test_a_unit_of_the_next_run_sees_what_changed_and_reads_the_other_files_of_i
     assert answer.code == 0, answer
     (request, *_) = [each for each in seen if "Task: stock.md" in each]
     assert "-Orders count when they are paid." in request and "+New. Orders count" in request, "what changed"
-    assert "refunds.md (23,1" in request and "; wiki:refunds comes from it too" in request
-    assert any("an earlier run made of it: wiki:refunds;" in each for each in seen)
+    assert "refunds.md (23,1" in request and "; wiki:refunds also comes from it" in request
+    assert any("an earlier run made these from it: wiki:refunds;" in each for each in seen)
     assert not any("wiki:stock" in each for each in seen)
 
 

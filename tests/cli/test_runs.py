@@ -66,7 +66,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     assert live.code == 0, live
     for said in (
         "conflict for a person\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
-        "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
+        "not mapped\tdocs:stock.md\tstock.md shelves\tthis connection does not have the table it names (flagged)",
         "role\tcalls\tfresh\tcache writes\tcache reads\toutput\tcost\n"
         "candidateExtraction\t1\t100\t0\t0\t20\t$0.0004\nprobe\t1\t100\t0\t0\t20\t$0.0004\n",
         "writer\t8\t800\t0\t0\t160\t$0.0032\n",

@@ -239,10 +239,10 @@ class Shown:
 
 SHOWN: Final = {
     "examples of YAML put texts with commas into quotes": Shown(
-        "dbt", ('descriptions: {user: "', "Put each text into double quotes"), ("{user: One row an order",)
+        "dbt", ('descriptions: {user: "', "Put each description into double quotes"), ("{user: One row an order",)
     ),
     "a text that an unquoted comma ends is refused, with what was lost": Shown(
-        "dbt", ("These descriptions are not what you meant, so nothing was saved", "`yet.` has no text")
+        "dbt", ("Nothing was saved, because these descriptions do not parse as intended", "`yet.` has no text")
     ),
     "the SQL of a model is a file of the task": Shown("dbt", ("- models/orders.sql (", "FROM {{ ref('raw_orders') }}")),
     "what the SQL says is listed with its lines": Shown(
@@ -264,7 +264,7 @@ SHOWN: Final = {
         ("updated: semantic-layer/warehouse/orders.yaml",),
         ("differ in their filter", "has the same name as a column"),
     ),
-    "a definition is shown as it was understood": Shown("dbt", ("As it is understood:",)),
+    "a definition is shown as it was understood": Shown("dbt", ("Parsed definition:",)),
     "thresholds and codes are facts, figures of a day are not": Shown(
         "documents",
         ("Thresholds, periods, rates, codes and limits", "figures that change", "WELCOME10"),
@@ -302,7 +302,7 @@ SHOWN: Final = {
         "documents", ("-A customer is active for 90 days.", "+A customer is active for 120 days."), run=2
     ),
     "the next run names the pages that came of a file": Shown(
-        "documents", ("an earlier run made of it: wiki:active-customers; edit these",), run=2
+        "documents", ("an earlier run made these from it: wiki:active-customers; edit them",), run=2
     ),
     "the next run shows contradictions that wait": Shown(
         "documents", ("Contradictions that wait for a decision",), run=2
