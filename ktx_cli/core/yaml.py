@@ -300,7 +300,7 @@ def _read(source: YamlText, reader: Callable[[YamlText], _Result]) -> _Result:
                 if not (source.hide_tab(error) or source.hide_colons(error)):
                     raise source.syntax_error(error) from error
         message = f"{source.where}: more than {_MOST_TABS} blocks begin with a tab"
-        raise ConfigError(message, hint="put those texts in double quotes, with \\t for the tab")
+        raise ConfigError(message, hint="put these strings in double quotes, with \\t for the tab")
 
 
 def _build(source: YamlText) -> Any:
@@ -423,7 +423,7 @@ def _events(source: YamlText) -> Iterator[Any]:
                 depth += 1
                 if depth > MAX_DEPTH:
                     message = f"nested deeper than {MAX_DEPTH} levels"
-                    raise source.error(event.start_mark, message, "flatten the value: no file of ktx nests like this")
+                    raise source.error(event.start_mark, message, "flatten the value")
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 depth -= 1
             elif kind is yaml.StreamEndEvent:
@@ -499,7 +499,7 @@ class _Builder:
         """Refuse a key that is a collection or is already there."""
         if type(key) is dict or type(key) is list:
             message = "a mapping's key is a collection"
-            raise self.source.error(event.start_mark, message, "use a text, a number or a boolean as the key")
+            raise self.source.error(event.start_mark, message, "use a string, a number or a boolean as the key")
         if key in self.top:
             message = f"the key {key!r} is there twice"
             advice = f"keep one of the two {key!r} entries"
@@ -510,13 +510,13 @@ class _Builder:
     def expand(self, event: Any) -> Any:
         """Return a copy of what an alias stands for."""
         if event.anchor not in self.anchors:
-            hint = f"define &{event.anchor} above it, or quote the value if it is a text that begins with '*'"
+            hint = f"define &{event.anchor} above it, or quote the value if it is a string that begins with '*'"
             raise self.source.error(event.start_mark, f"the alias *{event.anchor} has no anchor before it", hint)
         value = self.anchors[event.anchor]
         collection = type(value) is dict or type(value) is list
         if collection and (value is self.top or any(value is container for container, _ in self.stack)):
-            message = f"the alias *{event.anchor} stands inside itself"
-            raise self.source.error(event.start_mark, message, "write the value out")
+            message = f"the alias *{event.anchor} contains itself"
+            raise self.source.error(event.start_mark, message, "write out the value")
         return self.copy(value, len(self.stack), event)
 
     def copy(self, value: Any, depth: int, event: Any) -> Any:
@@ -524,7 +524,7 @@ class _Builder:
         self.budget -= 1
         if self.budget < 0 or depth > MAX_DEPTH:
             message = f"the aliases expand to more than {MAX_ALIASED_NODES:,} nodes or {MAX_DEPTH} levels"
-            raise self.source.error(event.start_mark, message, "write the values out instead of nesting aliases")
+            raise self.source.error(event.start_mark, message, "write out the values instead of nesting aliases")
         if type(value) is dict:
             return {key: self.copy(item, depth + 1, event) for key, item in value.items()}
         if type(value) is list:

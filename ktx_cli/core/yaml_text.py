@@ -53,7 +53,7 @@ class YamlText:
         self.text = (self._decode(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
         forbidden = _FORBIDDEN.search(self.text)
         if forbidden is not None:
-            message = f"the character U+{ord(forbidden.group()):04X} cannot stand in YAML"
+            message = f"the character U+{ord(forbidden.group()):04X} is not allowed in YAML"
             raise self.error_at(forbidden.start(), message, "remove it, or write it as an escape in double quotes")
         self._back: dict[int, int] = {}
         self.hidden_tab: str | None = None
@@ -78,7 +78,7 @@ class YamlText:
         """Return the error for a tag that is unknown or does not fit its value."""
         tag = self.original(event.tag)
         shown = "!!" + tag.removeprefix(TAG_PREFIX) if tag.startswith(TAG_PREFIX) else tag
-        message = f"the tag {shown} is not known or does not fit its value"
+        message = f"the tag {shown} is unknown or does not match its value"
         return self.error(event.start_mark, message, f"remove {shown}, or quote the value if the '!' belongs to it")
 
     def syntax_error(self, error: Any) -> ConfigError:
@@ -101,7 +101,7 @@ class YamlText:
         if "mapping values are not allowed" in what:
             return "check the indentation, or put a value that holds ': ' in double quotes"
         if "could not find expected ':'" in what:
-            return "a key needs a colon and a space behind it; a longer text must be indented or quoted"
+            return "add a colon and a space after the key; indent or quote text that spans several lines"
         return None
 
     def _error(self, line: int, column: int, what: str, hint: str | None) -> ConfigError:
@@ -222,4 +222,4 @@ def _integer(text: str, event: Any, source: YamlText) -> int:
         return int(text, {"o": 8, "x": 16}.get(text[1:2], 10))
     except ValueError as error:
         message = f"an integer of {len(text):,} digits"
-        raise source.error(event.start_mark, message, "put it in double quotes if it is a text") from error
+        raise source.error(event.start_mark, message, "put it in double quotes if it is a string") from error
