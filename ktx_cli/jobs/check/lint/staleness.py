@@ -208,7 +208,7 @@ def _column_changes(then: Source, now: Source) -> Iterator[str]:
     for name, column in then.columns.items():
         other = now.column(name)
         if other is None:
-            yield f"column {name} is gone"
+            yield f"column {name} was removed"
         elif other.type is not column.type:
             yield f"column {name} was {column.type}, is {other.type}"
 
@@ -279,7 +279,7 @@ def changed_targets(
     try:
         repository = Repository.discover(layout.root)
         if repository is None:
-            return [], [_unknown("the project is in no git repository", Command("init", program="git"))]
+            return [], [_unknown("the project is not in a git repository", Command("init", program="git"))]
         return _compared(repository, config, graph, models, wanted)
     except KtxError as error:
         return [], [_unknown(error.message, error.hint)]
@@ -291,7 +291,7 @@ def layer_references(graph: Graph, page: Page) -> list[Reference]:
 
 
 def _unknown(why: str, hint: str | None) -> ResultWarning:
-    return ResultWarning("staleness_unknown", f"whether pages are out of date was not looked at: {why}", hint=hint)
+    return ResultWarning("staleness_unknown", f"ktx did not check whether pages are outdated: {why}", hint=hint)
 
 
 def _compared(

@@ -49,7 +49,7 @@ def test_found_joins_that_wait_are_counted(project: Project) -> None:
     project.write(record, record_text(RelationshipRecord(relationships=edges)).decode())
     (found,) = project.found("KTX340")
     assert (found.severity, found.location.path) == ("info", record)
-    assert found.message == "1 found join of `warehouse` waits for a decision"
+    assert found.message == "1 inferred join of `warehouse` waits for a decision"
     assert found.hint == "ktx scan relationships warehouse --review"
     project.write(record, "{")
     assert project.found("KTX340") == []

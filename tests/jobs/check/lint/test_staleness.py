@@ -31,7 +31,7 @@ CHANGED = {
     ("orders", None): [
         ("    table: shop.orders", "    table: shop.sold", "table was `shop.orders`, is `shop.sold`"),
         ("{name: id, type: number, pk: true, descriptions: {db", "{name: id, type: number, descriptions: {db", "grain"),
-        ("      - {name: status, type: string}\n", "", "column status is gone"),
+        ("      - {name: status, type: string}\n", "", "column status was removed"),
         ("status, type: string", "status, type: number", "column status was string, is number"),
     ],
 }
@@ -97,7 +97,7 @@ def test_a_page_about_a_source_is_stale_when_a_column_of_it_goes(committed: Proj
     committed.commit("page")
     committed.change(SHARD, "      - {name: amount, type: number, descriptions: {ai: What was paid}}\n", "")
     told = {each.location.path: each.message for each in committed.found("KTX230")}
-    assert "column amount is gone" in told["wiki/global/orders.md"]
+    assert "column amount was removed" in told["wiki/global/orders.md"]
 
 
 def test_what_is_gone_without_a_trace_is_told_from_history(committed: Project) -> None:

@@ -22,9 +22,9 @@ RULE = Rule(
     "undescribed-table",
     Severity.INFO,
     "A table has no description.",
-    "Agents choose tables by their descriptions; without one they guess from the name. Descriptions of people, dbt, "
-    "database comments and models count. Those that `ktx scan` derives by rules do not. Tables that queries read often "
-    "come first, then those with many joins, then those with many rows.",
+    "Agents choose tables by their descriptions; without one, they guess from the name. Descriptions from people, dbt, "
+    "database comments and models count; descriptions that `ktx scan` derives by rules do not. Frequently queried "
+    "tables come first, then tables with many joins, then tables with many rows.",
     check,
     bad={
         "semantic-layer/warehouse/_schema/shop.yaml": """\

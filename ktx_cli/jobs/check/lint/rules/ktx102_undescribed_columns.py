@@ -25,7 +25,7 @@ RULE = Rule(
     "undescribed-columns",
     Severity.INFO,
     "Columns of a table have no description.",
-    "Agents read the descriptions of columns to tell an amount in cents from one in euros. One diagnostic lists the "
+    "Agents need column descriptions, for example to tell cents from euros. One diagnostic lists the "
     "columns of a table; hidden columns do not count.",
     check,
     bad={

@@ -23,7 +23,7 @@ RULE = Rule(
     "undescribed-measure",
     Severity.INFO,
     "A measure has no description.",
-    "Two measures often differ in what they leave out. The description is what lets an agent choose the right one.",
+    "Measures often differ only in what they exclude. The description helps an agent choose the right one.",
     check,
     bad={
         "semantic-layer/warehouse/orders.yaml": """\

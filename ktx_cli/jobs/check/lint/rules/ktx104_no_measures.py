@@ -23,8 +23,8 @@ RULE = Rule(
     "no-measures",
     Severity.INFO,
     "A table has no measure.",
-    "Without measures, agents write their own aggregates, each a little differently. Define what people count and sum "
-    "in the table's own file or in its overlay.",
+    "Without measures, each agent writes its own aggregates, each a little different. Define what people count and sum "
+    "in the file of the table or in its overlay.",
     check,
     bad={"semantic-layer/warehouse/orders.yaml": "name: orders\n"},
     good={},

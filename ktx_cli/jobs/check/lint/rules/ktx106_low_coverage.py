@@ -1,4 +1,4 @@
-"""KTX106: fewer parts have a description than `--min-coverage` asks for."""
+"""KTX106: fewer parts have a description than `--min-coverage` requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield one diagnostic where the coverage of the whole project is too low."""
     share, wanted = sum(project.coverage.values(), Coverage()).all, project.min_coverage
     if wanted is not None and share.total and share.described * 100 < wanted * share.total:
-        message = f"{share.text} of tables, columns and measures have a description, {wanted:g}% are wanted"
+        message = f"{share.text} of tables, columns and measures have a description, {wanted:g}% are required"
         hint = Command("lint", "--select", "KTX101,KTX102,KTX103", "--limit", "0")
         yield RULE.diagnostic(message, Location(), hint)
 
@@ -21,9 +21,9 @@ RULE = Rule(
     "KTX106",
     "low-coverage",
     Severity.ERROR,
-    "Fewer tables, columns and measures have a description than `--min-coverage` asks for.",
-    "Missing descriptions alone are information. With `--min-coverage PERCENT` a CI job fails when too few parts are "
-    "described; the option applies whatever `--select` and `--ignore` say.",
+    "Fewer tables, columns and measures have a description than `--min-coverage` requires.",
+    "Missing descriptions alone have the severity `info`. With `--min-coverage PERCENT`, a CI job fails if too few "
+    "parts are described. The option applies regardless of `--select` and `--ignore`.",
     check,
     bad={
         "semantic-layer/warehouse/_schema/shop.yaml": """\

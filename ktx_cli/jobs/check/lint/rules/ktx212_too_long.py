@@ -7,7 +7,7 @@ from ktx_cli.jobs.check.lint.lint import shared_rule
 RULE = shared_rule(
     "KTX212",
     "A page or its summary is too long.",
-    "A page is read as a whole by agents; a long one is better split into two that refer to each other.",
+    "Agents read a page as a whole. Split a long page into two pages that refer to each other.",
     alias="too_long",
     bad={"wiki/global/page.md": f"---\nsummary: A page\n---\n\n{'Text. ' * 800}\n"},
 )

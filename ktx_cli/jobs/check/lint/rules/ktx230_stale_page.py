@@ -22,11 +22,11 @@ RULE = Rule(
     "KTX230",
     "stale-page",
     Severity.WARNING,
-    "What a page refers to has changed since the page was last committed.",
+    "A definition that a page refers to has changed since the page was last committed.",
     "The page may describe a definition that no longer exists in this form. A measure changes with its expression, "
     "filter, segments and time; a column with its type, expression, unit and list of values; a segment with its "
     "expression; a source with its table or SQL, its grain, its policies, and columns that were removed or changed "
-    "their type. To say that the page is still right, commit it with a line such as `reviewed: 2026-01-31`.",
+    "their type. If the page is still correct, commit it with a line such as `reviewed: 2026-01-31`.",
     check,
     bad={
         "semantic-layer/warehouse/orders.yaml": """\

@@ -12,7 +12,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield what is gone for each page, unless the check of references reports it as dangling."""
     for changed in project.changed_targets:
         if not changed.changes:
-            message = f"`{changed.target.name}`, which the page is about, is gone {changed.since}"
+            message = f"`{changed.target.name}`, which the page is about, was removed {changed.since}"
             location = Location(changed.page.path, changed.line, connection=changed.target.connection)
             yield RULE.diagnostic(message, location, changed.hint)
 
@@ -21,9 +21,9 @@ RULE = Rule(
     "KTX231",
     "page-about-removed",
     Severity.WARNING,
-    "What a page refers to existed when the page was last committed, and no longer does.",
+    "A page refers to a definition that was removed after the page was last committed.",
     "Inline code such as `orders.amount` counts as a reference only while `orders` exists. The history shows that it "
-    "did when the page was written, so the page now describes something nobody can query.",
+    "existed when the page was written, so the page now describes something that cannot be queried.",
     check,
     bad={
         "semantic-layer/warehouse/_schema/shop.yaml": """\

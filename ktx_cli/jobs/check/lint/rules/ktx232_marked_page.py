@@ -14,9 +14,9 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     for page in project.pages:
         name = next((field for field in ("archived_since", "stale_since") if page.fields.get(field) is not None), None)
         if name is not None:
-            message = f"the page is marked as out of date: {name} {page.fields[name]}"
+            message = f"the page is marked as outdated: {name} {page.fields[name]}"
             remove = Command("rm", page.path, program="git")
-            hint = Hint(f"bring it up to date and take {name} out, or remove it: {{}}", remove)
+            hint = Hint(f"update the page and remove {name}, or remove the page: {{}}", remove)
             yield RULE.diagnostic(message, Location(page.path, field_line(page, name)), hint)
 
 
@@ -24,9 +24,9 @@ RULE = Rule(
     "KTX232",
     "marked-page",
     Severity.INFO,
-    "A page is marked as out of date.",
-    "`stale_since` and `archived_since` keep a page from answering questions, but it still takes up room. Update the "
-    "page and remove the field, or remove the page.",
+    "A page is marked as outdated.",
+    "`stale_since` and `archived_since` keep a page out of answers, but the page remains in the wiki. Update the page "
+    "and remove the field, or remove the page.",
     check,
     bad={"wiki/global/revenue.md": "---\nsummary: Revenue\nstale_since: '2026-01-31'\n---\n\nIt excludes taxes.\n"},
     good={},

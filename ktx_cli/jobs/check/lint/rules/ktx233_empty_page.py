@@ -18,7 +18,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield the pages that have nothing but headings."""
     for page in project.pages:
         if all(_NO_TEXT.match(line) for line in page.body.splitlines()):
-            hint = Hint("write what it is about, or remove it: {}", Command("rm", page.path, program="git"))
+            hint = Hint("add text, or remove the page: {}", Command("rm", page.path, program="git"))
             yield RULE.diagnostic("the page has no text", Location(page.path, body_line(page)), hint)
 
 
@@ -27,7 +27,7 @@ RULE = Rule(
     "empty-page",
     Severity.WARNING,
     "A page has no text.",
-    "A page that consists of headings answers nothing, and search still finds it.",
+    "A page that contains only headings answers no question, but search still finds it.",
     check,
     bad={"wiki/global/margin.md": "---\nsummary: Margin\n---\n\n# Margin\n"},
     good={"wiki/global/margin.md": "---\nsummary: Margin\n---\n\n# Margin\n\nPrice less cost.\n"},

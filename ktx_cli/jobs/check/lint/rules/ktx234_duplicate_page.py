@@ -28,9 +28,9 @@ RULE = Rule(
     "KTX234",
     "duplicate-page",
     Severity.WARNING,
-    "Two pages have the same text, or nearly.",
-    "Sooner or later somebody corrects only one of them. Keep one page and refer to it; a page of a user may repeat a "
-    "global one. Pages of at least 40 words are reported if four in five groups of three words of the shorter one are "
+    "Two pages have the same or nearly the same text.",
+    "Sooner or later, only one of them is corrected. Keep one page and refer to it; a page of a user may repeat a "
+    "global one. ktx reports pages of at least 40 words if four in five groups of three words of the shorter page are "
     "in the other. Agents cannot write a new page that repeats another one.",
     check,
     bad={

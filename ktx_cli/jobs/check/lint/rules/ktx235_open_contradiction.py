@@ -1,4 +1,4 @@
-"""KTX235: sources contradict each other, and nobody has decided which one holds."""
+"""KTX235: sources contradict each other, and it is not decided which one is correct."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RULE = Rule(
     "KTX235",
     "open-contradiction",
     Severity.WARNING,
-    "Sources contradict each other, and nobody has decided which one holds.",
-    "Agents prefer no source, so pages give both statements until a person decides. Run `ktx wiki contradictions "
+    "Sources contradict each other, and it is not decided which one is correct.",
+    "Agents do not prefer a source, so pages give both statements until a person decides. Run `ktx wiki contradictions "
     "--review` to decide them one by one. A `contradictions.yaml` that cannot be read is reported as an error.",
     check,
     bad={

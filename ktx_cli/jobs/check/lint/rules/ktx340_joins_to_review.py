@@ -17,7 +17,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
         waiting = (join_status_counts(project.layout, connection, project.warn) or {}).get(JoinStatus.REVIEW, 0)
         if waiting:
             verb = "waits" if waiting == 1 else "wait"
-            message = f"{plural(waiting, 'found join')} of `{connection}` {verb} for a decision"
+            message = f"{plural(waiting, 'inferred join')} of `{connection}` {verb} for a decision"
             location = Location(Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS), 1, connection=connection)
             hint = Command("scan", "relationships", connection, "--review")
             yield RULE.diagnostic(message, location, hint)
@@ -28,8 +28,8 @@ RULE = Rule(
     "joins-to-review",
     Severity.INFO,
     "Inferred joins wait for a decision.",
-    "A scan inferred joins that it is not sure enough of to use. Until somebody accepts or rejects them, no query "
-    "follows them.",
+    "A scan inferred joins whose evidence is not strong enough to use them automatically. Queries do not use them "
+    "until they are accepted.",
     check,
     bad={
         "raw-sources/warehouse/live-database/relationships.json": """\

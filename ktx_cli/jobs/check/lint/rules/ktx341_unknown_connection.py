@@ -13,7 +13,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield the semantic layers of connections that `ktx.yaml` does not have."""
     for connection in project.linted_layers:
         if connection not in project.config.connections:
-            message = f"ktx.yaml has no connection `{connection}`, of which there is a semantic layer"
+            message = f"there is a semantic layer for the connection `{connection}`, which is not in ktx.yaml"
             remove = Command("rm", "-r", f"{SEMANTIC_NAME}/{connection}", program="git")
             hint = Hint("add it to ktx.yaml, or remove the folder: {}", remove)
             yield RULE.diagnostic(message, Location(connection=connection), hint)
@@ -24,7 +24,7 @@ RULE = Rule(
     "unknown-connection",
     Severity.WARNING,
     "A semantic layer belongs to no connection of `ktx.yaml`.",
-    "Nobody can query it, and no run keeps it up to date. Usually the connection was renamed or removed.",
+    "It cannot be queried, and no run keeps it up to date. Usually the connection was renamed or removed.",
     check,
     bad={"semantic-layer/archive/_schema/old.yaml": "tables: {}\n"},
     good={},

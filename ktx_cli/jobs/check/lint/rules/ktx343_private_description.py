@@ -38,9 +38,9 @@ RULE = Rule(
     "KTX343",
     "private-description",
     Severity.WARNING,
-    "A text of the semantic layer contains contact or payment data of a person.",
+    "A description in the semantic layer contains contact or payment data of a person.",
     "The semantic layer is committed to git and shown to agents. Name the team or the role instead. If the text comes "
-    "from a database or a tool, correct it there, or write a description of your own. Agents cannot write such texts.",
+    "from a database or a tool, correct it there, or write your own description. Agents cannot write such data.",
     check,
     bad={
         "semantic-layer/warehouse/orders.yaml": """\

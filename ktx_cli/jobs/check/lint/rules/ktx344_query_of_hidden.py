@@ -16,7 +16,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
             try:
                 check_source(layer.model, source)
             except Refused as error:
-                hint = Hint("hide it here too, or, if a tool wrote this source: {}", Command("ingest"))
+                hint = Hint("also hide it here, or, if a tool wrote this source: {}", Command("ingest"))
                 yield RULE.diagnostic(error.message, layer.location(source, source), hint)
 
 

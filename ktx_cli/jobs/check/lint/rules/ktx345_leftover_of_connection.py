@@ -28,10 +28,10 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
             if path.startswith(f"{SEMANTIC_NAME}/{connection}/"):  # KTX341 reports the whole folder
                 continue
             if path.endswith(".md"):
-                message = f"the page is a catalog of the connection `{connection}`, which ktx.yaml does not have"
+                message = f"the page is a catalog of the connection `{connection}`, which is not in ktx.yaml"
                 hint = Hint("add the connection again, or delete the page: {}", Command("rm", path, program="git"))
             else:
-                message = f"the connection `{connection}`, which ktx.yaml does not have, wrote {listing(items)}"
+                message = f"the connection `{connection}`, which is not in ktx.yaml, wrote {listing(items)}"
                 hint = Hint(f"add the connection again, or delete these items and {folder}")
             yield RULE.diagnostic(message, Location(path, 1), hint)
 
@@ -40,10 +40,10 @@ RULE = Rule(
     "KTX345",
     "leftover-of-connection",
     Severity.WARNING,
-    "Pages and definitions are left of a source that `ktx.yaml` no longer has.",
-    "`ktx connection remove` keeps the catalog of the documents, the proposals and the descriptions that a source "
-    "wrote. No run keeps them up to date, and agents still see them. Delete them, or delete the folder of the "
-    "connection in `raw-sources/` to keep them as yours.",
+    "Pages and definitions remain from a source that is no longer in `ktx.yaml`.",
+    "`ktx connection remove` keeps the document catalog, the proposals and the descriptions that a source wrote. No "
+    "run keeps them up to date, and agents still see them. Delete them, or, to keep them as your own, delete the "
+    "folder of the connection in `raw-sources/`.",
     check,
     bad={
         "wiki/global/documents-archive.md": """\

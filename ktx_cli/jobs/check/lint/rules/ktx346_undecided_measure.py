@@ -1,4 +1,4 @@
-"""KTX346: a measure depends on a convention that nobody has decided."""
+"""KTX346: a measure depends on a convention that is not decided yet."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ RULE = Rule(
     "KTX346",
     "undecided-measure",
     Severity.INFO,
-    "A measure depends on a convention that nobody has decided.",
-    "The data cannot settle the convention, such as whether internal accounts count, and each reading gives another "
-    "number. Until a person decides, receipts of questions with the measure say so. Run `ktx decide` to list the open "
-    "points by what they change. A `decisions.yaml` or a record that cannot be read is reported as an error.",
+    "A measure depends on a convention that is not decided yet.",
+    "The data cannot settle the convention, such as whether internal accounts count, and each interpretation gives a "
+    "different number. Until a person decides, receipts of questions with the measure say so. Run `ktx decide` to list "
+    "the open decisions by their effect. A `decisions.yaml` or a record that cannot be read is reported as an error.",
     check,
     bad={
         "raw-sources/warehouse/live-database/decisions.json": """\

@@ -25,9 +25,8 @@ RULE = Rule(
     "unreadable-questions",
     Severity.WARNING,
     "The file with the questions of a semantic layer cannot be read.",
-    "A model wrote questions for the definitions, and search finds the definitions by them. While the file is damaged, "
-    "search ignores all of them. Correct the file, or delete it: the next run of `ktx ingest` with a model writes it "
-    "again.",
+    "Search uses questions that a model wrote for the definitions. While the file is damaged, search ignores all of "
+    "them. Correct the file, or delete it: the next `ktx ingest` with a model writes it again.",
     check,
     bad={"raw-sources/warehouse/live-database/questions.yaml": "format: 1\nsources: [\n"},
     good={
