@@ -1,4 +1,4 @@
-"""Captures on the command line: the options that `ktx ingest` and `ktx memory` share, and the lines they print."""
+"""Captures on the command line: the options and tables that `ktx ingest` and `ktx memory` share."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.capture.capture import Captured, CaptureOptions
     from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord
 
-TEXTS = Annotated[list[str] | None, Option("--text", metavar="TEXT", help="A text to remember. Repeatable.")]
+TEXTS = Annotated[list[str] | None, Option("--text", metavar="TEXT", help="Text to capture. Can be repeated.")]
 FILES = Annotated[
     list[str] | None,
-    Option("--file", metavar="FILE", help="A file whose text is to be remembered; `-`: stdin. Repeatable."),
+    Option("--file", metavar="FILE", help="Capture the text of a file, or of stdin with `-`. Can be repeated."),
 ]
 MAX_USD = Annotated[
-    float | None, Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices.")
+    float | None, Option("--max-usd", metavar="USD", min=0, help="Stop calling models at this cost, at list prices.")
 ]
-MAX_TOKENS = Annotated[int | None, Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens.")]
+MAX_TOKENS = Annotated[
+    int | None, Option("--max-tokens", metavar="N", min=1, help="Stop calling models after this many tokens.")
+]
 
-_TOO_LARGE: Final = "cut it into parts"
+_TOO_LARGE: Final = "split it into parts"
 _STDIN_NAME: Final = "stdin"
 _FOR_ALL: Final = frozenset(
     {"busy", "no_backend", "auth", "billing", "isolation", "rate_limit", "connection", "git", "git_missing", "config"}
@@ -69,7 +71,7 @@ class _Items:
 def texts_of(
     texts: Sequence[str] | None, files: Sequence[str] | None, words: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (text, name) of everything that was typed: words, which are one text, then texts, then files."""
+    """Yield (text, name) of everything given: the words as one text, then the texts, then the files."""
     if words:
         joined = " ".join(words)
         yield (text_of(STDIN, too_large=_TOO_LARGE), _STDIN_NAME) if joined == STDIN else (joined, "")
@@ -81,7 +83,7 @@ def texts_of(
 
 
 def requests_of(texts: Iterable[tuple[str, str]]) -> list[CaptureRequest]:
-    """Return what is to be remembered of texts for everybody."""
+    """Return requests to capture texts for all users."""
     from ktx_cli.jobs.capture.records import CaptureRequest
 
     return [CaptureRequest(text, name) for text, name in texts]
@@ -95,7 +97,7 @@ def run_captures(
     dry_run: bool = False,
     fail_fast: bool = False,
 ) -> Result:
-    """Capture the texts one after another, a run and a commit each, and return what became of them."""
+    """Capture texts one after another, each in its own run and commit, and return the results."""
     from ktx_cli.jobs.capture.capture import capture
     from ktx_cli.jobs.capture.records import MemoryRecord
 
@@ -119,7 +121,7 @@ def run_captures(
 
 
 def result_of(session: Session, captured: Captured) -> Result:
-    """Return what became of one text."""
+    """Return the result of a single capture."""
     session.warn(*captured.warnings)
     shown = captured.record.to_json()
     return Result({"items": [shown], "left": 0}, blocks_of([shown]), captured.error, next_steps=_next([shown]))
@@ -128,7 +130,7 @@ def result_of(session: Session, captured: Captured) -> Result:
 def options_of(
     session: Session, *, wait: float | None, max_usd: float | None = None, max_tokens: int | None = None
 ) -> CaptureOptions:
-    """Return how captures are made on this command line."""
+    """Return the capture options of a command line."""
     from ktx_cli.jobs.capture.capture import CaptureOptions
 
     folder = session.require_own_project()
@@ -136,13 +138,13 @@ def options_of(
 
 
 def blocks_of(items: Sequence[dict[str, Any]]) -> list[Block]:
-    """Draw captures, a line each."""
-    columns = ("capture", "text", "status", "commit", "what")
+    """Return captures as a table with one row each."""
+    columns = ("capture", "text", "status", "commit", "result")
     return [Table(columns, tuple(map(_row, items)))]
 
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
-    reverted = " (taken back)" if item.get("reverted") else ""
+    reverted = " (reverted)" if item.get("reverted") else ""
     commit = str(item.get("commit") or "")[:10]
     return (
         str(item.get("run_id") or "none"),
@@ -154,7 +156,7 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _next(items: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the commands that review what waits on a branch."""
+    """Return the commands that review the captures on branches."""
     branches = [str(item["branch"]) for item in items if item.get("branch")]
     return [Command("diff", f"HEAD...{branch}", program="git") for branch in branches]
 
@@ -171,9 +173,9 @@ def _estimated(session: Session, records: Sequence[MemoryRecord], options: Captu
         (
             each.record.label,
             each.reason
-            or f"a loop of at most {plural(each.steps, 'step')}; its first request has about {each.tokens:,} tokens",
+            or f"an agent loop of at most {plural(each.steps, 'step')}, starting with about {each.tokens:,} tokens",
         )
         for each in found
     )
     items = [each.to_json() for each in found]
-    return Result({"items": items, "left": len(items), "dry_run": True}, [Table(("text", "would be"), rows)])
+    return Result({"items": items, "left": len(items), "dry_run": True}, [Table(("text", "planned work"), rows)])

@@ -1,4 +1,4 @@
-"""Questions in a terminal: menus with arrow keys, or numbered lines where the terminal is a dumb one."""
+"""Questions in a terminal: menus with arrow keys, or numbered lines in a dumb terminal."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _MARKS: Final[dict[Kind, str]] = {"title": "", "good": "  ok ", "bad": "  !! ", 
 
 
 def open_prompter(session: Session) -> Prompter:
-    """Return what asks in this terminal."""
+    """Return the prompter for this terminal."""
     if os.environ.get("TERM", "dumb") == "dumb":
         return PlainPrompter()
     return TerminalPrompter()
 
 
 def toned(text: str, kind: Kind) -> str:
-    """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied.
+    """Return a message wrapped to the terminal's width; a hint stays on one line, so that it can be copied.
 
-    Characters that do not show are blanked: a server, or a file's name, may say anything.
+    Unprintable characters are blanked, because messages may quote servers and file names.
     """
     text = "".join(character if character.isprintable() else " " for character in text)
     mark = _MARKS[kind]
@@ -58,7 +58,7 @@ def _filled(text: str, first: str, below: str) -> str:
 
 
 class TerminalPrompter:
-    """Asks with questionary, on stderr: stdout is for the answer of the command."""
+    """Asks with questionary on stderr; stdout is for the result of the command."""
 
     back = "Esc"
 
@@ -66,14 +66,14 @@ class TerminalPrompter:
         self._output: Output | None = None
 
     def say(self, text: str, kind: Kind = "fact") -> None:
-        """Tell something."""
+        """Print a message."""
         text_shown = toned(text, kind)
         if use_colour(sys.stderr) and kind != "fact":
             text_shown = f"\x1b[{_COLOURS[kind]}m{text_shown}\x1b[0m"
         streams.write_err(("\n" if kind == "title" else "") + text_shown + "\n")
 
     def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
-        """Let one choice be made."""
+        """Ask for one of the choices."""
         import questionary
 
         made = [questionary.Choice(self._fitted(choice), value=choice.value) for choice in choices]
@@ -81,26 +81,26 @@ class TerminalPrompter:
         return str(self._ask("select", question, choices=made, default=first, instruction=" "))
 
     def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
-        """Let any number of choices be made."""
+        """Ask for any number of the choices."""
         import questionary
 
         made = [
             questionary.Choice(self._fitted(choice), value=choice.value, checked=choice.value in chosen)
             for choice in choices
         ]
-        text_shown = "(Space marks, Enter takes them)"
+        text_shown = "(Space to select, Enter to confirm)"
         return list(self._ask("checkbox", question, choices=made, instruction=text_shown))
 
     def text(self, question: str, default: str, check: Check) -> str:
-        """Let a text be typed."""
+        """Ask for a text."""
         return str(self._ask("text", question, default=default, validate=_validated(check)))
 
     def secret(self, question: str, check: Check) -> str:
-        """Let a secret be typed unseen."""
+        """Ask for a secret without showing it."""
         return str(self._ask("password", question, validate=_validated(check)))
 
     def confirm(self, question: str, default: bool) -> bool:
-        """Let a question be answered by yes or no."""
+        """Ask a yes-or-no question."""
         return bool(self._ask("confirm", question, default=default))
 
     def _fitted(self, choice: MenuItem) -> str:
@@ -161,24 +161,24 @@ _BACK_WORDS: Final = ("<", "\x1b")
 
 
 class PlainPrompter:
-    """Asks line by line on stderr, and reads lines of stdin."""
+    """Asks line by line on stderr and reads the answers from stdin."""
 
     back = "<"
 
     def say(self, text: str, kind: Kind = "fact") -> None:
-        """Tell something."""
+        """Print a message."""
 
         streams.write_err(("\n" if kind == "title" else "") + toned(text, kind) + "\n")
 
     def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
-        """Let one choice be made, by its number."""
+        """Ask for the number of one of the choices."""
         self._list(question, choices)
         values = [choice.value for choice in choices]
         proposed = str(values.index(default) + 1) if default in values else ""
         return values[int(self._typed("Number", proposed, _number_of(values))) - 1]
 
     def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
-        """Let any number of choices be made, by their numbers."""
+        """Ask for the numbers of any of the choices."""
         self._list(question, choices)
         values = [choice.value for choice in choices]
         one = _number_of(values)
@@ -187,21 +187,21 @@ class PlainPrompter:
             return next((text_shown for part in _parts(text) if (text_shown := one(part))), None)
 
         proposed = " ".join(str(values.index(each) + 1) for each in chosen)
-        return [values[int(part) - 1] for part in _parts(self._typed("Numbers, none: Enter", proposed, check))]
+        return [values[int(part) - 1] for part in _parts(self._typed("Numbers, or Enter for none", proposed, check))]
 
     def text(self, question: str, default: str, check: Check) -> str:
-        """Let a text be typed."""
+        """Ask for a text."""
         return self._typed(question, default, check)
 
     def secret(self, question: str, check: Check) -> str:
-        """Let a secret be typed unseen."""
+        """Ask for a secret without showing it."""
         return self._typed(question, "", check, read=lambda text_shown: getpass.getpass(text_shown, stream=sys.stderr))
 
     def confirm(self, question: str, default: bool) -> bool:
-        """Let a question be answered by yes or no."""
+        """Ask a yes-or-no question."""
 
         def check(text: str) -> str | None:
-            return None if text.lower() in ("y", "yes", "n", "no") else "y or n"
+            return None if text.lower() in ("y", "yes", "n", "no") else "type y or n"
 
         return self._typed(f"{question} y/n", "y" if default else "n", check).lower().startswith("y")
 
@@ -240,15 +240,15 @@ def _parts(text: str) -> list[str]:
 def _number_of(values: Sequence[str]) -> Check:
     def check(text: str) -> str | None:
         right = text.isascii() and text.isdigit() and 1 <= int(text) <= len(values)
-        return None if right else f"a number from 1 to {len(values)}"
+        return None if right else f"type a number from 1 to {len(values)}"
 
     return check
 
 
 def ask(relationships: Sequence[ReviewedRelationship], choices: list[TypedDecision]) -> None:
-    """Ask about each relationship until one answer is to quit, and add what was decided to `choices`.
+    """Ask about each relationship until the person quits, and add the decisions to `choices`.
 
-    Raises `EOFError` when the input is at its end, `KeyboardInterrupt` on Ctrl-C; what was added stays.
+    Raises `EOFError` at the end of the input and `KeyboardInterrupt` on Ctrl-C; the added decisions stay.
     """
     from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import Decision
@@ -279,17 +279,17 @@ def _answer(missing: str | None) -> str:
     while True:
         word = _typed_line("[a]ccept  [r]eject  [s]kip  [q]uit: ").casefold()
         if word == "" or not any(full.startswith(word) for full in ("accept", "reject", "skip", "quit")):
-            streams.write_err("type a, r, s or q, then Enter\n")
+            streams.write_err("type a, r, s or q and press Enter\n")
         elif word[0] == "a" and missing is not None:
-            streams.write_err(f"it cannot be accepted: {one_line(missing)}\n")
+            streams.write_err(f"this join cannot be accepted: {one_line(missing)}\n")
         else:
             return word[0]
 
 
 def ask_contradiction(recorded: RecordedContradiction, position: str, reason: str | None) -> Answer | None:
-    """Ask which statements of a contradiction hold, and why where no `reason` is given; None: the person quits.
+    """Ask which statements of a contradiction hold, and for the reason unless it is given; None if the person quits.
 
-    An answer without statements and reason skips it. Raises as `ask`.
+    An answer without statements and reason skips the contradiction. Raises as `ask`.
     """
     from ktx_cli.jobs.contradictions import Answer
 
@@ -315,7 +315,7 @@ def ask_contradiction(recorded: RecordedContradiction, position: str, reason: st
         numbers = [] if neither else _parts(word)
         if neither or (numbers and allowed.issuperset(numbers)):
             break
-        streams.write_err(f"type numbers from 1 to {count}, n, s or q, then Enter\n")
+        streams.write_err(f"type numbers from 1 to {count}, n, s or q and press Enter\n")
     holds = tuple(sorted({int(each) for each in numbers}))
     why = reason or ""
     while not why:
@@ -327,9 +327,9 @@ def ask_contradiction(recorded: RecordedContradiction, position: str, reason: st
 
 
 def ask_decisions(points: Sequence[tuple[Decisions, DecisionPoint]], choices: list[Choice]) -> None:
-    """Ask how each decision point is read until one answer is to quit, and add what was decided to `choices`.
+    """Ask for the reading of each decision point until the person quits, and add the decisions to `choices`.
 
-    Raises as `ask`; what was added stays.
+    Raises as `ask`; the added decisions stay.
     """
     from ktx_cli.jobs.decide.decide import Choice
 
@@ -340,7 +340,7 @@ def ask_decisions(points: Sequence[tuple[Decisions, DecisionPoint]], choices: li
         while not word:
             word = _typed_line(f"Which reading? [1-{count}]  [s]kip  [q]uit: ").casefold()
             if word not in ("s", "skip", "q", "quit", *map(str, range(1, count + 1))):
-                streams.write_err(f"type a number from 1 to {count}, s or q, then Enter\n")
+                streams.write_err(f"type a number from 1 to {count}, s or q and press Enter\n")
                 word = ""
         if word in ("q", "quit"):
             break

@@ -1,4 +1,4 @@
-"""The report of a run as `ktx ingest` and `ktx scan` print it, and the options they share."""
+"""The report that `ktx ingest` and `ktx scan` print, and the options that they share."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
 
 
 IDS = Annotated[
-    list[str] | None, Argument(metavar="ID", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids)
+    list[str] | None,
+    Argument(metavar="ID", help="Connection IDs. Defaults to all connections.", autocompletion=connection_ids),
 ]
-NO_LLM = Annotated[bool, Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")]
+NO_LLM = Annotated[bool, Option("--no-llm", help="Only do the work that needs no model, even if one is configured.")]
 
 MOST_JOINS = 10
-"""How many of the joins of a connection a run names without `--verbose`, the surest first."""
+"""Maximum number of joins listed per connection without `--verbose`, highest score first."""
 
 MOST_NAMES = 20
-"""How many tables or files of one kind a dry run names without `--verbose`."""
+"""Maximum number of tables or files of a kind that a dry run lists without `--verbose`."""
 
 
 def ingest_result(session: Session, request: IngestRequest) -> Result:
-    """Run the job and return its report as the command's answer."""
+    """Run the job and return its report as the result of the command."""
     from ktx_cli.engine import PLANNED
     from ktx_cli.jobs.ingest.run import ingest
 
@@ -65,7 +66,7 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
 
 
 def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
-    """Draw a dry run: what was read, what a run would change, and that nothing was written."""
+    """Return the blocks of a dry run: the results, the planned changes, and the estimate."""
     rows = [
         (connection.connection, would, name)
         for connection in report.connections
@@ -79,14 +80,14 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     blocks += filled(("connection", "what", "object"), problems)
     written, removed = len(report.files.written), len(report.files.removed)
     would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
-    facts = [("a run would", would)]
+    facts = [("would", would)]
     if report.forecast is not None:
-        facts.append(("work for agents", report.forecast.summary))
+        facts.append(("agent work", report.forecast.summary))
         estimates = (
             (each.role, each.work, *token_cells(each.usage), cost_cell(each.usd)) for each in report.forecast.roles
         )
         blocks += filled(("role", "work", *TOKEN_COLUMNS, "cost"), list(estimates))
-    return [*blocks, Fields((*facts, ("written now", "nothing, this was a dry run")))]
+    return [*blocks, Fields((*facts, ("written", "nothing (dry run)")))]
 
 
 def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
@@ -95,8 +96,8 @@ def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[st
     for work in report.sources:
         count = len(work.agent_units)
         digests = len(work.units) - count
-        units += [(work.name, "give agents", plural(count, "unit"))] if count else []
-        units += [(work.name, "write texts about", plural(digests, "table"))] if digests else []
+        units += [(work.name, "run agents on", plural(count, "work unit"))] if count else []
+        units += [(work.name, "describe", plural(digests, "table"))] if digests else []
     own = {path for each in report.connections for path in (*each.files.written, *each.files.removed)}
     files = [
         ("", would, path)
@@ -107,7 +108,7 @@ def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[st
     more = len(files) - MOST_NAMES
     if verbose or more <= 0:
         return [*units, *files]
-    return [*units, *files[:MOST_NAMES], ("", "...", f"and {more:,} more; --verbose names them all")]
+    return [*units, *files[:MOST_NAMES], ("", "...", f"and {more:,} more; use --verbose to list all")]
 
 
 def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
@@ -116,7 +117,7 @@ def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
         ("add table", changes.added),
         ("change table", changes.changed),
         ("remove table", changes.removed),
-        ("keep unread table", changes.kept),
+        ("keep table that could not be read", changes.kept),
         ("write file", files.written),
         ("remove file", files.removed),
     ]
@@ -125,7 +126,7 @@ def _planned(connection: ConnectionReport) -> list[tuple[str, tuple[str, ...]]]:
 def _capped(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(names) <= MOST_NAMES:
         return names
-    return (*names[:MOST_NAMES], f"... and {len(names) - MOST_NAMES:,} more; --verbose names them all")
+    return (*names[:MOST_NAMES], f"... and {len(names) - MOST_NAMES:,} more; use --verbose to list all")
 
 
 def _result_table(report: IngestReport) -> Block:
@@ -139,13 +140,13 @@ def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str,
     rows: list[tuple[str, str, str]] = []
     for work in report.sources:
         notes = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
-        notes += [("left out", each) for each in work.left_out]
+        notes += [("skipped", each) for each in work.left_out]
         notes += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
-        notes += [("a model would add", each) for each in work.left_for_a_model]
+        notes += [("needs a model", each) for each in work.left_for_a_model]
         shown = notes if verbose else notes[:MOST_NAMES]
         rows += [(work.name, what, text) for what, text in shown]
         if len(notes) > len(shown):
-            rows.append((work.name, "...", f"and {len(notes) - len(shown):,} more; --verbose names them all"))
+            rows.append((work.name, "...", f"and {len(notes) - len(shown):,} more; use --verbose to list all"))
     return rows
 
 
@@ -158,8 +159,8 @@ def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
     found = [row for c in report.connections if c.status != "unchanged" for row in _join_rows(c, verbose=verbose)]
     gone = [(c.connection, each.name, each.reason) for c in report.connections for each in c.gone]
     tables: list[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]] = [
-        (("join found", "score", "reason"), found),
-        (("join gone", "reason"), gone),
+        (("inferred join", "score", "reason"), found),
+        (("removed join", "reason"), gone),
     ]
     several = len(report.connections) > 1
     return [
@@ -199,7 +200,7 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         for c in report.connections
         for what, listed in (
             ("removed", c.changes.removed),
-            ("kept unread", c.changes.kept),
+            ("not read, kept", c.changes.kept),
             *((("added", c.changes.added), ("changed", c.changes.changed)) if verbose else ()),
         )
         for name in listed
@@ -207,20 +208,20 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     names += [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
     blocks += filled(("connection", "what", "object"), names)
     noted = [_noted(each) for each in records_in(report.to_json()) if verbose or _is_shown(each)]
-    blocks += filled(("noted", "by", "about", "what"), noted)
+    blocks += filled(("note", "by", "about", "details"), noted)
     usage = [usage_cells(row) for _, row in sorted(report.spending.roles.items())]
     blocks += filled(("role", *USAGE_COLUMNS), usage)
     facts = [("run", report.run_id), ("status", report.status)]
     if report.commit:
-        facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))
+        facts.append(("commit", f"{report.commit[:10]} ({plural(len(report.committed), 'file')})"))
     else:
-        facts.append(("commit", "none: nothing changed" if report.status == "unchanged" else "none"))
-    facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
+        facts.append(("commit", "none (no changes)" if report.status == "unchanged" else "none"))
+    facts += [("skipped", f"{path} ({reason})") for path, reason in report.held]
     facts += [("not committed", path) for path in report.ignored]
     if report.contradictions:
         topics = listing(each.topic for each in report.contradictions)
         count = plural(len(report.contradictions), "contradiction")
-        facts.append(("contradictions", f"{count} to decide in {CONTRADICTIONS_NAME}: {topics}"))
+        facts.append(("contradictions", f"{count} to review in {CONTRADICTIONS_NAME}: {topics}"))
     if report.open_decisions:
         largest = report.open_decisions[0]
         effect = f", the largest: {largest.effect_text()} ({largest.point.question})"
@@ -249,18 +250,18 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
     spent = report.spending
     if spent.tokens:
-        unpriced = f", without {plural(spent.unpriced, 'call')} that has no price" if spent.unpriced else ""
+        unpriced = f", excluding {plural(spent.unpriced, 'call')} without a known price" if spent.unpriced else ""
         most = [f"${spent.most_usd:.2f}"] if spent.most_usd is not None else []
         most += [f"{spent.most_tokens:,} tokens"] if spent.most_tokens is not None else []
-        of = f" (at most {' and '.join(most)})" if most else ""
-        facts.append(("models took", f"{usage_words(spent.usage)}, ${spent.usd:.4f} at list prices{unpriced}{of}"))
+        of = f" (limit: {' and '.join(most)})" if most else ""
+        facts.append(("model usage", f"{usage_words(spent.usage)}, ${spent.usd:.4f} at list prices{unpriced}{of}"))
     if report.stopped is not None:
         facts.append(("agents stopped", report.stopped.message))
     worn = [each.unit.key for work in report.sources for each in work.outcomes if each.budget_used]
     if worn:
-        facts.append(("used all their steps", listing(worn)))
+        facts.append(("reached the step limit", listing(worn)))
     reconciled = report.reconciled
     if reconciled is not None and reconciled.problem:
-        facts.append(("not looked over", reconciled.problem))
+        facts.append(("not reconciled", reconciled.problem))
     facts += [("repaired", each) for each in report.repaired]
     return facts

@@ -1,4 +1,4 @@
-"""The options every command has: how to speak, whether to ask, which project; and that of those that may wait."""
+"""The common options of every command, the `--wait` option, and the parsing of values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT = Annotated[
         "--wait",
         metavar="[SECONDS]",
         min=0,
-        help="Wait for another run instead of exit 6; without a number as long as it takes.",
+        help="Wait for another run to finish instead of exiting with 6. Without SECONDS, wait indefinitely.",
     ),
 ]
 """The option of commands that need the run lock, in seconds."""
@@ -115,18 +115,24 @@ def _common(*names: str, help: str, kind: Any = bool, default: Any = False, meta
 COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "project_dir": _common(
         "--project-dir",
-        help="The project's folder. Else KTX_PROJECT_DIR, else the nearest parent with a ktx.yaml.",
+        help="Project folder. Defaults to KTX_PROJECT_DIR, or the nearest folder with a ktx.yaml.",
         kind=str | None,
         default=None,
         metavar="DIR",
     ),
-    "json": _common("--json", help="One JSON envelope on stdout."),
-    "plain": _common("--plain", help="Stable text without colour or lines."),
-    "quiet": _common("--quiet", "-q", help="Data and errors only."),
-    "verbose": _common("--verbose", help="Say more."),
-    "progress": _common("--progress", help="How progress is shown on stderr.", kind=ProgressMode | None, default=None),
-    "no_input": _common("--no-input", help="Never ask anything."),
-    "yes": _common("--yes", "-y", help="Answer confirmations."),
+    "json": _common("--json", help="Print a JSON envelope on stdout."),
+    "plain": _common("--plain", help="Print plain text without colours or borders."),
+    "quiet": _common("--quiet", "-q", help="Only print data and errors."),
+    "verbose": _common("--verbose", help="Print more details."),
+    "progress": _common(
+        "--progress",
+        help="Format of the progress on stderr: auto, plain, jsonl or none.",
+        kind=ProgressMode | None,
+        default=None,
+        metavar="MODE",
+    ),
+    "no_input": _common("--no-input", help="Never prompt for input."),
+    "yes": _common("--yes", "-y", help="Confirm all prompts."),
     "debug": _common("--debug", help="Show the traceback of an error."),
 }
 """Name -> (annotation, default) of the options that `contract.command` adds to every command."""

@@ -1,4 +1,4 @@
-"""The flags of `ktx setup`: one for everything the wizard asks, grouped by step, and the answers they are."""
+"""The flags of `ktx setup`: one for each question of the wizard, grouped by step, and the answers they give."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BACKENDS: Final = "none, anthropic, vertex, gateway, claude-code or claude-cli"
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
-BUILD, HOW = "Build and agents", "How"
+BUILD, HOW = "Build and agents", "Run"
 
 PROVIDER_FLAGS: Final = {
     "--llm-api-key": "api_key",
@@ -44,7 +44,7 @@ PROVIDER_FLAGS: Final = {
     "--llm-project": "project",
     "--llm-auth": "auth",
 }
-"""What each flag sets of the backend's provider."""
+"""Flag -> the key of the backend's provider that it sets."""
 
 Values = Mapping[str, Any]
 
@@ -59,76 +59,94 @@ def _choice(kind: Any, flag: str, help: str, panel: str) -> Any:
 
 
 _OPTIONS: Final[dict[str, Any]] = {
-    "llm_backend": _text("--llm-backend", f"{BACKENDS}.", LLM),
-    "llm_model": _text("--llm-model", "The default model.", LLM),
-    "llm_role": _text("--llm-role", "The model of one role; repeatable.", LLM, several=True, metavar="ROLE=MODEL"),
-    "llm_api_key": _text("--llm-api-key", "Key of the API, better as env:NAME or file:PATH.", LLM),
-    "llm_base_url": _text("--llm-base-url", "Address of the API; a gateway needs it.", LLM),
-    "llm_auth": _text("--llm-auth", "How a gateway gets the key: key or bearer.", LLM),
-    "llm_location": _text("--llm-location", "Region, for vertex.", LLM),
-    "llm_project": _text("--llm-project", "Google Cloud project, for vertex.", LLM),
-    "descriptions": _text("--descriptions", "Who describes tables: none, deterministic or llm.", LLM),
-    "embeddings": _text("--embeddings", "none, model2vec, sentence-transformers or openai.", EMBEDDINGS),
-    "embedding_model": _text("--embedding-model", "Name of the model, or its folder.", EMBEDDINGS),
-    "embedding_dimensions": Annotated[
-        int | None, Option("--embedding-dimensions", min=1, help="Length of a vector.", rich_help_panel=EMBEDDINGS)
-    ],
-    "embedding_api_key": _text("--embedding-api-key", "Key of the API, better as env:NAME.", EMBEDDINGS),
-    "embedding_base_url": _text("--embedding-base-url", "Address of the API, or of a server.", EMBEDDINGS),
-    "database": _text(
-        "--database", "Driver of the database, for example sqlite, duckdb, files, postgres or mysql.", DATABASE
+    "llm_backend": _text("--llm-backend", f"Model backend: {BACKENDS}.", LLM),
+    "llm_model": _text("--llm-model", "Default model.", LLM),
+    "llm_role": _text("--llm-role", "Model of a role. Can be repeated.", LLM, several=True, metavar="ROLE=MODEL"),
+    "llm_api_key": _text("--llm-api-key", "API key. Prefer env:NAME or file:PATH to plaintext.", LLM),
+    "llm_base_url": _text("--llm-base-url", "Base URL of the API. Required for a gateway.", LLM),
+    "llm_auth": _text("--llm-auth", "How to send the key to a gateway: key or bearer.", LLM),
+    "llm_location": _text("--llm-location", "Region of the vertex backend.", LLM),
+    "llm_project": _text("--llm-project", "Google Cloud project of the vertex backend.", LLM),
+    "descriptions": _text("--descriptions", "How to describe tables: none, deterministic or llm.", LLM),
+    "embeddings": _text(
+        "--embeddings", "Embedding backend: none, model2vec, sentence-transformers or openai.", EMBEDDINGS
     ),
-    "database_connection_id": _text("--database-connection-id", "Its id in ktx.yaml (warehouse).", DATABASE),
+    "embedding_model": _text("--embedding-model", "Name or folder of the embedding model.", EMBEDDINGS),
+    "embedding_dimensions": Annotated[
+        int | None,
+        Option("--embedding-dimensions", min=1, help="Number of dimensions of a vector.", rich_help_panel=EMBEDDINGS),
+    ],
+    "embedding_api_key": _text("--embedding-api-key", "API key. Prefer env:NAME to plaintext.", EMBEDDINGS),
+    "embedding_base_url": _text("--embedding-base-url", "Base URL of the API or of a local server.", EMBEDDINGS),
+    "database": _text("--database", "Database driver, for example sqlite, duckdb, files, postgres or mysql.", DATABASE),
+    "database_connection_id": _text(
+        "--database-connection-id", "Connection ID in ktx.yaml. Defaults to warehouse.", DATABASE
+    ),
     "include": _text(
-        "--include", "Pattern of tables wanted: 'mart.*'; repeatable.", DATABASE, several=True, metavar="P"
+        "--include",
+        "Include only tables that match, for example 'mart.*'. Can be repeated.",
+        DATABASE,
+        several=True,
+        metavar="PATTERN",
     ),
     "exclude": _text(
-        "--exclude", "Pattern of tables unwanted: '*_tmp'; repeatable.", DATABASE, several=True, metavar="P"
+        "--exclude",
+        "Exclude tables that match, for example '*_tmp'. Can be repeated.",
+        DATABASE,
+        several=True,
+        metavar="PATTERN",
     ),
     "query_history": Annotated[
         bool | None,
         Option(
             "--query-history/--no-query-history",
-            help="Read what people ask the database, too.",
+            help="Also read the query history of the database.",
             rich_help_panel=DATABASE,
         ),
     ],
     "database_set": _text(
-        "--database-set", "Any other field; repeatable.", DATABASE, several=True, metavar="KEY=VALUE"
+        "--database-set", "Set any other field. Can be repeated.", DATABASE, several=True, metavar="KEY=VALUE"
     ),
-    "source": _text(
-        "--source", "Driver of the source, for example dbt, documents, lookml, metabase or notion.", SOURCE
+    "source": _text("--source", "Source driver, for example dbt, documents, lookml, metabase or notion.", SOURCE),
+    "source_connection_id": _text(
+        "--source-connection-id", "Connection ID in ktx.yaml. Defaults to the driver.", SOURCE
     ),
-    "source_connection_id": _text("--source-connection-id", "Its id in ktx.yaml (the driver's name).", SOURCE),
-    "source_set": _text("--source-set", "Any other field; repeatable.", SOURCE, several=True, metavar="KEY=VALUE"),
-    "build": _choice(Build, "--build", "What to read at once. Without it: nothing.", BUILD),
+    "source_set": _text(
+        "--source-set", "Set any other field. Can be repeated.", SOURCE, several=True, metavar="KEY=VALUE"
+    ),
+    "build": _choice(
+        Build, "--build", "Build context at once: none, the structure of databases, or all. Defaults to none.", BUILD
+    ),
     "agents": Annotated[
         list[Target] | None,
         Option(
             "--agents",
             metavar="CLIENT",
-            help=f"Agent client that gets the project; repeatable: {', '.join(Target)}.",
+            help=f"Install the project in an agent client: {', '.join(Target)}. Can be repeated.",
             rich_help_panel=BUILD,
         ),
     ],
-    "agents_scope": _choice(Scope, "--agents-scope", "Shared files beside ktx.yaml, or this user's own.", BUILD),
+    "agents_scope": _choice(Scope, "--agents-scope", "Write to files in the project, or to your own settings.", BUILD),
     "answers": Annotated[
         Path | None, Option("--answers", metavar="FILE", help="Read the answers from a YAML file.", rich_help_panel=HOW)
     ],
     "only": Annotated[
         list[SetupStep] | None,
         Option(
-            "--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(SetupStep)}.", rich_help_panel=HOW
+            "--only",
+            metavar="STEP",
+            help=f"Only run this step: {', '.join(SetupStep)}. Can be repeated.",
+            rich_help_panel=HOW,
         ),
     ],
     "print_plan": Annotated[
-        bool, Option("--print-plan", help="Show what would change; write nothing.", rich_help_panel=HOW)
+        bool, Option("--print-plan", help="Show what would change without writing anything.", rich_help_panel=HOW)
     ],
     "keep_secrets": _choice(
-        Keeping, "--keep-secrets", "Where a secret goes that is given in clear. Default: file.", HOW
+        Keeping, "--keep-secrets", "Where to store secrets that are given in plaintext. Defaults to file.", HOW
     ),
     "no_test": Annotated[
-        bool, Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=HOW)
+        bool, Option("--no-test", help="Save without testing connections and models.", rich_help_panel=HOW)
     ],
 }
 
@@ -137,13 +155,14 @@ _SWITCHES: Final = ("print_plan", "no_test")
 
 
 def with_flags(function: Any) -> Any:
-    """Give a command function `(session, **values)` the flags as its parameters."""
+    """Give a command function `(session, **values)` a parameter for each flag."""
     options = dict(_OPTIONS)
     for prefix, panel, words in (("database", DATABASE, DATABASE_WORDS), ("source", SOURCE, SOURCE_WORDS)):
         for word in words:
             options[f"{prefix}_{_name(word)}"] = _text(
                 f"--{prefix}-{word.name}",
-                word.question + ("; repeatable." if word.several else ", better as env:NAME." if word.secret else "."),
+                word.question
+                + (". Can be repeated." if word.several else ". Prefer env:NAME to plaintext." if word.secret else "."),
                 panel,
                 several=word.several,
                 metavar=word.name.upper() if word.several else None,
@@ -163,7 +182,7 @@ def _name(word: Word) -> str:
 
 
 def answers_of(values: Values) -> Answers:
-    """Return the answers that were typed as flags; raises `UsageError` for flags that do not go together."""
+    """Return the answers given as flags; raises `UsageError` for flags that cannot be used together."""
     return Answers(
         llm=_llm(values),
         embeddings=_embeddings(values),
@@ -176,17 +195,17 @@ def answers_of(values: Values) -> Answers:
 
 
 def llm_flags(values: Values) -> dict[str, str]:
-    """Return the model flags that were typed, by flag."""
+    """Return the given model flags with their values."""
     names = ("llm_backend", "llm_model", *(flag.removeprefix("--").replace("-", "_") for flag in PROVIDER_FLAGS))
     given = {f"--{name.replace('_', '-')}": values[name] for name in names if values[name] is not None}
     for flag, value in given.items():
         if not value.strip():
-            raise UsageError(f"`{flag}` is empty", hint=f"{flag} VALUE, or without it to leave the setting as it is")
+            raise UsageError(f"`{flag}` is empty", hint=f"{flag} VALUE, or omit {flag} to keep the setting unchanged")
     return given
 
 
 def shown_words(flags: Mapping[str, str]) -> list[str]:
-    """Return model flags as words of a command; a key given in clear is not shown again."""
+    """Return model flags as words of a command; a plaintext key is replaced by a placeholder."""
     from ktx_cli.project import is_reference, redact_url
 
     words: list[str] = []
@@ -262,7 +281,7 @@ def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[Con
     scope = _scope(values) if prefix == "database" else {}
     if driver is None:
         if given or other or scope or connection:
-            raise UsageError(f"a {prefix} flag needs --{prefix} DRIVER", hint=f"for example {_EXAMPLES[prefix]}")
+            raise UsageError(f"--{prefix}-... flags require --{prefix} DRIVER", hint=f"for example {_EXAMPLES[prefix]}")
         return ()
     _require_driver(driver, prefix)
     fields = fields_of(driver, given, tuple(words), flag=f"--{prefix}-") | scope
@@ -283,11 +302,12 @@ def _require_driver(driver: str, prefix: str) -> None:
     if driver in kinds:
         return
     if driver in others:
-        raise UsageError(f"`{driver}` is no {prefix}", hint=f"--{other} {driver}")
+        article = "an" if other[0] in "aeiou" else "a"
+        raise UsageError(f"`{driver}` is {article} {other}, not a {prefix}", hint=f"--{other} {driver}")
     known = kinds.names()
     near = did_you_mean(driver, known)
-    message = f"`{driver}` is no driver of a {prefix}"
-    raise UsageError(message, hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}")
+    message = f"unknown {prefix} driver `{driver}`"
+    raise UsageError(message, hint=f"--{prefix} {near}" if near else f"use one of {', '.join(known)}")
 
 
 def _scope(values: Values) -> dict[str, Any]:
@@ -302,7 +322,7 @@ def _merge(fields: dict[str, Any], other: Mapping[str, str], prefix: str) -> Non
 
     for key, text in other.items():
         if key == "driver":
-            raise UsageError(f"--{prefix}-set sets no driver", hint=f"--{prefix} {text}")
+            raise UsageError(f"--{prefix}-set cannot set the driver", hint=f"--{prefix} {text}")
         put(fields, key, read_value(fields["driver"], key, text, where=f"--{prefix}-set {key}"))
 
 
@@ -317,33 +337,31 @@ def _pairs(given: Sequence[str] | None, flag: str, example: str) -> Iterator[tup
 def _agents(values: Values) -> AgentsAnswer | None:
     if not values["agents"]:
         if values["agents_scope"] is not None:
-            raise UsageError("--agents-scope goes with --agents", hint="--agents claude-code")
+            raise UsageError("--agents-scope requires --agents", hint="--agents claude-code")
         return None
     return AgentsAnswer(tuple(values["agents"]), values["agents_scope"])
 
 
 def report_blocks(report: SetupReport) -> list[Block]:
-    """Draw what setup did."""
+    """Return the report of setup as blocks."""
     rows = [("project", str(report.project_dir)), ("created", "yes" if report.created_project else "no")]
     rows += [(connection, tested(test)) for connection, test in report.tests.items() if test is not None]
     for result in report.probes.results:
         if result.report is not None:
-            rows.append((str(result.ref), f"answers: {result.report.account}"))
+            rows.append((str(result.ref), f"ok: {result.report.account}"))
     if report.embeddings is not None:
-        rows.append(("embeddings", f"{report.embeddings.model}, {report.embeddings.dimensions} numbers a vector"))
+        rows.append(("embeddings", f"{report.embeddings.model}, {report.embeddings.dimensions} dimensions"))
     rows.append(("ktx.yaml", "saved" if report.changed else "unchanged"))
     if report.build is not None:
         rows += [(part.connection, part.result) for part in report.build.connections]
         rows += [(work.name, work.result) for work in report.build.sources]
     if report.agents is not None:
-        rows += [
-            (str(each.target), str(each.path or "printed by ktx agents install")) for each in report.agents.outcomes
-        ]
+        rows += [(str(each.target), str(each.path or "see ktx agents install")) for each in report.agents.outcomes]
     return [Fields(tuple(rows))]
 
 
 def tested(test: ConnectionTest | SourceCheck) -> str:
-    """Say in one line what the test of a connection found."""
+    """Return the result of a connection test as one line."""
     origin = getattr(test, "origin", None)
     if origin is not None:
         return str(origin)
@@ -351,6 +369,6 @@ def tested(test: ConnectionTest | SourceCheck) -> str:
 
 
 def plan_blocks(plan: Preview) -> list[Block]:
-    """Draw what setup would do."""
-    steps = Fields(tuple(plan.steps) or (("ktx.yaml", "nothing would change"),))
+    """Return the plan of setup as blocks."""
+    steps = Fields(tuple(plan.steps) or (("ktx.yaml", "unchanged"),))
     return [steps, Lines(plan.diff)] if plan.diff else [steps]

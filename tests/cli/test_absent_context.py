@@ -114,7 +114,7 @@ def test_deleted_files_are_held_though_nothing_changed(
         assert answer.code == 7 and answer.data["connections"][0]["status"] == "unchanged"
         assert held(answer) == [(named, "deleted")]
         assert answer.envelope["error"]["hint"].startswith(f"git restore -- {named};")
-    assert f"left alone: {named} (deleted)" in ktx("ingest").out
+    assert f"skipped: {named} (deleted)" in ktx("ingest").out
     status = ktx("status", "--json")
     if gone.startswith("semantic"):
         assert status.code == 3 and "deleted in your working tree" in finding(status)["message"]
@@ -157,13 +157,13 @@ def test_a_file_nobody_may_read_is_held(ktx: Run, project: Path) -> None:
     (project / SHARD).chmod(0o000)
     try:
         done = unprivileged(project, "ingest")
-        assert done.returncode == 7 and f"left alone: {SHARD} (unreadable)" in done.stdout
+        assert done.returncode == 7 and f"skipped: {SHARD} (unreadable)" in done.stdout
         assert f"chmod u+r {project / SHARD};" in done.stderr
         status = unprivileged(project, "status")
         assert status.returncode == 3 and f"chmod u+rw {project / SHARD}" in status.stderr
         add_table(project)
         changed = unprivileged(project, "ingest")
-        assert changed.returncode == 7 and f"left alone: {SHARD} (unreadable)" in changed.stdout
+        assert changed.returncode == 7 and f"skipped: {SHARD} (unreadable)" in changed.stdout
     finally:
         (project / SHARD).chmod(0o644)
     assert ktx("ingest").code == 0 and "extra" in (project / SHARD).read_text()

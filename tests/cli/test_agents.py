@@ -108,7 +108,7 @@ def test_claude_code_reads_what_was_written(ktx: Run, project: Path, on_path: No
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["install"], "no client is named", "add --target: one of claude-code, claude-desktop, codex"),
+        (["install"], "--target is required", "add --target with one of claude-code, claude-desktop, codex"),
         (["install", "--target", "emacs"], "`emacs` is none of claude-code,", "--target claude-code"),
         (["install", "--target", "codex", "--token-env", "A"], "--token-env goes with --http", "--http URL"),
         (["install", "--target", "codex", "--http", "https://u:p@h/"], "--http takes no user", "--token-env"),

@@ -172,7 +172,7 @@ def test_without_a_commit_the_files_change_and_edits_stay(ktx: Run, scanned: Pat
     [
         (("nothing",), "there is no decision point `nothing`"),
         ((POINT, "--as", "maybe"), f"`{POINT}` has no reading `maybe`; it has count, exclude"),
-        ((POINT, "--as", "count", "--undo"), "--as and --undo exclude each other"),
+        ((POINT, "--as", "count", "--undo"), "--as and --undo cannot be used together"),
         (("--as", "count"), "--as and --undo need a POINT"),
         ((POINT, "--because", "x"), "--because belongs to a decision"),
         ((POINT, "--as", "count", "--because", "password: hunter2hunter2"), "the decision contains"),

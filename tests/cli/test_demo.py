@@ -20,7 +20,7 @@ from tests.cli.envelope import check_envelope
 from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
-KNOWN = ["known", "before", "after"]
+KNOWN = ["context", "before", "after"]
 
 
 def same(value: Any) -> str:

@@ -51,7 +51,7 @@ def test_every_check_is_listed_and_may_be_asked_for_alone(ktx: Run, project: Pat
 
 
 def test_the_list_needs_no_project(ktx: Run, work: Path) -> None:
-    assert ktx("doctor", "--list").out.startswith("check\twhat it looks at\n")
+    assert ktx("doctor", "--list").out.startswith("check\tdescription\n")
 
 
 @pytest.mark.parametrize(

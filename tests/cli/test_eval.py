@@ -223,8 +223,8 @@ def test_a_wrong_query_of_the_model_is_shown(ktx: Run, asked: Path, model_server
     answer = ktx("eval", "--plain")
     assert answer.code == 1
     assert "the columns country, people expected, got people" in answer.out
-    assert 'shop/in-words: the model asked: {"measures": ["customers.people"]}' in answer.out
-    assert "models took: 240 tokens, $" in answer.out
+    assert 'shop/in-words: query written by the model: {"measures": ["customers.people"]}' in answer.out
+    assert "model usage: 240 tokens, $" in answer.out
 
 
 def test_a_model_that_asks_nothing_is_an_error_of_the_case(ktx: Run, asked: Path, model_server: ModelServer) -> None:

@@ -93,7 +93,7 @@ def test_dry_run_says_what_would_change_and_that_nothing_was_written(ktx: Run, p
         f"warehouse\tadd table\t{name}" for name in ('"Order Lines"', "customers", "orders")
     ]
     assert "warehouse\twrite file\tsemantic-layer/warehouse/_schema/main.yaml" in lines
-    assert lines[-2:] == ["a run would: write 6 files, remove 0", "written now: nothing, this was a dry run"]
+    assert lines[-2:] == ["would: write 6 files, remove 0", "written: nothing (dry run)"]
     assert "done" not in answer.out
     assert answer.err.splitlines()[-1] == "next: ktx ingest warehouse"
 
@@ -112,7 +112,7 @@ def test_dry_run_names_removed_tables_and_files(ktx: Run, ingested: Path) -> Non
 
 def test_dry_run_with_nothing_to_do(ktx: Run, ingested: Path) -> None:
     answer = ktx("ingest", "--dry-run")
-    assert answer.out.splitlines()[-2:] == ["a run would: change nothing", "written now: nothing, this was a dry run"]
+    assert answer.out.splitlines()[-2:] == ["would: change nothing", "written: nothing (dry run)"]
     assert "next:" not in answer.err
 
 
@@ -123,7 +123,7 @@ def test_dry_run_caps_the_text_and_not_the_json(ktx: Run, project: Path) -> None
     database.close()
     text = ktx("ingest", "--dry-run").out
     assert text.count("\tadd table\t") == 21
-    assert "warehouse\tadd table\t... and 13 more; --verbose names them all" in text
+    assert "warehouse\tadd table\t... and 13 more; use --verbose to list all" in text
     assert ktx("ingest", "--dry-run", "--verbose").out.count("\tadd table\t") == 33
     (connection,) = ktx("ingest", "--dry-run", "--json").data["connections"]
     assert (len(connection["changes"]["added"]), len(connection["files"]["written"])) == (33, 36)

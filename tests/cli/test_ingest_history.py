@@ -114,7 +114,7 @@ def test_the_forecast_tells_texts_about_tables_from_the_work_of_agents(ktx: Run,
     assert (ahead["units"], ahead["tables"], ahead["table_calls"]) == (1, 2, 1)
     assert plan["sources"][0]["planned_units"] == 1
     text = ktx("ingest", "--dry-run").out
-    assert "give agents\t1 unit\n" in text and "write texts about\t2 tables\n" in text
+    assert "run agents on\t1 work unit\n" in text and "describe\t2 tables\n" in text
     assert "steps at most; texts about 2 tables in 1 call; the cost is unknown" in text
     assert ktx("ingest").code == 0
     (asked / "asked.sql").write_text(ASKED.replace("executions: 30", "executions: 3000"))

@@ -100,7 +100,7 @@ def test_a_state_of_an_earlier_version_names_no_profile() -> None:
 def test_nothing_to_stop_is_no_error(folder: Path, ktx: Run) -> None:
     before = files(folder)
     answer = ktx("mcp", "stop", "--project-dir", str(folder))
-    assert (answer.code, answer.out) == (0, "nothing was running\n")
+    assert (answer.code, answer.out) == (0, "no server was running\n")
     assert files(folder) == before
 
 

@@ -324,7 +324,7 @@ def test_a_capture_is_taken_back_and_may_be_made_again(ktx: Run, shop: Path, mod
     assert git(shop, "log", "-1", "--format=%s").startswith("ktx memory revert: ")
     (record,) = records(shop)
     assert (record["status"], record["reverted"]["commit"]) == ("done", answer.data["commit"])
-    assert "taken back" in ktx("memory", "list").out
+    assert "(reverted)" in ktx("memory", "list").out
     assert ktx("memory", "revert", found["run_id"]).code == 2
     model_server.play(Memory())
     assert item(ktx("memory", "capture", "--text", TEXT, "--json"))["status"] == "done"

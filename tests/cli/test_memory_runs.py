@@ -249,7 +249,7 @@ def test_a_worker_whose_server_is_killed_ends_at_once_and_the_queue_stays(
     assert ended.wait(SECONDS), (shop / "out").read_text()
     model.let_go.set()
     assert [each["status"] for each in records(shop)] == ["interrupted", "queued"]
-    assert "error: the server this process belongs to is gone" in (shop / "out").read_text()
+    assert "error: the server that started this process is no longer running" in (shop / "out").read_text()
     before = Counter(model.steps)
     assert ktx("memory", "retry", first.run_id).code == 0
     assert [model.steps[step] - before[step] for step in (0, 1)] == [0, 0], "the steps were kept"

@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.cli.prompts import TerminalPrompter
 
-QUESTION = "Address with user and password (typed unseen, or env:NAME, file:PATH; empty: as before)"
+QUESTION = "Connection URL with user and password (typed unseen, or env:NAME, file:PATH; empty: as before)"
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

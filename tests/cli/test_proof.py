@@ -346,7 +346,7 @@ def test_a_dry_run_needs_no_model(ktx: Run, proven: Path, model_server: ModelSer
     (proven / "ktx.yaml").write_text(config[: config.index("llm:")])
     plan = ktx("proof", "--dry-run", "--json").data
     assert (plan["model"], plan["effort"], plan["attempts"], plan["tokens"]) == ("", None, 12, None)
-    assert "2 questions, 3 runs each, no model is configured yet" in ktx("proof", "--dry-run", "--plain").out
+    assert "2 questions, 3 runs each, no model configured" in ktx("proof", "--dry-run", "--plain").out
     assert ktx("proof", "--dry-run", "--model", "claude-x", "--json").envelope["error"]["code"] == "no_backend"
     assert ktx("proof", "--json").envelope["error"]["code"] == "no_backend"
     assert model_server.model_calls == []
@@ -366,7 +366,7 @@ def test_what_cannot_be_asked_is_an_error(ktx: Run, proven: Path) -> None:
     assert "ktx proof --ablate customers.people" in answer.envelope["error"]["hint"]
     assert ktx("proof", "--effort", "extreme").code == 2
     for given in (["customers"], ["--company", "0"], ["--ablate", "all"], ["--dry-run"]):
-        assert "exclude each other" in ktx("proof", "--replay", "latest", *given).err
+        assert "cannot be used together" in ktx("proof", "--replay", "latest", *given).err
     assert ktx("proof", "silent").code == 2, "a case without a question"
     text = (proven / "ktx.yaml").read_text()
     (proven / "ktx.yaml").write_text(text.partition("llm:")[0])

@@ -65,12 +65,12 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     live = ktx("ingest", "--progress", "jsonl")
     assert live.code == 0, live
     for said in (
-        "conflict for a person\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
+        "conflict to review\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
         "not mapped\tdocs:stock.md\tstock.md shelves\tthis connection does not have the table it names (flagged)",
         "role\tcalls\tfresh\tcache writes\tcache reads\toutput\tcost\n"
         "candidateExtraction\t1\t100\t0\t0\t20\t$0.0004\nprobe\t1\t100\t0\t0\t20\t$0.0004\n",
         "writer\t8\t800\t0\t0\t160\t$0.0032\n",
-        "\nmodels took: 1,680 tokens (1,400 fresh, 0 cache writes, 0 cache reads, 280 output), $0.0056 at list prices",
+        "\nmodel usage: 1,680 tokens (1,400 fresh, 0 cache writes, 0 cache reads, 280 output), $0.0056 at list prices",
     ):
         assert said in live.out, live.out
     before = everything_in(company)
@@ -215,7 +215,7 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
     model_server.play(Agents(stock=[calls(page("stock")), says("done")]))
     answer = ktx("ingest", "--progress", "jsonl")
     assert answer.code == 0, answer
-    assert "units: 2 done; 1 unit taken from an earlier run\n" in answer.out
+    assert "units: 2 done; 1 unit reused from an earlier run\n" in answer.out
     lines = without_times(answer.err)
     told = [each for each in lines if each["event"].startswith("work_unit_")]
     assert told[0] == {
@@ -235,11 +235,11 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
 
     (run, _) = ktx("runs", "list", "--json").data["runs"]
     text = ktx("runs", "show", "latest").out
-    assert "docs:refunds.md\tdone\t4\t3\ttaken from an earlier run\n" in text
+    assert "docs:refunds.md\tdone\t4\t3\treused from an earlier run\n" in text
     (company / ".ktx/runs" / f"{run['run_id']}.json").unlink()
     shown = ktx("runs", "show", "latest")
-    assert "docs:refunds.md\tdone\t0\t0\ttaken from an earlier run\n" in shown.out
-    assert "docs:stock.md\tdone\t4\t3\tgone on with after steps of an earlier run\n" in shown.out
+    assert "docs:refunds.md\tdone\t0\t0\treused from an earlier run\n" in shown.out
+    assert "docs:stock.md\tdone\t4\t3\tresumed from an earlier run\n" in shown.out
 
 
 def _events_so_far(project: Path) -> list[dict[str, Any]]:
@@ -293,14 +293,14 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     assert plan["forecast"] == {"units": 2, "most_steps": 20, **documents, **unknown}
     assert "raw-sources/docs/files/manifest.yaml" in plan["files"]["written"]
     text = ktx("ingest", "--dry-run").out
-    assert "docs (files)\tgive agents\t2 units\n" in text
+    assert "docs (files)\trun agents on\t2 work units\n" in text
     bound = "2 units at most, 20 steps at most; questions for 12 sections of documents in 1 call"
-    assert f"work for agents: {bound}; the cost is unknown" in text
+    assert f"agent work: {bound}; the cost is unknown" in text
 
     model_server.play(Agents())
     answer = ktx("ingest")
     assert answer.code == 0
-    assert f"work for agents: {bound}; the cost is unknown" in answer.err
+    assert f"agent work: {bound}; the cost is unknown" in answer.err
     assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
     (company / "docs/new.md").write_text("Something new.")
     ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]
@@ -329,7 +329,7 @@ def test_the_report_says_what_stopped_agents_and_what_they_were_allowed_to_take(
     answer = ktx("ingest", "--max-tokens", "500")
     assert answer.code == 5, answer
     took = "600 tokens (500 fresh, 0 cache writes, 0 cache reads, 100 output)"
-    assert f"models took: {took}, $0.0020 at list prices (at most 500 tokens)\n" in answer.out
+    assert f"model usage: {took}, $0.0020 at list prices (limit: 500 tokens)\n" in answer.out
     assert "agents stopped: the budget of this run is used up: 600 of 500 tokens\n" in answer.out
     assert "agents stopped by: the budget of this run is used up" in ktx("runs", "show", "latest").out
 

@@ -163,7 +163,7 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
     [
         (("--review",), "asks on a terminal", "--accept EDGE"),
         (("--review", "--accept", CUSTOMER), "does not go with decisions", "ktx scan relationships --review"),
-        (("--status", "review", "--accept", CUSTOMER), "--status is for listing", "leave --status out"),
+        (("--status", "review", "--accept", CUSTOMER), "--status only applies to lists", "omit --status"),
         (("--accept", "orders.customer"), "no scan found", f"ktx scan relationships warehouse --accept '{CUSTOMER}'"),
         (("--table", "order"), "no relationship of a table `order`", "--table orders"),
         (("--status", "open"), "`open` is none of accepted", "--status"),
@@ -303,14 +303,14 @@ def test_scan_status_and_list_count_alike(ktx: Run, scanned: Path) -> None:
 def test_a_scan_shows_the_joins_it_found_once_and_how_to_review(ktx: Run, unscanned: Path) -> None:
     answer = ktx("scan")
     rows = [line.split("\t") for line in answer.out.splitlines()]
-    start = rows.index(["join found", "score", "reason"])
+    start = rows.index(["inferred join", "score", "reason"])
     found = {row[0]: row[2] for row in rows[start + 1 :] if len(row) == 3}
     assert found.keys() == {name for name, status in statuses(ktx).items() if status == "accepted"}
     assert all(found.values()) and CUSTOMER in found
     assert answer.err.splitlines()[-1] == "next: ktx scan relationships --review"
     lines = [*answer.out.splitlines(), *(line.partition(" (")[0] for line in answer.err.splitlines())]
     assert len(lines) == len(set(lines)), "no line stands there twice"
-    assert "join found" not in ktx("scan").out, "nothing changed"
+    assert "inferred join" not in ktx("scan").out, "nothing changed"
 
 
 def test_a_scan_of_many_joins_shows_the_surest_and_how_to_see_the_others(

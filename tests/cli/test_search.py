@@ -74,7 +74,7 @@ def test_index_then_search(project: Path, ktx: Run) -> None:
     assert (found.code, found.envelope["warnings"]) == (0, [])
     assert [(hit["kind"], hit["id"]) for hit in found.data["hits"]] == [("measure", "orders.revenue")]
     assert contents(project) == before
-    assert "built anew" not in ktx("index").out
+    assert "rebuilt" not in ktx("index").out
     assert contents(project).keys() == before.keys()
 
 
@@ -117,7 +117,7 @@ def test_an_ordinary_word_is_not_corrected_and_what_is_near_is_suggested(project
     found = ktx("search", "margin", "--json")
     assert (found.data["hits"], found.data["corrected"], found.data["suggested"]) == ([], {}, {"margin": "marlin"})
     warnings = {each["code"]: each for each in found.envelope["warnings"]}
-    assert warnings["suggested"]["message"] == "nothing has the word `margin`"
+    assert warnings["suggested"]["message"] == "no match for `margin`"
     assert warnings["suggested"]["hint"] == "did you mean `marlin`?"
     beside = ktx("search", "turnovre", "churned", "--json")
     assert [hit["id"] for hit in beside.data["hits"]] == ["churn"] and beside.data["suggested"] == {

@@ -91,7 +91,7 @@ def test_flags_and_a_file_do_not_mix(ktx: Run, shop: Path) -> None:
     (shop.parent / "answers.yaml").write_text(SQLITE)
     answer = ktx("setup", "--answers", "answers.yaml", "--llm-backend", "none", "--json")
     assert answer.code == 2
-    assert "exclude each other" in answer.envelope["error"]["message"]
+    assert "cannot be used together" in answer.envelope["error"]["message"]
 
 
 ALL = """\

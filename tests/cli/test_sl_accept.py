@@ -65,7 +65,7 @@ def test_without_a_name_it_lists_what_waits(ktx: Run, project: Path) -> None:
     before = git(project, "rev-parse", "HEAD")
     shown = ktx("sl", "accept")
     lines = shown.out.splitlines()
-    assert lines[0] == "definition\tkind\twhy it is proposed"
+    assert lines[0] == "definition\tkind\treason"
     assert [line.split("\t")[:2] for line in lines[1:]] == [["accounts.account_count", "measure"], [NAME, "measure"]]
     assert "run 20270101-1 of ktx wrote it" in lines[2]
     assert git(project, "rev-parse", "HEAD") == before
@@ -170,7 +170,7 @@ def test_owners_certify_until_the_next_review(ktx: Run, project: Path) -> None:
         ((NAME, "--review-by", "2999-01-01"), "--review-by belongs to --certify"),
         ((NAME, "--certify", "--review-by", "soon"), "`soon` is not a date"),
         ((NAME, "--certify", "--review-by", "2020-01-01"), "--review-by 2020-01-01 is not in the future"),
-        (("--certify",), "name what to accept"),
+        (("--certify",), "--certify requires the name of a definition"),
     ],
 )
 def test_what_cannot_be_accepted(words: tuple[str, ...], message: str, ktx: Run, project: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_valid_layer(ktx: Run, layer: Path) -> None:
     }
     assert ktx("sl", "validate").out.splitlines() == [
         "sources: 2",
-        "checks on the data: 6 passed, 0 failed, 0 skipped",
+        "data checks: 6 passed, 0 failed, 0 skipped",
         "problems: none",
     ]
 
@@ -146,7 +146,7 @@ def test_errors_have_their_place_and_exit_1(ktx: Run, layer: Path) -> None:
     )
     shown = ktx("sl", "validate", "--no-data")
     assert re.match(r"semantic-layer/warehouse/orders\.yaml:10: \w+ error: ", shown.out), shown
-    assert "checks on the data" not in shown.out
+    assert "data checks" not in shown.out
     assert "error: the semantic layer has 1 error" in shown.err
 
 

@@ -313,7 +313,7 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "code", "exit_code", "says"),
     [
-        ([], "usage", 2, "the query names no measure and no dimension"),
+        ([], "usage", 2, "the query has neither a measure nor a dimension"),
         (["{"], "usage", 2, "the query is not valid JSON"),
         (["[1]"], "usage", 2, "not a JSON object"),
         (["{}", "--query-file", "q.json"], "usage", 2, "both a query and --query-file"),
@@ -321,7 +321,7 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
         (["--query-file", "latin.json"], "usage", 2, "not UTF-8"),
         (['{"measures": "sales.revenue"}', "-m", "x"], "usage", 2, "`measures` of the query must be a list"),
         (['{"via": []}', "--via", "a=b", *REVENUE], "usage", 2, "`via` of the query must be an object"),
-        ([*REVENUE, "--via", "regions"], "usage", 2, "--via takes NAME=VALUE, not `regions`"),
+        ([*REVENUE, "--via", "regions"], "usage", 2, "--via requires NAME=VALUE, not `regions`"),
         ([*REVENUE, "--user-attribute", "a:=x"], "usage", 2, "after `:=` is not valid JSON"),
         ([*REVENUE, "--limit", "-1"], "usage", 2, "at least 0"),
         ([*REVENUE, "-c", "nowhere"], "usage", 2, "no connection `nowhere`"),

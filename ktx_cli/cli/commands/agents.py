@@ -1,4 +1,4 @@
-"""`ktx agents`: put this project into the configuration of agent clients, and take it out again."""
+"""`ktx agents`: install this project in agent clients, list the installations, and remove them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.project import KtxConfig
 
-commands = group("Put this project into the configuration of agent clients.")
+commands = group("Connect agent clients, such as Claude Code, to this project.")
 
 
-TARGETS = Annotated[list[Target] | None, Option("--target", help="An agent client; repeatable.")]
+TARGETS = Annotated[list[Target] | None, Option("--target", help="Agent client to configure. Can be repeated.")]
 SCOPE = Annotated[
     Scope | None,
-    Option("--scope", help="Shared files beside ktx.yaml, or this user's own. Default: the client's first."),
+    Option(
+        "--scope", help="Write to files in the project, or to your own settings. Defaults to the client's first scope."
+    ),
 ]
-DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the diff, write nothing.")]
+DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the diff without writing anything.")]
 
 
 @command(commands, "install", schema="agents-install")
@@ -35,29 +37,38 @@ def install(
     session: Session,
     target: TARGETS = None,
     scope: SCOPE = None,
-    name: Annotated[str | None, Option("--name", help="The server's name there. Default: ktx.")] = None,
+    name: Annotated[str | None, Option("--name", help="Name of the server in the client. Defaults to ktx.")] = None,
     http: Annotated[
-        str | None, Option("--http", metavar="URL", help="A server that is running, instead of one the client starts.")
+        str | None, Option("--http", metavar="URL", help="Use a running server instead of one that the client starts.")
     ] = None,
     token_env: Annotated[
-        str | None, Option("--token-env", metavar="NAME", help="The variable with that server's token.")
+        str | None,
+        Option("--token-env", metavar="NAME", help="Environment variable with the token of the --http server."),
     ] = None,
     user_attribute: Annotated[
         list[str] | None,
         Option(
             "--user-attribute",
             metavar="NAME=TEXT",
-            help="Attribute of the caller that the server is started with, used by row policies: NAME=TEXT or"
-            " NAME:=JSON. Repeatable. Default: those of the entry that is there.",
+            help="Attribute of the caller to start the server with, used by row policies: NAME=TEXT or NAME:=JSON."
+            " Defaults to the attributes of the existing entry. Can be repeated.",
         ),
     ] = None,
     profile: Annotated[
         Profile | None,
-        Option("--profile", help="Tools that the server lists. Default: those of the entry that is there."),
+        Option("--profile", help="Tools that the server lists. Defaults to the profile of the existing entry."),
     ] = None,
     dry_run: DRY_RUN = False,
 ) -> Result:
-    """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
+    """Install the MCP server and skills in agent clients.
+
+    All other settings of the clients stay unchanged.
+
+    Examples:
+        ktx agents install --target claude-code
+        ktx agents install --target cursor --target codex --dry-run
+        ktx agents install --target cursor --http http://127.0.0.1:7878/mcp
+    """
     from ktx_cli.jobs.clients.install import Wanted, install
     from ktx_cli.jobs.clients.manifest import Address
     from ktx_cli.jobs.serve.state import server_attributes
@@ -65,13 +76,13 @@ def install(
 
     where, config = _place(session)
     if not target:
-        raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
+        raise UsageError("--target is required", hint=f"add --target with one of {', '.join(Target)}")
     if http is None and token_env is not None:
-        raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
+        raise UsageError("--token-env requires --http", hint="add the address of the server, for example: --http URL")
     if http is not None and (user_attribute or profile):
         option, value = ("--user-attribute", "NAME=TEXT") if user_attribute else ("--profile", str(profile))
-        message = f"{option} is for a server that the client starts, and --http names one that is running"
-        raise UsageError(message, hint=Hint("start that server with it: {}", Command("mcp", "start", option, value)))
+        message = f"{option} only applies to a server that the client starts, not to a running --http server"
+        raise UsageError(message, hint=Hint("start the server with it: {}", Command("mcp", "start", option, value)))
     server_attributes(user_attribute)
     address = None if http is None else Address.parse(http, token_env)
     variables = sorted(secret_names(config))
@@ -83,7 +94,14 @@ def install(
 
 @command(commands, "list", schema="agents-list")
 def list_agents(session: Session) -> Result:
-    """Show in which clients this project is installed, what was changed there since, and what is stale."""
+    """List the agent clients in which this project is installed.
+
+    The list shows which installations were changed by others or are out of date.
+
+    Examples:
+        ktx agents list
+        ktx agents list --json
+    """
     from ktx_cli.jobs.clients.listing import list_clients
 
     where, _ = _place(session)
@@ -100,7 +118,15 @@ def list_agents(session: Session) -> Result:
 
 @command(commands, "uninstall", schema="agents-uninstall")
 def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
-    """Take this project out of agent clients: of those named, else of all; files are what they were before."""
+    """Remove this project from agent clients.
+
+    Removes it from all clients unless --target is given, and restores their files to the state before the
+    installation.
+
+    Examples:
+        ktx agents uninstall --target claude-code
+        ktx agents uninstall --dry-run
+    """
     from ktx_cli.jobs.clients.install import uninstall
 
     where, _ = _place(session)
@@ -122,7 +148,7 @@ def _shown(report: InstallReport) -> list[Block]:
         (each.target, each.scope, _done(each, report), each.name or "", str(each.path or ""))
         for each in report.outcomes
     ]
-    return [Table(("client", "scope", "done", "name", "file"), tuple(rows))]
+    return [Table(("client", "scope", "result", "name", "file"), tuple(rows))]
 
 
 def _done(outcome: ClientOutcome, report: InstallReport) -> str:

@@ -1,4 +1,4 @@
-"""`ktx lint`, `ktx diff` and `ktx eval`: the files of a project, its databases and its golden questions, checked."""
+"""`ktx lint`, `ktx diff` and `ktx eval`: check a project's files, its databases and its golden questions."""
 
 from __future__ import annotations
 
@@ -37,20 +37,32 @@ Codes = list[str] | None
 @command(commands, "lint")
 def lint(
     session: Session,
-    connection: Annotated[str | None, connection_option("Only what is about this connection.")] = None,
+    connection: Annotated[str | None, connection_option("Only check this connection.")] = None,
     min_coverage: Annotated[
         float | None,
-        Option("--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."),
+        Option(
+            "--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail if less than this share has a description."
+        ),
     ] = None,
-    select: Annotated[Codes, Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
-    ignore: Annotated[Codes, Option("--ignore", metavar="CODE", help="All but these.")] = None,
-    github: Annotated[bool, Option("--github", help="Print annotations for GitHub Actions too, on stderr.")] = False,
-    limit: Annotated[int, Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")] = 20,
+    select: Annotated[
+        Codes, Option("--select", metavar="CODE", help="Only report these codes or prefixes, for example KTX2,KTX101.")
+    ] = None,
+    ignore: Annotated[Codes, Option("--ignore", metavar="CODE", help="Do not report these codes or prefixes.")] = None,
+    github: Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions on stderr.")] = False,
+    limit: Annotated[
+        int, Option("--limit", min=0, help="Maximum number of diagnostics to print per code, or 0 for all.")
+    ] = 20,
 ) -> Result:
-    """Look through the project's files: coverage of descriptions, stale pages, dangling references, definitions.
+    """Check the project's files for errors and missing descriptions.
 
-    Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
-    asks for more. No database is opened, no model is asked.
+    Finds invalid definitions, broken references, stale pages and plaintext secrets. Exits 1 if there is a warning or
+    an error. A missing description is only information unless --min-coverage is given. Does not connect to databases
+    or call models.
+
+    Examples:
+        ktx lint
+        ktx lint --select KTX2,KTX101 --limit 0
+        ktx lint --min-coverage 80 --github
     """
     from ktx_cli.jobs.check.lint.lint import Selection
 
@@ -122,12 +134,17 @@ def diff(
     session: Session,
     ids: IDS = None,
     breaking: Annotated[
-        bool, Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
+        bool, Option("--breaking", help="Exit 1 only for changes that break a reference or change a column type.")
     ] = False,
 ) -> Result:
-    """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.
+    """Compare databases with their last scan.
 
-    Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
+    Lists changed tables, columns, types and keys, and the context that refers to them. Exits 1 if anything changed.
+    Reads the structure of the databases and writes nothing.
+
+    Examples:
+        ktx diff
+        ktx diff warehouse --breaking
     """
     from ktx_cli.jobs.check.diff import find_drift
 
@@ -148,7 +165,7 @@ def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
     )
     blocks += filled(("connection", "change", "of", "before -> after", "breaking"), changes)
     uses = tuple(row for each in found.connections for change in each.changes for row in _uses(change, verbose))
-    blocks += filled(("change", "is used by", "place"), uses)
+    blocks += filled(("change", "used by", "location"), uses)
     counts = found.counts()
     summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
     looked = any(each.error is None for each in found.connections)
@@ -178,18 +195,27 @@ _WIDEST = 2_000
 def evaluate(
     session: Session,
     names: Annotated[
-        list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+        list[str] | None,
+        Argument(metavar="NAME", help="Cases in evals/ to run, as FILE, FILE/ID or ID. Defaults to all."),
     ] = None,
     accept: Annotated[
-        bool, Option("--accept", help="Write the answers of new cases into their files as expected.")
+        bool, Option("--accept", help="Save the answers of new cases as their expected results.")
     ] = False,
     save: Annotated[
-        bool, Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
+        bool, Option("--save/--no-save", help="Record the results, so that the next run can detect regressions.")
     ] = True,
-    github: Annotated[bool, Option("--github", help="Print annotations for GitHub Actions too, on stderr.")] = False,
-    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")] = None,
+    github: Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions on stderr.")] = False,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Also write a JUnit XML report.")] = None,
 ) -> Result:
-    """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
+    """Run the golden questions in evals/ and compare the answers.
+
+    Exits 1 if an answer differs from the expected one.
+
+    Examples:
+        ktx eval
+        ktx eval company/net-revenue --verbose
+        ktx eval --github --junit evals.xml
+    """
     from ktx_cli.cli.findings import repository_prefix, require_report
     from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 
@@ -227,8 +253,8 @@ def _eval_blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:
     counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"
     facts = [("evals", counts), ("took", f"{report.seconds:.1f} s")]
     if report.tokens:
-        price = "no price is known" if report.usd is None else f"${report.usd:.4f} at list prices"
-        facts.append(("models took", f"{report.tokens:,} tokens, {price}"))
+        price = "price unknown" if report.usd is None else f"${report.usd:.4f} at list prices"
+        facts.append(("model usage", f"{report.tokens:,} tokens, {price}"))
     yield Fields(tuple(facts))
 
 
@@ -244,7 +270,7 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
         yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
     if result.query is not None and result.status != "pass":
         asked = one_line(json.dumps(result.query, ensure_ascii=False), _WIDEST)
-        yield Lines((f"{result.case.name}: the model asked: {asked}",))
+        yield Lines((f"{result.case.name}: query written by the model: {asked}",))
     if result.error is not None and result.error.hint:
         yield Lines((f"{result.case.name}: hint: {one_line(result.error.hint, _WIDEST)}",))
 

@@ -1,4 +1,4 @@
-"""`ktx completion`: the script that teaches a shell to complete ktx, and the values it completes."""
+"""`ktx completion`: print a shell completion script, and complete the values of arguments and options."""
 
 from __future__ import annotations
 
@@ -29,8 +29,16 @@ Shell = StrEnum("Shell", ("BASH", "ZSH", "FISH"))
 
 
 @commands.command("completion", cls=HelpCommand)
-def completion(shell: Annotated[Shell, Argument(help="The shell to print the script for.")]) -> None:
-    """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
+def completion(shell: Annotated[Shell, Argument(help="Shell to print the script for.")]) -> None:
+    """Print a shell completion script.
+
+    Load it in bash with `source <(ktx completion bash)`. The script is plain text even with --json.
+
+    Examples:
+        ktx completion bash
+        ktx completion zsh
+        ktx completion fish
+    """
     from typer._completion_shared import get_completion_script
 
     script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
@@ -42,7 +50,7 @@ _MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
 
 
 def prepare() -> None:
-    """Make typer's shells known; their descriptions are our help as it is, which has no markup for rich to draw."""
+    """Register typer's shells, with our help as plain text: it has no markup that rich would have to render."""
     from typer import _completion_classes
 
     _completion_classes._sanitize_help_text = lambda text: text
@@ -62,9 +70,9 @@ _T = TypeVar("_T")
 
 
 def read_around(ctx: typer.Context, read: Callable[[Path], Iterable[_T]]) -> list[_T]:
-    """Return what `read` finds in the project of a `--project-dir` earlier on the line, else in the one around.
+    """Return what `read` finds in the project of an earlier `--project-dir`, or of the current folder.
 
-    Nothing where there is no readable project: a shell cannot show an error in the middle of a line, the command will.
+    Empty if there is no readable project: a shell cannot show an error in the middle of a line; the command will.
     """
     from ktx_cli.project import find_project
 
@@ -77,7 +85,7 @@ def read_around(ctx: typer.Context, read: Callable[[Path], Iterable[_T]]) -> lis
 
 
 def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids of `ktx.yaml` that begin with what was typed; nothing but their names is read."""
+    """Return the connection ids in `ktx.yaml` that begin with `incomplete`."""
     return _begun(read_around(ctx, lambda folder: _names(folder, "connections")), incomplete)
 
 
@@ -109,17 +117,17 @@ def connection_option(help: str) -> Any:
 
 
 def source_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of sources that begin with what was typed."""
+    """Return the names of sources that begin with `incomplete`."""
     return _begun((source.name for shown in _layers(ctx) for source in shown.sources()), incomplete)
 
 
 def measure_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return `source.measure` of the measures that begin with what was typed."""
+    """Return the measures, as `source.measure`, that begin with `incomplete`."""
     return _begun(_refs(ctx, "measures"), incomplete)
 
 
 def dimension_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return `source.column` of the columns that begin with what was typed; behind `:` the grains of time."""
+    """Return the columns, as `source.column`, that begin with `incomplete`; after a `:`, the time grains."""
     field, colon, _ = incomplete.rpartition(":")
     if colon:
         from ktx_cli.semantic import GRAINS
@@ -129,12 +137,12 @@ def dimension_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def segment_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return `source.segment` of the segments that begin with what was typed."""
+    """Return the segments, as `source.segment`, that begin with `incomplete`."""
     return _begun(_refs(ctx, "segments"), incomplete)
 
 
 def definition_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of sources, measures, segments and joins that begin with what was typed."""
+    """Return the names of sources, measures, segments and joins that begin with `incomplete`."""
     names = source_names(ctx, incomplete)
     names += [*measure_names(ctx, incomplete), *segment_names(ctx, incomplete)]
     joins = (
@@ -177,7 +185,7 @@ def _layers(ctx: typer.Context) -> list[VisibleModel]:
 
 
 def join_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of relationships that begin with what was typed."""
+    """Return the names of relationships that begin with `incomplete`."""
     from ktx_cli.jobs.review import relationship_names
 
     known = connection_ids(ctx, "")
@@ -186,7 +194,7 @@ def join_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def open_topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the topics of contradictions that are not decided and begin with what was typed."""
+    """Return the topics of open contradictions that begin with `incomplete`."""
 
     def topics(folder: Path) -> Iterator[str]:
         from ktx_cli.jobs.contradictions import list_contradictions
@@ -200,7 +208,7 @@ def open_topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def open_points(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids of decision points that nobody has settled and that begin with what was typed."""
+    """Return the ids of unsettled decision points that begin with `incomplete`."""
 
     def points(folder: Path) -> Iterator[str]:
         from ktx_cli.jobs.decide.points import read_all
@@ -214,7 +222,7 @@ def open_points(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the keys of everybody's pages that begin with what was typed."""
+    """Return the keys of global wiki pages that begin with `incomplete`."""
     from ktx_cli.project import WorkingTree
     from ktx_cli.wiki import GLOBAL, page_path, place_of
 

@@ -1,4 +1,4 @@
-"""`ktx config`: look at, change and check the settings of ktx.yaml."""
+"""`ktx config`: show, change and validate the settings in ktx.yaml."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.core import Command, ConfigError, Hint
 
-commands = group("Look at, change and check the settings of ktx.yaml.")
+commands = group("Show, change and validate the settings in ktx.yaml.")
 
 
 THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
     "scan.relationships.reviewThreshold": "scan.relationships.acceptThreshold",
 }
-"""Settings that limit each other: of either the one that has to move first when it would pass it."""
+"""Settings that limit each other: the one that must be changed first if the other one would pass it."""
 
-KEY = Annotated[str, Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
+KEY = Annotated[str, Argument(help="Dotted key, for example `llm.provider.backend`.")]
 
 
 def _load(session: Session, *, everything: bool = False) -> Any:
@@ -34,7 +34,14 @@ def _load(session: Session, *, everything: bool = False) -> Any:
 
 @command(commands, "show", schema="config-show")
 def show(session: Session) -> Result:
-    """Show ktx.yaml as ktx reads it, with the defaults filled in. Secrets given literally are masked."""
+    """Show all settings, including defaults.
+
+    Plaintext secrets are masked.
+
+    Examples:
+        ktx config show
+        ktx config show --json
+    """
     from ktx_cli.core import yaml
     from ktx_cli.project import shown_config
 
@@ -44,7 +51,14 @@ def show(session: Session) -> Result:
 
 @command(commands, "get", schema="config-get")
 def get(session: Session, key: KEY) -> Result:
-    """Print one setting, or a block of them, with its default when it is not set."""
+    """Print one setting or a block of settings.
+
+    Prints the default if the setting is not in ktx.yaml.
+
+    Examples:
+        ktx config get llm.provider.backend
+        ktx config get connections.warehouse
+    """
     from ktx_cli.core import yaml
     from ktx_cli.project import get_value
 
@@ -54,10 +68,15 @@ def get(session: Session, key: KEY) -> Result:
 
 
 @command(commands, "set", schema="config-set")
-def set_(
-    session: Session, key: KEY, value: Annotated[str, Argument(help="The new value, as it would stand in YAML.")]
-) -> Result:
-    """Change one setting in ktx.yaml. Comments, order and layout of the file stay as they are."""
+def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New value, written as in YAML.")]) -> Result:
+    """Change one setting in ktx.yaml.
+
+    Comments, order and layout of the file are preserved.
+
+    Examples:
+        ktx config set scan.privacy strict
+        ktx config set semantic.fiscal_year_start 2
+    """
     from ktx_cli.jobs.connections import set_setting
     from ktx_cli.project import Layout
 
@@ -83,7 +102,14 @@ def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
 
 @command(commands, "schema", schema="config-schema")
 def schema(session: Session) -> Result:
-    """Print the JSON Schema of ktx.yaml, for editors. Needs no project."""
+    """Print the JSON Schema of ktx.yaml.
+
+    Editors use it to validate and complete the file. Does not need a project.
+
+    Examples:
+        ktx config schema
+        ktx config schema --json
+    """
     from ktx_cli.project import json_schema
 
     document = json_schema()
@@ -92,7 +118,14 @@ def schema(session: Session) -> Result:
 
 @command(commands, "validate", schema="config-validate")
 def validate(session: Session) -> Result:
-    """Check ktx.yaml: exit 2 when anything in it cannot be used; warnings name settings without effect."""
+    """Check ktx.yaml for errors.
+
+    Exits 2 if a setting is invalid. Warnings list the settings that have no effect.
+
+    Examples:
+        ktx config validate
+        ktx config validate --json
+    """
     from ktx_cli.llm import require_runnable
 
     loaded = _load(session, everything=True)

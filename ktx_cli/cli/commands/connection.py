@@ -1,4 +1,4 @@
-"""`ktx connection`: list, test, add and remove the connections of ktx.yaml."""
+"""`ktx connection`: list, test, add and remove the connections in ktx.yaml."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.health.facts import ConnectionStatus
     from ktx_cli.warehouses import ConnectionTest
 
-commands = group("List, test, add and remove the connections of ktx.yaml.")
+commands = group("List, test, add and remove connections.")
 
 
 @command(commands, "list", schema="connection-list")
 def list_connections(session: Session) -> Result:
-    """List the connections of this project."""
+    """List the connections of this project.
+
+    Examples:
+        ktx connection list
+        ktx connection list --json
+    """
     results = [result for _, result in session.run_all(None, lambda session, _: _listed(session))]
     found = [each for result in results for each in result.data]
     rows = tuple((each["id"], each["driver"], each["kind"], last_read) for each, last_read in found)
@@ -57,7 +62,15 @@ def _last_read(connection: ConnectionStatus) -> str:
 
 @command(commands, "test", schema="connection-test")
 def test(session: Session, ids: IDS = None) -> Result:
-    """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
+    """Test connections to databases and context sources.
+
+    Connects as `ktx ingest` does and prints the latency, the server version and the privileges. Exits 4 if a
+    connection fails.
+
+    Examples:
+        ktx connection test
+        ktx connection test warehouse --json
+    """
     from ktx_cli.jobs.connections import check_connection_of
     from ktx_cli.project import connection_of
 
@@ -91,7 +104,7 @@ def _verdict(answer: dict[str, Any]) -> str:
         return f"failed: {answer['error']['message']}"
     if "origin" in answer:
         return f"{answer['origin']}, {answer['latency_ms']} ms"
-    writes = {True: "the role could write", False: "read-only role", None: ""}[answer["can_write"]]
+    writes = {True: "role can write", False: "read-only role", None: ""}[answer["can_write"]]
     facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms", writes]
     return ", ".join(filter(None, [*facts, *answer["privileges"]]))
 
@@ -99,20 +112,35 @@ def _verdict(answer: dict[str, Any]) -> str:
 @command(commands, "add", schema="connection-add")
 def add(
     session: Session,
-    id: Annotated[str, Argument(help="The new connection's id.")],
-    driver: Annotated[
-        str, Option("--driver", help="Database driver, for example sqlite, duckdb, files, postgres or mysql.")
-    ],
-    url: Annotated[str | None, Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
+    id: Annotated[str, Argument(help="ID of the new connection.")],
+    driver: Annotated[str, Option("--driver", help="Driver, for example sqlite, duckdb, files, postgres or mysql.")],
+    url: Annotated[
+        str | None, Option("--url", help="URL of the database. Prefer env:NAME or file:PATH to plaintext.")
+    ] = None,
     path: Annotated[str | None, Option("--path", help="File or folder, relative to the project.")] = None,
-    include: Annotated[list[str] | None, Option("--include", help="Pattern of tables wanted.")] = None,
-    exclude: Annotated[list[str] | None, Option("--exclude", help="Pattern of tables unwanted.")] = None,
+    include: Annotated[
+        list[str] | None,
+        Option(
+            "--include",
+            metavar="PATTERN",
+            help="Include only tables that match, for example 'mart.*'. Can be repeated.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        Option("--exclude", metavar="PATTERN", help="Exclude tables that match, for example '*_tmp'. Can be repeated."),
+    ] = None,
     field: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set any other field. Can be repeated.")
     ] = None,
     no_test: Annotated[bool, Option("--no-test", help="Save without connecting.")] = False,
 ) -> Result:
-    """Test a connection and write it into ktx.yaml."""
+    """Test a connection and add it to ktx.yaml.
+
+    Examples:
+        ktx connection add exports --driver files --path exports
+        ktx connection add crm --driver postgres --url env:CRM_URL --no-test
+    """
     from ktx_cli.jobs.connections import SourceCheck, add_connection
     from ktx_cli.jobs.setup.plan import put, read_value
     from ktx_cli.project import Layout
@@ -140,11 +168,16 @@ def add(
 
 @command(commands, "remove", schema="connection-remove")
 def remove(
-    session: Session, id: Annotated[str, Argument(help="The connection's id.", autocompletion=connection_ids)]
+    session: Session, id: Annotated[str, Argument(help="ID of the connection.", autocompletion=connection_ids)]
 ) -> Result:
-    """Take a connection out of ktx.yaml. Its context stays: semantic layer, snapshot, pages, proposals.
+    """Remove a connection from ktx.yaml.
 
-    The answer lists what stays, and `ktx lint` reports it until it is deleted.
+    The context of the connection is kept: its semantic layer, snapshot, pages and proposals. The report lists these
+    files, and `ktx lint` reports them until you delete them.
+
+    Examples:
+        ktx connection remove handbook --yes
+        ktx connection remove dbt --yes --json
     """
     from ktx_cli.core import Command, ResultWarning
     from ktx_cli.jobs.connections import remove_connection
@@ -153,7 +186,7 @@ def remove(
 
     layout = Layout(session.require_project())
     known_connection(load_config(layout.config).config, id)
-    session.confirm(f"Take connection `{id}` out of ktx.yaml?")
+    session.confirm(f"Remove connection `{id}` from ktx.yaml?")
     kept = remove_connection(layout, id)
     for each in stray_problems(layout, load_config(layout.config).config):
         message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"

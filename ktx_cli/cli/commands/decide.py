@@ -1,4 +1,4 @@
-"""`ktx decide`: conventions that the data cannot settle, by what they move, and the answers of people."""
+"""`ktx decide`: list the conventions that the data cannot settle, and record decisions about them."""
 
 from __future__ import annotations
 
@@ -31,29 +31,40 @@ MOST_ASKED = 10
 def decide(
     session: Session,
     point: Annotated[
-        str | None, Argument(metavar="POINT", help="Id of a decision point.", autocompletion=open_points)
+        str | None, Argument(metavar="POINT", help="ID of a decision point.", autocompletion=open_points)
     ] = None,
     reading: Annotated[
-        str | None, Option("--as", metavar="READING", help="Decide POINT: the id or the label of a reading.")
+        str | None, Option("--as", metavar="READING", help="Choose this reading of POINT, by its ID or label.")
     ] = None,
     because: Annotated[str | None, Option("--because", metavar="TEXT", help="Reason for the decision.")] = None,
     by: Annotated[
         str | None,
         Option("--by", metavar="NAME", help="Name of the person who decides. Defaults to your git author name."),
     ] = None,
-    undo: Annotated[bool, Option("--undo", help="Take back the decision about POINT.")] = False,
-    no_commit: Annotated[bool, Option("--no-commit", help="Change the working files, and commit nothing.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Withdraw the decision about POINT.")] = False,
+    no_commit: Annotated[bool, Option("--no-commit", help="Change the files without committing them.")] = False,
     all: Annotated[bool, Option("--all", help="Also list points that are settled or decided.")] = False,
     connection: Annotated[
         str | None,
-        Option("--connection", "-c", metavar="ID", help="Only this connection.", autocompletion=connection_ids),
+        Option(
+            "--connection",
+            "-c",
+            metavar="ID",
+            help="Only list points of this connection.",
+            autocompletion=connection_ids,
+        ),
     ] = None,
     wait: WAIT = None,
 ) -> Result:
-    """List the conventions that the data cannot settle, by what they change, and decide them.
+    """List and decide conventions that the data cannot settle.
 
-    On a terminal, without POINT, ktx asks about the ones with the largest effect, and commits the answers together. A
-    decision changes definitions, writes a wiki page and tests, and is recorded in decisions.yaml.
+    On a terminal, without POINT, ktx asks about the decisions with the largest effect and commits the answers
+    together. A decision changes definitions, writes a wiki page and tests, and is recorded in decisions.yaml.
+
+    Examples:
+        ktx decide --all
+        ktx decide payments.status.status
+        ktx decide payments.status.status --as without_ended
     """
     from ktx_cli.jobs.decide.decide import Choice
     from ktx_cli.jobs.decide.points import find_point, read_all
@@ -76,12 +87,12 @@ def decide(
 def _check(point: str | None, reading: str | None, because: str | None, *, undo: bool) -> None:
     """Raise `UsageError` for options that do not go together."""
     if undo and reading is not None:
-        raise UsageError("--as and --undo exclude each other", hint="drop one")
+        raise UsageError("--as and --undo cannot be used together", hint="remove one of them")
     if (undo or reading is not None) and point is None:
-        raise UsageError("--as and --undo need a POINT", hint=Command("decide", "--all"))
+        raise UsageError("--as and --undo require a POINT", hint=Command("decide", "--all"))
     if because is not None and reading is None:
         example = Command("decide", Placeholder("POINT"), "--as", Placeholder("READING"), "--because", "TEXT")
-        raise UsageError("--because belongs to a decision", hint=example)
+        raise UsageError("--because requires a decision", hint=example)
 
 
 def _database(config: KtxConfig, connection: str | None) -> str | None:
@@ -114,7 +125,7 @@ def _asked(
     except (KeyboardInterrupt, EOFError):
         streams.write_err("\n")
         kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
-        stop = CancelledError(f"the questions were interrupted, {kept}", hint=Command("decide"))
+        stop = CancelledError(f"the review was interrupted: {kept}", hint=Command("decide"))
         if not choices:
             raise stop from None
     if not choices:
@@ -212,7 +223,7 @@ def _shown(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: De
     previews = {} if answer is not None else preview(layout, config, loaded, point)
     blocks: list[Block] = [Fields(tuple(facts))]
     rows = tuple((each.id, each.label, previews.get(each.id, "")) for each in point.alternatives)
-    blocks.append(Table(("reading", "meaning", "what it changes"), rows))
+    blocks.append(Table(("reading", "meaning", "changes"), rows))
     effects = loaded.decisions.effects_of(point)
     if effects:
         readings = [each.id for each in point.alternatives]

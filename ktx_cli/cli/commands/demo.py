@@ -1,4 +1,4 @@
-"""`ktx demo`: a complete small company in a new folder."""
+"""`ktx demo`: create the demo project of a small company in a new folder."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ commands = typer.Typer()
 
 _KNOWN: Final = {
     "descriptions": "descriptions of tables and columns",
-    "rules": "rules of columns: unique, never empty, allowed values",
+    "rules": "column rules: unique, not null, allowed values",
     "joins": "joins",
     "measures": "measures",
     "pages": "wiki pages",
 }
 
 _ADD: Final = Hint(
-    "To add it, run `{}` and `{}` in the project.",
+    "To add this, run `{}` and `{}` in the project.",
     Command("setup", "--llm-backend", "claude-code"),
     Command("ingest", "dbt", "handbook"),
 )
@@ -48,10 +48,17 @@ _NEXT: Final = (
 @command(commands, "demo")
 def demo(
     session: Session,
-    folder: Annotated[str, Argument(help="A new or empty folder.")] = "ktx-demo",
-    seed: Annotated[int, Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
+    folder: Annotated[str, Argument(help="New or empty folder to create the project in.")] = "ktx-demo",
+    seed: Annotated[int, Option("--seed", min=0, help="Seed of the generated data.")] = 7,
 ) -> Result:
-    """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
+    """Create a demo project: a warehouse, a dbt project and docs.
+
+    Builds the data of a small company and its context. Needs no API key and no account.
+
+    Examples:
+        ktx demo
+        ktx demo my-demo --seed 11
+    """
     from ktx_cli.jobs.demo.demo import demo as build
 
     report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
@@ -68,7 +75,7 @@ def demo(
         Table(
             ("join", "score", "why"),
             tuple((each.name, f"{each.relationship.probability:g}", each.relationship.reason) for each in report.joins),
-            title="Joins that no key declares, found in the rows",
+            title="Inferred joins, which no foreign key declares",
         ),
         *_asked(report.asked),
         *_second_half(report.second),
@@ -78,23 +85,27 @@ def demo(
 
 
 def _second_half(half: SecondHalf) -> list[Block]:
-    """Draw what the context sources brought, what a model would add, and the question they made possible."""
+    """Return the results of the context sources, the work left for a model, and a question they made possible."""
     known = tuple(
         (words, str(getattr(half.before, name)), str(getattr(half.after, name))) for name, words in _KNOWN.items()
     )
     return [
-        Table(("known", "before", "after"), known, title="The dbt project and the handbook are read, without a model"),
+        Table(
+            ("context", "before", "after"),
+            known,
+            title="Context after ingesting the dbt project and the handbook, without a model",
+        ),
         Fields(
             (*((work.name, work.result) for work in half.ingest.sources), ("commit", (half.ingest.commit or "")[:10]))
         ),
-        Table(("source", "a model would add"), tuple(half.to_add), title="What a model would add"),
+        Table(("source", "with a model"), tuple(half.to_add), title="What ktx can add with a model"),
         Lines((runnable(_ADD),)),
         *_asked(half.asked, before=half.refused),
     ]
 
 
 def _asked(asked: DemoAnswer, *, before: str = "") -> list[Block]:
-    """Draw a question with its answer; `before`: what it got earlier."""
+    """Return a question with its answer; `before`: the earlier result."""
     answer = asked.answer
     refused = (f"before: {before}",) if before else ()
     return [
@@ -105,7 +116,7 @@ def _asked(asked: DemoAnswer, *, before: str = "") -> list[Block]:
 
 
 def _receipt(receipt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the answer is made of, a line a fact."""
+    """Yield the facts that the answer is computed from, one per line."""
     for fact in receipt["facts"]:
         paths = "; ".join(path["path"] for path in fact["paths"])
         yield f"{fact['rows']:,} rows of {fact['fact']}" + (f", by {paths}" if paths else "")

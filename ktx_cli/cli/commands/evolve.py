@@ -1,4 +1,4 @@
-"""`ktx evolve`: repairs of the context, drafted from what went wrong, tried on questions, proposed on a branch."""
+"""`ktx evolve`: draft repairs of the context from failures, test them on questions, and propose them on a branch."""
 
 from __future__ import annotations
 
@@ -26,39 +26,47 @@ commands = typer.Typer()
 def evolve(
     session: Session,
     names: Annotated[
-        list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+        list[str] | None,
+        Argument(metavar="NAME", help="Cases in evals/ to use, as FILE, FILE/ID or ID. Defaults to all."),
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="List what went wrong, by group; draft nothing and ask no model.")
+        bool, Option("--dry-run", help="List the failures by group without drafting repairs or calling a model.")
     ] = False,
     runs: Annotated[
-        int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question in words N times, before and after.")
+        int,
+        Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times, before and after the repairs."),
     ] = 4,
     model: Annotated[
-        str | None, Option("--model", help="Instead of the models of the roles: MODEL or BACKEND:MODEL.")
+        str | None, Option("--model", help="Use this model for all roles: MODEL or BACKEND:MODEL.")
     ] = None,
     effort: Annotated[
-        str | None, Option("--effort", metavar="LEVEL", help="How much the model thinks, for example high.")
+        str | None, Option("--effort", metavar="LEVEL", help="Reasoning effort of the model, for example high.")
     ] = None,
     since: Annotated[
         str | None,
-        Option("--since", metavar="DATE", help="Only use what agents asked since this day, for example 2026-01-31."),
+        Option("--since", metavar="DATE", help="Only use questions of agents since this day, for example 2026-01-31."),
     ] = None,
     branch: Annotated[
-        str | None, Option("--branch", metavar="NAME", help="Name of the branch to make. Defaults to ktx/evolve/RUN.")
+        str | None, Option("--branch", metavar="NAME", help="Name of the branch to create. Defaults to ktx/evolve/RUN.")
     ] = None,
     show_values: Annotated[
         bool,
-        Option("--show-values", help="Let the model see expected rows and values of rows, whatever scan.privacy is."),
+        Option("--show-values", help="Let the model see row values and expected results, regardless of scan.privacy."),
     ] = False,
     max_usd: MAX_USD = None,
     max_tokens: MAX_TOKENS = None,
     wait: WAIT = None,
 ) -> Result:
-    """Repair the context: draft changes from what went wrong, and propose those that make questions right.
+    """Draft and test repairs of the context.
 
-    Failed questions of evals/, refused queries, searches without a hit and broken definitions are grouped by what would
-    settle them. Repairs are tried on held-out questions; what helps and makes nothing worse is committed to a branch.
+    Groups failed questions of evals/, refused queries, searches without results and broken definitions by the repair
+    that would fix them. Tests each repair on held-out questions, and commits the repairs that help, and make nothing
+    worse, to a branch.
+
+    Examples:
+        ktx evolve --dry-run
+        ktx evolve --since 2026-01-31 --max-usd 5
+        ktx evolve company/net-revenue --runs 8
     """
     from ktx_cli.jobs.evolve.evolve import EvolveRequest, findings
     from ktx_cli.jobs.evolve.evolve import evolve as evolved
@@ -109,8 +117,8 @@ def _found(report: EvolveReport) -> Iterator[Block]:
     yield Fields(
         (
             ("questions right", _score(report.before)),
-            ("findings", f"{count:,} in {plural(len(groups), 'group')}"),
-            ("changed", "nothing, this was a dry run"),
+            ("failures", f"{count:,} in {plural(len(groups), 'group')}"),
+            ("changed", "nothing (dry run)"),
         )
     )
 
@@ -125,10 +133,10 @@ def _tried(report: EvolveReport, *, verbose: bool) -> Iterator[Block]:
     rows = [
         ("groups", counted_verdicts(report.groups)),
         ("questions right", f"{_score(report.before)} before, {_score(report.after)} after"),
-        ("branch", report.proposed or "none: nothing is proposed"),
+        ("branch", report.proposed or "none (no repair proposed)"),
     ]
     if spent.tokens:
-        rows.append(("took", f"{spent.tokens:,} tokens, ${spent.usd:.2f} at list prices"))
+        rows.append(("model usage", f"{spent.tokens:,} tokens, ${spent.usd:.2f} at list prices"))
     rows += [("undecided", each.way_out) for each in report.groups if each.verdict == "undecided" and each.way_out]
     rows += [("next", str(each)) for each in report.next_commands]
     yield Fields(tuple(rows))

@@ -1,4 +1,4 @@
-"""`ktx status`, `ktx doctor` and `ktx usage`: the state of this project, every check for real, and what models took."""
+"""`ktx status`, `ktx doctor` and `ktx usage`: the state of the project, live checks, and the usage of models."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ commands = typer.Typer()
 
 
 PROBE = Annotated[
-    bool, Option("--probe", help="First ask every model of a role for one short answer, and keep when it did.")
+    bool, Option("--probe", help="First send a short request to the model of each role and record the result.")
 ]
 FAST = Annotated[
     bool,
     Option(
         "--fast",
-        help="Do not ask the local Claude Code binary for its session: a project that needs one is then unverified, "
-        "which is not ready (exit 3).",
+        help="Skip the check of the local Claude Code session. A project that needs one counts as unverified, which "
+        "exits 3.",
     ),
 ]
 _READY = {"ready": "yes", "unverified": "unverified", "not_ready": "no"}
@@ -39,15 +39,21 @@ _READY = {"ready": "yes", "unverified": "unverified", "not_ready": "no"}
 
 @command(commands, "status")
 def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result:
-    """Show facts and readiness of this project; changes nothing in it. Exit 3 when not ready.
+    """Show the state of this project and whether it is ready to use.
 
-    Asks no database and, without --probe, no model. A role on the local Claude Code session is ready when the
-    binary says that there is one and the last probe succeeded.
+    Exits 3 if the project is not ready. Changes nothing, does not connect to databases and, unless --probe is given,
+    does not call models. A role that uses the local Claude Code session is ready if you are logged in and the last
+    probe succeeded.
+
+    Examples:
+        ktx status
+        ktx status --probe
+        ktx status --json
     """
     from ktx_cli.jobs.health.status import probe_now, project_status
 
     if probe and fast:
-        raise UsageError("--probe and --fast exclude each other", hint=Command("status", "--probe"))
+        raise UsageError("--probe and --fast cannot be used together", hint=Command("status", "--probe"))
     project = session.require_project()
     probes = probe_now(project, os.environ, warn=session.warn, emit=session.emitter()) if probe else []
     facts = project_status(project, os.environ, fast=fast, around=True, probes=probes)
@@ -129,23 +135,25 @@ Ids = list[str] | None
 @command(commands, "doctor")
 def doctor(
     session: Session,
-    only: Annotated[Ids, Option("--only", metavar="ID", help="Run this check only; repeatable.")] = None,
-    skip: Annotated[Ids, Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
-    strict: Annotated[bool, Option("--strict", help="A warning counts as a failure.")] = False,
+    only: Annotated[Ids, Option("--only", metavar="ID", help="Only run this check. Can be repeated.")] = None,
+    skip: Annotated[Ids, Option("--skip", metavar="ID", help="Skip this check. Can be repeated.")] = None,
+    strict: Annotated[bool, Option("--strict", help="Treat warnings as failures.")] = False,
     fix: Annotated[
-        bool, Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
+        bool, Option("--fix", help="Apply fixes that need no decision: stale locks, the search index, permissions.")
     ] = False,
-    junit: Annotated[
-        Path | None, Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
-    ] = None,
-    github: Annotated[
-        bool, Option("--github", help="Print what is not well as annotations for GitHub Actions.")
-    ] = False,
-    list_: Annotated[bool, Option("--list", help="List the checks, and run none.")] = False,
+    junit: Annotated[Path | None, Option("--junit", metavar="FILE", help="Also write a JUnit XML report.")] = None,
+    github: Annotated[bool, Option("--github", help="Print problems as annotations for GitHub Actions.")] = False,
+    list_: Annotated[bool, Option("--list", help="List the checks without running them.")] = False,
 ) -> Result:
-    """Run every check for real: machine, project, secrets, models, connections.
+    """Diagnose problems with live checks.
 
-    Exit 0 when all is well, 3 when only setup or authentication is missing, 2 when ktx.yaml cannot be read, else 1.
+    Checks the machine, the project, its secrets, models and connections. Exits 0 if all checks pass, 3 if only setup
+    or authentication is missing, 2 if ktx.yaml cannot be read, and 1 otherwise.
+
+    Examples:
+        ktx doctor
+        ktx doctor --list
+        ktx doctor --fix --strict
     """
     if list_:
         return _listed()
@@ -169,7 +177,7 @@ def _listed() -> Result:
 
     checks = [{"id": check.id, "title": check.title, "live": check.live} for check in CHECKS]
     rows = tuple((check.id, check.title) for check in CHECKS)
-    return Result({"checks": checks}, [Table(("check", "what it looks at"), rows)])
+    return Result({"checks": checks}, [Table(("check", "description"), rows)])
 
 
 def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | tuple[()], fix: bool) -> Diagnosis:
@@ -199,14 +207,29 @@ def usage(
     session: Session,
     by: Annotated[
         list[str] | None,
-        Option("--by", help="Sum by day, role, model, backend, command or run; repeatable (day, model)."),
+        Option(
+            "--by",
+            help="Group by day, role, model, backend, command or run. Defaults to day and model. Can be repeated.",
+        ),
     ] = None,
-    since: Annotated[str | None, Option("--since", help="From this day on, as 2026-01-31 (UTC).")] = None,
+    since: Annotated[
+        str | None,
+        Option("--since", metavar="DATE", help="Only include calls since this day (UTC), for example 2026-01-31."),
+    ] = None,
     run: Annotated[
-        str | None, Option("--run", metavar="RUN", help="Of this run: its id, the id's beginning, `latest`.")
+        str | None,
+        Option("--run", metavar="RUN", help="Only include this run: its ID, a unique prefix of it, or `latest`."),
     ] = None,
 ) -> Result:
-    """Show tokens and cost of model calls. Costs are list prices, also of calls in a local session."""
+    """Show tokens and cost of model calls.
+
+    Costs are at list prices, also for calls in a local session.
+
+    Examples:
+        ktx usage
+        ktx usage --by role --by model --since 2026-01-31
+        ktx usage --run latest
+    """
     from ktx_cli.jobs.llm import usage_report
 
     report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)

@@ -1,4 +1,4 @@
-"""`ktx ingest`: read every source and commit what changed."""
+"""`ktx ingest`: scan databases and sources, and commit the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ commands = typer.Typer()
 
 
 LOG_FILE = Annotated[
-    str | None, Option("--log-file", metavar="FILE", help="Append events and exit code as JSON Lines; rotated at 5 MB.")
+    str | None,
+    Option(
+        "--log-file", metavar="FILE", help="Append events and the exit code to a file, as JSON Lines. Rotated at 5 MB."
+    ),
 ]
 
 
 NOTIFY = Annotated[
     str | None,
     Option(
-        "--notify", metavar="COMMAND", help="Run this by sh when the exit code is not 0: the report is on its stdin."
+        "--notify",
+        metavar="COMMAND",
+        help="Run this shell command if the exit code is not 0, with the report on its stdin.",
     ),
 ]
 
@@ -87,14 +92,14 @@ class _Unattended:
 
 
 def watch(session: Session, log_file: str | None, notify: str | None) -> None:
-    """Have a command's events and end logged, and its failure told: also one before it has a project.
+    """Log the events and the end of a command, and report its failure, even if it fails before it has a project.
 
-    Raises as `CommandLog`; that is told too.
+    Raises as `CommandLog`, which is reported as well.
     """
     if log_file is None and notify is None:
         return
     if notify is not None and not notify.strip():
-        raise UsageError("the command of --notify is empty", hint="--notify 'mail data@example.com'")
+        raise UsageError("--notify requires a command", hint="--notify 'mail data@example.com'")
     known = _Unattended(session, notify)
     session.listeners.append(known.observe)
     session.concluding.append(known.conclude)
@@ -109,7 +114,7 @@ def watch(session: Session, log_file: str | None, notify: str | None) -> None:
 def _run_id(value: str | None) -> str | None:
     """Check the id a server gives the run it starts."""
     if value is not None and not RUN_ID.fullmatch(value):
-        raise UsageError(f"`{value}` is no id of a run", hint=Hint("leave --run-id out: it is for {}", Command("mcp")))
+        raise UsageError(f"`{value}` is not a run ID", hint=Hint("omit --run-id: only {} uses it", Command("mcp")))
     return value
 
 
@@ -117,7 +122,7 @@ def _run_id(value: str | None) -> str | None:
 def ingest(
     session: Session,
     ids: IDS = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change without writing anything.")] = False,
     no_llm: NO_LLM = False,
     text: captures.TEXTS = None,
     file: captures.FILES = None,
@@ -128,11 +133,20 @@ def ingest(
     notify: NOTIFY = None,
     run_id: Annotated[str | None, Option("--run-id", hidden=True, callback=_run_id)] = None,
 ) -> Result:
-    """Read the connections and commit what changed, once. Without IDs: all of them. With texts: capture these."""
+    """Scan databases and sources, and commit the result.
+
+    Scans all connections unless IDs are given, and makes a single commit. With --text or --file, ktx captures the
+    given text instead, as `ktx memory capture` does.
+
+    Examples:
+        ktx ingest
+        ktx ingest warehouse dbt --dry-run
+        ktx ingest --max-usd 5 --wait
+    """
     watch(session, log_file, notify)
     if text or file:
         if ids or no_llm:
-            message = f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other"
+            message = f"{'connection IDs' if ids else '--no-llm'} cannot be used together with --text or --file"
             raise UsageError(message, hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"))
         options = captures.options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
         requests = captures.requests_of(captures.texts_of(text, file))

@@ -1,4 +1,4 @@
-"""`ktx llm`: the runtime port by hand."""
+"""`ktx llm`: test the configured models."""
 
 from __future__ import annotations
 
@@ -18,16 +18,23 @@ from ktx_cli.core import KtxError
 if TYPE_CHECKING:
     from ktx_cli.llm import ProbeResult
 
-commands = typer.Typer(cls=HelpGroup, help="Try the configured model backend by hand.", no_args_is_help=False)
+commands = typer.Typer(cls=HelpGroup, help="Test the configured models.", no_args_is_help=False)
 
 
-ROLE = Annotated[str, Option("--role", help="Role of llm.models: default, triage, curator, ...")]
-MODEL = Annotated[str | None, Option("--model", help="Instead of the role's: MODEL or BACKEND:MODEL.")]
+ROLE = Annotated[str, Option("--role", help="Role in llm.models, for example triage or curator.")]
+MODEL = Annotated[str | None, Option("--model", help="Use this model instead: MODEL or BACKEND:MODEL.")]
 
 
 @command(commands, "probe", schema="llm-probe")
 def probe(session: Session, model: MODEL = None) -> Result:
-    """Say for every backend and model of a role whether it can be used: its account, then one short turn."""
+    """Test each configured model with a short request.
+
+    Checks the account of the backend first. Fails if one of the models cannot be used.
+
+    Examples:
+        ktx llm probe
+        ktx llm probe --model claude-code:haiku
+    """
     from ktx_cli.jobs.llm import probe_project
 
     results = probe_project(
@@ -42,13 +49,20 @@ def probe(session: Session, model: MODEL = None) -> Result:
 @command(commands, "ask", schema="llm-ask")
 def ask(
     session: Session,
-    question: Annotated[str, Argument(metavar="QUESTION", help="What to ask; `-` reads it from stdin.")],
+    question: Annotated[str, Argument(metavar="QUESTION", help="Question to ask, or `-` to read it from stdin.")],
     role: ROLE = "default",
     model: MODEL = None,
-    system: Annotated[str, Option("--system", help="A system prompt.")] = "",
-    schema: Annotated[Path | None, Option("--schema", help="File with a JSON Schema the answer has to fit.")] = None,
+    system: Annotated[str, Option("--system", help="System prompt.")] = "",
+    schema: Annotated[
+        Path | None, Option("--schema", metavar="FILE", help="JSON Schema that the answer must match.")
+    ] = None,
 ) -> Result:
-    """Ask one question through the runtime port and print the answer."""
+    """Ask a model one question and print the answer.
+
+    Examples:
+        ktx llm ask "Which model are you?"
+        ktx llm ask --role triage --schema answer.json "Is 17 a prime number?"
+    """
     from ktx_cli.jobs.llm import ask_project
 
     answer = ask_project(

@@ -1,4 +1,4 @@
-"""`ktx mcp`: the server for agents, over stdin and stdout or over HTTP."""
+"""`ktx mcp`: run the MCP server for agents, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.serve.state import ServerSettings, ServerState
     from ktx_cli.project import Layout
 
-commands = group("The server for agents: stdio for clients that start it, HTTP for one that stays.")
+commands = group("Run the MCP server that agents use.")
 
 
 PROFILE = Annotated[
     Profile,
-    Option("--profile", help="Tools to list: those that answering needs, or all of them. Every tool can be called."),
+    Option(
+        "--profile",
+        help="List only the tools needed to answer questions, or all of them. Unlisted tools can be called.",
+    ),
 ]
-READ_ONLY = Annotated[bool, Option("--read-only", help="Leave out the tools that change the project.")]
-PRIVACY = Annotated[bool, Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
+READ_ONLY = Annotated[bool, Option("--read-only", help="Disable the tools that change the project.")]
+PRIVACY = Annotated[bool, Option("--privacy", help="Never return row values and do not log arguments.")]
 ATTRIBUTES = Annotated[
     list[str] | None,
     Option(
         "--user-attribute",
         metavar="NAME=TEXT",
-        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Repeatable.",
+        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Can be repeated.",
     ),
 ]
 
@@ -57,9 +60,14 @@ def stdio(
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
 ) -> Result:
-    """Serve one agent over stdin and stdout, until it closes them. Stdout carries the protocol alone.
+    """Serve one agent over stdin and stdout.
 
-    For the configuration of an agent's client, which starts it: nobody types it.
+    Agent clients run this command; `ktx agents install` writes it into their configuration. The server exits when the
+    client closes stdin. Stdout carries only the protocol.
+
+    Examples:
+        ktx mcp stdio
+        ktx mcp stdio --read-only --user-attribute region=north
     """
     session.settings = replace(session.settings, json=False)
     from ktx_cli.project import load_config
@@ -84,43 +92,57 @@ def stdio(
 @command(commands, "start", schema="mcp-start")
 def start(
     session: Session,
-    folders: Annotated[list[str] | None, Argument(metavar="DIR", help="More projects, behind --projects.")] = None,
+    folders: Annotated[list[str] | None, Argument(metavar="DIR", help="Further projects after --projects.")] = None,
     projects: Annotated[
-        list[str] | None, Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address.")
+        list[str] | None, Option("--projects", metavar="DIR...", help="Serve these projects, each at its own URL.")
     ] = None,
-    host: Annotated[str, Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
+    host: Annotated[str, Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=0, max=65535, help="Port to listen on, or 0 for any free port.")] = 7878,
     profile: PROFILE = Profile.DEFAULT,
     read_only: READ_ONLY = False,
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
     allowed_host: Annotated[
-        list[str] | None, Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated.")
+        list[str] | None,
+        Option("--allowed-host", metavar="NAME", help="Accept requests for this host name. Can be repeated."),
     ] = None,
     allowed_origin: Annotated[
         list[str] | None,
-        Option("--allowed-origin", metavar="ORIGIN", help="A web page's origin that may ask; repeatable."),
+        Option(
+            "--allowed-origin", metavar="ORIGIN", help="Accept requests from web pages of this origin. Can be repeated."
+        ),
     ] = None,
     token_file: Annotated[
-        str | None, Option("--token-file", metavar="FILE", help="The token clients must show. Else KTX_MCP_TOKEN.")
+        str | None,
+        Option(
+            "--token-file",
+            metavar="FILE",
+            help="File with the token that clients must send. Defaults to KTX_MCP_TOKEN.",
+        ),
     ] = None,
     token: Annotated[str | None, Option("--token", hidden=True)] = None,
-    foreground: Annotated[bool, Option("--foreground", help="Serve in this process.")] = False,
+    foreground: Annotated[bool, Option("--foreground", help="Run in the foreground until interrupted.")] = False,
     wait: Annotated[
-        float, Option("--wait", min=0, metavar="[SECONDS]", help="How long to wait until it answers.")
+        float, Option("--wait", min=0, metavar="[SECONDS]", help="Maximum time to wait until the server responds.")
     ] = 30.0,
 ) -> Result:
-    """Start the server over HTTP, which stays when this command is done; wait until it answers.
+    """Start the HTTP server in the background.
 
-    Off loopback it needs a token, from KTX_MCP_TOKEN or --token-file.
+    Returns when the server responds. Listening on an address other than loopback requires a token, from --token-file
+    or KTX_MCP_TOKEN.
+
+    Examples:
+        ktx mcp start
+        ktx mcp start --port 0 --read-only
+        ktx mcp start --projects sales finance --host 0.0.0.0 --token-file token.txt
     """
     if token is not None:
-        message = "a token on the command line can be read by everybody on this machine"
-        raise UsageError(message, hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE")
+        message = "a token on the command line is visible to all users of this machine"
+        raise UsageError(message, hint="set KTX_MCP_TOKEN, or pass a file with --token-file FILE")
     from ktx_cli.jobs.serve.state import server_attributes
 
     if folders and not projects:
-        message = f"`{folders[0]}` is given without --projects"
+        message = f"`{folders[0]}` requires --projects"
         raise UsageError(message, hint=Command("mcp", "start", "--projects", *folders))
     asked = {
         "host": host,
@@ -192,28 +214,42 @@ def _say(session: Session, state: ServerState) -> None:
 
 @command(commands, "stop", schema="mcp-stop")
 def stop(session: Session) -> Result:
-    """Stop the server of this project, of its other projects too; nothing to stop is no error."""
+    """Stop the HTTP server of this project.
+
+    A server of several projects stops for all of them. Exits 0 if no server is running.
+
+    Examples:
+        ktx mcp stop
+        ktx mcp stop --json
+    """
     from ktx_cli.jobs.serve.daemon import stop_server
 
     done = stop_server(_layout(session))
     words = {
         "stopped": f"stopped (pid {done.pid})",
-        "killed": f"killed (pid {done.pid}): it did not end in time",
-        "stale": "nothing was running; what the last server left was removed",
-        "nothing": "nothing was running",
+        "killed": f"killed (pid {done.pid}): it did not exit in time",
+        "stale": "no server was running; the files of the last server were removed",
+        "nothing": "no server was running",
     }
     return Result({"outcome": done.outcome, "pid": done.pid}, [Lines((words[done.outcome],))])
 
 
 @command(commands, "status", schema="mcp-status")
 def status(session: Session) -> Result:
-    """Tell whether a server over HTTP runs on this project, and how. Changes nothing."""
+    """Show whether the HTTP server is running, and its settings.
+
+    Examples:
+        ktx mcp status
+        ktx mcp status --json
+    """
     from ktx_cli.jobs.serve.daemon import server_status
 
     layout = _layout(session)
     found = server_status(layout)
     if found.status == "running" and found.problem:
-        session.warn(ResultWarning("audit_log", found.problem, hint="free some space, or see who may write there"))
+        session.warn(
+            ResultWarning("audit_log", found.problem, hint="free disk space, or check the permissions of the folder")
+        )
     steps = {"stopped": [Command("mcp", "start")], "stale": [Command("mcp", "stop")], "running": []}[found.status]
     data = found.to_json(str(layout.root))
     return Result(data, [_shown(data)], next_steps=steps)
@@ -233,13 +269,20 @@ def _shown(data: dict[str, Any]) -> Block:
 @command(commands, "logs", schema="mcp-logs")
 def logs(
     session: Session,
-    follow: Annotated[bool, Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
-    lines: Annotated[int, Option("--lines", "-n", min=0, max=10_000, help="How many, the last ones.")] = 50,
-    audit: Annotated[bool, Option("--audit", help="What agents asked instead, as JSON Lines.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing new lines until interrupted.")] = False,
+    lines: Annotated[
+        int, Option("--lines", "-n", min=0, max=10_000, help="Number of lines to show, from the end.")
+    ] = 50,
+    audit: Annotated[bool, Option("--audit", help="Show the audit log of tool calls instead, as JSON Lines.")] = False,
 ) -> Result:
-    """Show what the server of this project said of itself, or what agents asked it. Changes nothing.
+    """Show the log of the HTTP server.
 
-    With --follow stdout carries the lines alone, also with --json.
+    With --follow, stdout carries only the log lines, even with --json.
+
+    Examples:
+        ktx mcp logs
+        ktx mcp logs --audit --lines 20
+        ktx mcp logs --follow
     """
     from ktx_cli.jobs.serve.daemon import last_lines
 

@@ -1,4 +1,4 @@
-"""`ktx memory`: texts that become context, what became of each, and taking them back."""
+"""`ktx memory`: capture knowledge from text, list and show captures, and revert them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listi
 if TYPE_CHECKING:
     from ktx_cli.jobs.capture.capture import CaptureDetails
 
-commands = group("Turn texts into wiki pages and measures; list, show and take back what came of them.")
+commands = group("Capture knowledge from text into the wiki and semantic layer.")
 
 
-RUN = Annotated[str, Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
+RUN = Annotated[str, Argument(metavar="RUN", help="ID of a capture, a unique prefix of it, or `latest`.")]
 
 
 TypeOfText = StrEnum("TypeOfText", ("RESEARCH", "BACKFILL", "EXTERNAL_INGEST"))
@@ -39,30 +39,40 @@ CaptureStatus = StrEnum(
 def capture(
     session: Session,
     words: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="A text to remember; `-`: what is on stdin.")
+        list[str] | None, Argument(metavar="TEXT", help="Text to capture, or `-` to read it from stdin.")
     ] = None,
     text: captures.TEXTS = None,
     file: captures.FILES = None,
-    connection: Annotated[str | None, connection_option("The one database whose semantic layer it is about.")] = None,
+    connection: Annotated[str | None, connection_option("Database that the text is about.")] = None,
     user: Annotated[
-        str | None, Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
+        str | None, Option("--user", metavar="ID", help="Only write wiki pages of this user, and no definitions.")
     ] = None,
     source_type: Annotated[
-        TypeOfText, Option("--source-type", help="What kind of text it is: how much of it is taken.")
+        TypeOfText, Option("--source-type", help="Kind of the text, which determines how much of it is captured.")
     ] = TypeOfText.EXTERNAL_INGEST,
     propose: Annotated[
-        bool, Option("--propose", help="Leave the change on a branch for review; change nothing else.")
+        bool, Option("--propose", help="Commit the change to a branch for review instead of the current branch.")
     ] = False,
     replace: Annotated[
-        bool, Option("--replace", help="Let accepted context be changed where the text contradicts it.")
+        bool, Option("--replace", help="Allow changes to accepted context that the text contradicts.")
     ] = False,
-    fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first text that fails.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be asked; ask and write nothing.")] = False,
+    fail_fast: Annotated[bool, Option("--fail-fast", help="Stop after the first text that fails.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show the planned work without calling a model or writing anything.")
+    ] = False,
     max_usd: captures.MAX_USD = None,
     max_tokens: captures.MAX_TOKENS = None,
     wait: WAIT = None,
 ) -> Result:
-    """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
+    """Capture text as wiki pages, measures and segments.
+
+    An agent reads the text and writes the changes. Each text gets its own run and commit.
+
+    Examples:
+        ktx memory capture "Net revenue excludes tax and cancelled orders."
+        ktx memory capture --file notes.md --propose
+        ktx memory capture --file notes.md --dry-run
+    """
     from ktx_cli.jobs.capture.records import CaptureRequest, SourceType
 
     options = captures.options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
@@ -73,17 +83,24 @@ def capture(
     ]
     if not requests:
         example = Command("memory", "capture", "--text", Placeholder('"Revenue is net."'))
-        raise UsageError("there is no text to remember", hint=example)
+        raise UsageError("there is no text to capture", hint=example)
     return captures.run_captures(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
 
 
 @command(commands, "list", schema="memory-list")
 def list_captures(
     session: Session,
-    status: Annotated[CaptureStatus | None, Option("--status", help="Only those with this status.")] = None,
-    limit: Annotated[int, Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    status: Annotated[CaptureStatus | None, Option("--status", help="Only list captures with this status.")] = None,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="Maximum number of captures to list.")] = 20,
 ) -> Result:
-    """List what was captured, the newest first; one whose process was killed says so."""
+    """List captures, newest first.
+
+    A capture whose process was killed is listed as interrupted.
+
+    Examples:
+        ktx memory list
+        ktx memory list --status failed --limit 5
+    """
     from ktx_cli.jobs.capture.queue import listed
     from ktx_cli.jobs.capture.records import Status
 
@@ -97,7 +114,14 @@ def list_captures(
 
 @command(commands, "show", schema="memory-show")
 def show(session: Session, run: RUN) -> Result:
-    """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
+    """Show a capture, its diff, and how to review it.
+
+    Also shows contradictions with accepted context, and in verbose mode the captured text.
+
+    Examples:
+        ktx memory show latest
+        ktx memory show latest --verbose
+    """
     from ktx_cli.jobs.capture.capture import show
 
     layout, _ = session.load_project()
@@ -111,8 +135,8 @@ def _shown_blocks(found: CaptureDetails, *, verbose: bool) -> list[Block]:
     facts += [("why", record.reason)] if record.reason else []
     facts += [("wrote", listing(record.artifacts, 20))] if record.artifacts else []
     facts += [("commit", str(record.commit))] if record.commit else []
-    facts += [("waits on", record.branch)] if record.branch else []
-    facts += [("taken back", f"by {record.reverted['run_id']}")] if record.reverted else []
+    facts += [("branch", record.branch)] if record.branch else []
+    facts += [("reverted", f"by {record.reverted['run_id']}")] if record.reverted else []
     facts += [("hint", str(record.error["hint"]))] if record.error and record.error.get("hint") else []
     facts += [("transcript", each) for each in found.transcripts]
     facts += [("report", found.report)] if found.report else []
@@ -129,7 +153,14 @@ def _shown_blocks(found: CaptureDetails, *, verbose: bool) -> list[Block]:
 
 @command(commands, "revert", schema="memory-revert")
 def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
-    """Take back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
+    """Revert the changes of a capture in a new commit.
+
+    Later changes are kept. If they conflict with the revert, nothing is changed.
+
+    Examples:
+        ktx memory revert latest
+        ktx memory revert latest --wait 60
+    """
     from ktx_cli.jobs.capture.records import find
     from ktx_cli.jobs.capture.revert import revert
 
@@ -137,7 +168,7 @@ def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
     done = revert(find(layout, run), captures.options_of(session, wait=wait))
     session.warn(*done.warnings)
     facts = (
-        ("taken back", f"{done.record.run_id} ({done.record.label})"),
+        ("reverted", f"{done.record.run_id} ({done.record.label})"),
         ("run", done.run_id),
         ("commit", str(done.commit)),
         ("files", listing(done.files, 20)),
@@ -154,7 +185,14 @@ def retry(
     max_tokens: captures.MAX_TOKENS = None,
     wait: WAIT = None,
 ) -> Result:
-    """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
+    """Resume a capture that failed or was interrupted.
+
+    Recorded answers of the model are reused.
+
+    Examples:
+        ktx memory retry latest
+        ktx memory retry latest --max-usd 1
+    """
     from ktx_cli.jobs.capture.capture import capture
     from ktx_cli.jobs.capture.queue import again
 
@@ -182,5 +220,6 @@ def work(session: Session) -> Result:
         except KeyboardInterrupt:
             if not tether.was_cut:
                 raise
-            raise CancelledError("the server this process belongs to is gone", hint=Command("memory", "list")) from None
+            message = "the server that started this process is no longer running"
+            raise CancelledError(message, hint=Command("memory", "list")) from None
     return Result({"captures": shown}, captures.blocks_of(shown))

@@ -1,4 +1,4 @@
-"""`ktx proof`: does the context help?"""
+"""`ktx proof`: measure whether the context helps agents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-NAMES = Annotated[list[str] | None, Argument(metavar="NAME", help="FILE, FILE/ID or ID of cases in evals/; none: all.")]
+NAMES = Annotated[
+    list[str] | None, Argument(metavar="NAME", help="Cases in evals/ to use, as FILE, FILE/ID or ID. Defaults to all.")
+]
 RUNS = Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")]
 COMPANY = Annotated[
     int | None,
@@ -31,7 +33,7 @@ COMPANY = Annotated[
         "--company",
         metavar="SEED",
         min=0,
-        help="Ask the questions of a made-up company about its own context, instead of evals/.",
+        help="Use a generated company with its own questions and context instead of evals/.",
     ),
 ]
 ABLATE = Annotated[
@@ -39,34 +41,46 @@ ABLATE = Annotated[
     Option(
         "--ablate",
         metavar="NAME",
-        help="Leave out one page, measure, source or decision, to see what it is worth. Or `pages`, `measures`, "
-        "`decisions`, `all`. Repeatable.",
+        help="Also measure without one page, measure, source or decision, or without each of `pages`, `measures`, "
+        "`decisions` or `all`. Can be repeated.",
     ),
 ]
-BASELINE = Annotated[bool, Option("--baseline/--no-baseline", help="Compare with the database schema and SQL alone.")]
+BASELINE = Annotated[
+    bool, Option("--baseline/--no-baseline", help="Compare with an agent that only has the database schema and SQL.")
+]
 SHOW_VALUES = Annotated[
     bool,
     Option(
-        "--show-values",
-        help="Let the agent see values of rows, as a client of `ktx mcp` does, whatever scan.privacy is.",
+        "--show-values", help="Let the agent see row values, as clients of `ktx mcp` do, regardless of scan.privacy."
     ),
 ]
 MODEL = Annotated[
     str | None,
-    Option("--model", metavar="MODEL", help="Use this model instead of the default role's: MODEL or BACKEND:MODEL."),
+    Option("--model", metavar="MODEL", help="Use this model instead of the default: MODEL or BACKEND:MODEL."),
 ]
-EFFORT = Annotated[str | None, Option("--effort", metavar="LEVEL", help="How much the model thinks, for example high.")]
-DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the plan with its estimated cost; ask no model.")]
+EFFORT = Annotated[
+    str | None, Option("--effort", metavar="LEVEL", help="Reasoning effort of the model, for example high.")
+]
+DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the plan and its estimated cost without calling a model.")]
 REPLAY = Annotated[
-    str | None, Option("--replay", metavar="RUN", help="Score a recorded run again, without a model or a database.")
+    str | None, Option("--replay", metavar="RUN", help="Score a recorded run again, without a model or database.")
 ]
-MARKDOWN = Annotated[str | None, Option("--markdown", metavar="FILE", help="Write the tables to a Markdown file, too.")]
+MARKDOWN = Annotated[str | None, Option("--markdown", metavar="FILE", help="Also write the tables to a Markdown file.")]
 REQUIRE_LIFT = Annotated[
     float | None,
-    Option("--require-lift", metavar="SHARE", min=-1, max=1, help="Exit 1 if the lift may be lower, e.g. 0.05."),
+    Option(
+        "--require-lift",
+        metavar="SHARE",
+        min=-1,
+        max=1,
+        help="Exit 1 if the lift may be below this share, for example 0.05.",
+    ),
 ]
 MAX_HARM = Annotated[
-    float | None, Option("--max-harm", metavar="SHARE", min=0, max=1, help="Exit 1 if the harm is higher, e.g. 0.02.")
+    float | None,
+    Option(
+        "--max-harm", metavar="SHARE", min=0, max=1, help="Exit 1 if the harm exceeds this share, for example 0.02."
+    ),
 ]
 
 
@@ -90,7 +104,15 @@ def proof(
     max_harm: MAX_HARM = None,
     wait: WAIT = None,
 ) -> Result:
-    """Measure whether the context helps: ask the questions of evals/ with it and without it, and compare."""
+    """Measure whether the context helps agents answer questions.
+
+    An agent answers the questions of evals/ with the context and without it, and ktx compares the results.
+
+    Examples:
+        ktx proof --dry-run
+        ktx proof --runs 5 --max-usd 10 --markdown README.md
+        ktx proof --ablate measures --require-lift 0.05
+    """
     from ktx_cli.jobs.proof.report import Conditions
 
     conditions = Conditions(require_lift, max_harm)
@@ -100,7 +122,8 @@ def proof(
         asks = {"NAME": names, "--company": company, "--ablate": ablate, "--model": model, "--effort": effort}
         given = [option for option, value in asks.items() if value is not None]
         if given or dry_run:
-            raise UsageError(f"--replay and {[*given, '--dry-run'][0]} exclude each other", hint="drop one")
+            message = f"--replay and {[*given, '--dry-run'][0]} cannot be used together"
+            raise UsageError(message, hint="remove one of them")
         from ktx_cli.jobs.proof.run import replay as replayed
         from ktx_cli.project import Layout
 
@@ -134,19 +157,20 @@ def proof(
 
 def _plan_fields(found: ProofEstimate) -> Block:
     plan = found.plan
-    more = f", and at most {found.most_ablated:,} without one artifact" if found.most_ablated else ""
-    model = plan.model or "no model is configured yet"
+    more = f", plus at most {found.most_ablated:,} without an artifact" if found.most_ablated else ""
+    model = plan.model or "no model configured"
     facts = [
         ("would ask", f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each, {model}"),
         ("attempts", f"{found.attempts:,}{more}"),
     ]
-    facts += [("would leave out", listing((each.id for each in plan.ablated), 20))] if plan.ablated else []
+    facts += [("would omit", listing((each.id for each in plan.ablated), 20))] if plan.ablated else []
     if found.tokens is None:
-        facts.append(("cost", f"unknown, no earlier proof; {plural(found.most_steps, 'turn')} of the model at most"))
+        steps = plural(found.most_steps, "step")
+        facts.append(("cost", f"unknown without an earlier proof; at most {steps} of the model"))
     else:
-        price = "no price is known" if found.usd is None else f"about ${found.usd:.2f} at list prices"
-        facts.append(("cost", f"{price}, {found.tokens:,} tokens, as in run {found.by_run}"))
-    return Fields((*facts, ("asked now", "nothing, this was a dry run")))
+        price = "price unknown" if found.usd is None else f"about ${found.usd:.2f} at list prices"
+        facts.append(("cost", f"{price}, {found.tokens:,} tokens, based on run {found.by_run}"))
+    return Fields((*facts, ("asked", "nothing (dry run)")))
 
 
 def _place(path: Path) -> tuple[str, str]:

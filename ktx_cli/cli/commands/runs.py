@@ -1,4 +1,4 @@
-"""`ktx runs`: what runs did, what their agents said, and how it went, shown again."""
+"""`ktx runs`: list and show runs with the transcripts of their agents, and replay their progress."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     from ktx_cli.project import Layout
     from ktx_cli.runs import RunDetails, RunRecord
 
-commands = group("What runs did: reports, transcripts of agents, events. Changes nothing.")
+commands = group("Inspect past runs and the transcripts of their agents.")
 
 
-RUN = Annotated[str, Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
+RUN = Annotated[str, Argument(metavar="RUN", help="ID of a run, a unique prefix of it, or `latest`.")]
 FASTER = 8.0
-"""How much faster a run is shown again on a terminal that can draw it moving."""
+"""Default speed-up of a replay on a terminal with live progress."""
 
 
 @command(commands, "list", schema="runs-list")
 def list_runs(
-    session: Session, limit: Annotated[int, Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20
+    session: Session, limit: Annotated[int, Option("--limit", "-n", min=1, help="Maximum number of runs to list.")] = 20
 ) -> Result:
-    """List the runs of this project, the newest first; one that was killed says so."""
+    """List the runs of this project, newest first.
+
+    Examples:
+        ktx runs list
+        ktx runs list --limit 5 --json
+    """
     from ktx_cli.jobs.setup.request import first_step
     from ktx_cli.runs import list_runs
 
@@ -63,10 +68,22 @@ def show(
     run: RUN,
     transcript: Annotated[
         str | None,
-        Option("--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."),
+        Option(
+            "--transcript",
+            metavar="UNIT",
+            help="Show the transcript of this unit's agent; with --verbose, include its system prompt.",
+        ),
     ] = None,
 ) -> Result:
-    """Show what a run read, wrote and took: units with their reasons, artifacts with their raw files, conflicts."""
+    """Show the results, work units and cost of a run.
+
+    Lists work units with their reasons, artifacts with their raw files, conflicts, and the usage of models.
+
+    Examples:
+        ktx runs show latest
+        ktx runs show latest --verbose
+        ktx runs show latest --transcript dbt:orders
+    """
     layout, _ = session.load_project()
     if transcript is not None:
         return _transcript(session, layout, run, transcript)
@@ -94,10 +111,22 @@ def replay(
     run: RUN,
     speed: Annotated[
         float | None,
-        Option("--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."),
+        Option(
+            "--speed",
+            min=0,
+            metavar="FACTOR",
+            help=f"Speed-up factor, or 0 for no pauses. Defaults to {FASTER:g} on a terminal.",
+        ),
     ] = None,
 ) -> Result:
-    """Draw the events of a run again as it drew them, with --progress jsonl too."""
+    """Replay the progress of a run.
+
+    Shows the recorded events as the run showed them, in any --progress mode.
+
+    Examples:
+        ktx runs replay latest
+        ktx runs replay latest --speed 0 --progress jsonl
+    """
     from ktx_cli.runs import find_run, stored_events
 
     layout, _ = session.load_project()
@@ -112,7 +141,7 @@ def replay(
 
 
 def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None) -> list[str]:
-    """Draw the events, and return what there is to say of those that are not drawn."""
+    """Draw the events, and return notes about the events that are not drawn."""
     from ktx_cli.cli.progress import drawing
     from ktx_cli.runs import Replay
 
@@ -122,30 +151,30 @@ def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None
     replay.speed = speed if speed is not None else FASTER if shown.is_live else 0.0
     for event in replay:
         shown.emit(event)
-    notes = ["cut at their largest size"] if replay.is_cut else []
-    return notes + ([f"{plural(replay.unknown, 'event')} of another version"] if replay.unknown else [])
+    notes = ["truncated at the maximum size"] if replay.is_cut else []
+    return notes + ([f"{plural(replay.unknown, 'event')} of another version skipped"] if replay.unknown else [])
 
 
 MOST_RAW = 5
-"""How many raw files of an artifact are named without `--verbose`."""
+"""Maximum number of raw files listed per artifact without `--verbose`."""
 
 
 def cost(run: RunRecord) -> str:
-    """Return what a run took, at list prices; empty where it asked no model."""
+    """Return the cost of a run at list prices; empty if it called no model."""
     if not run.tokens:
         return ""
     return cost_cell(run.usd, partial=run.unpriced > 0)
 
 
 def details_blocks(found: RunDetails, *, verbose: bool) -> list[Block]:
-    """Draw a run in full."""
+    """Return all details of a run as blocks."""
     report = found.report or {}
     tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
         (("connection", "status", "result"), list(_parts(report))),
         (("group", "verdict", "reason"), list(map(_group, report.get("groups") or ()))),
         (("unit", "status", "steps", "tool calls", "reason"), list(map(_unit, found.units))),
         (("artifact", "from"), [(name, _raw(raw, verbose)) for name, raw in found.artifacts.items()]),
-        (("noted", "by", "about", "what"), list(map(_noted, found.records))),
+        (("note", "by", "about", "details"), list(map(_noted, found.records))),
         (("role", "model", *USAGE_COLUMNS), list(map(usage_cells, found.usage))),
     ]
     blocks: list[Block] = [Fields(tuple(_facts(found)))]
@@ -158,7 +187,7 @@ def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
     if run.seconds is not None:
         yield "seconds", f"{run.seconds:.1f}"
     if run.tokens:
-        yield "took", f"{run.tokens:,} tokens, {cost(run)}"
+        yield "model usage", f"{run.tokens:,} tokens, {cost(run)}"
     yield "commit", run.commit or "none"
     if report.get("proposed"):
         yield "branch", str(report["proposed"])
@@ -166,9 +195,9 @@ def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
         if report.get(name):
             yield ("ended by" if name == "failure" else "agents stopped by"), str(report[name].get("message"))
     if found.report is None:
-        yield "report", "none: what follows is what its events say"
+        yield "report", "none (shown from its events)"
     for held in report.get("held") or ():
-        yield "left alone", f"{held.get('path')} ({held.get('reason')})"
+        yield "skipped", f"{held.get('path')} ({held.get('reason')})"
     for repaired in report.get("repaired") or ():
         yield "repaired", str(repaired)
     if found.transcripts:
@@ -188,9 +217,9 @@ def _group(group: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:
     notes = [str(unit.get("reason") or "")]
-    notes += ["taken from an earlier run"] if unit.get("replayed") else []
-    notes += ["gone on with after steps of an earlier run"] if unit.get("resumed") else []
-    notes += ["used all its steps"] if unit.get("budget_used") else []
+    notes += ["reused from an earlier run"] if unit.get("replayed") else []
+    notes += ["resumed from an earlier run"] if unit.get("resumed") else []
+    notes += ["reached the step limit"] if unit.get("budget_used") else []
     name = f"{unit.get('connection')}:{unit.get('unit')}"
     counts = (str(unit.get("steps") or 0), str(unit.get("tool_calls") or 0))
     return name, str(unit.get("status")), *counts, "; ".join(filter(None, notes))
@@ -201,17 +230,17 @@ def _raw(raw: tuple[str, ...], verbose: bool) -> str:
 
 
 def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return of something an agent noted: what it is, what it is about, and what was said."""
+    """Return the kind, the subject and the details of a record that an agent made."""
     match record.get("record"):
         case "contradictions":
             from ktx_cli.wiki import Contradiction
 
             return "contradiction", str(record.get("topic")), Contradiction.from_json(record).summary
         case "conflicts":
-            flagged = "conflict for a person" if record.get("flagged") else "conflict"
+            flagged = "conflict to review" if record.get("flagged") else "conflict"
             return flagged, str(record.get("artifact")), f"{record.get('kind')}: {record.get('detail')}"
         case "evictions":
-            detail = f"{record.get('action')}: {record.get('reason')} ({record.get('raw_path')} is gone)"
+            detail = f"{record.get('action')}: {record.get('reason')} ({record.get('raw_path')} was removed)"
             return "eviction", str(record.get("artifact")), detail
         case "resolutions":
             detail = f"{record.get('kind')} into {record.get('into')}: {record.get('reason')}"
@@ -227,7 +256,7 @@ def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def transcript_lines(lines: Iterable[Mapping[str, Any]], *, verbose: bool) -> Iterator[str]:
-    """Yield a transcript as a person reads it, each line safe for a terminal; `verbose`: with the system prompt."""
+    """Yield a transcript as lines that are safe for a terminal; `verbose` includes the system prompt."""
     for line in lines:
         for text in _line_texts(line, verbose=verbose):
             yield from map(harmless, text.splitlines() or [""])
@@ -241,21 +270,21 @@ def _line_texts(line: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
             yield from (("-- system", str(line.get("system"))) if verbose else ())
             yield from ("-- prompt", str(line.get("prompt")))
         case "resumed":
-            yield f"-- goes on after step {line.get('steps')} of an interrupted run"
+            yield f"-- resumed after step {line.get('steps')} of an interrupted run"
         case "text":
-            yield from ("-- says", str(line.get("text")))
+            yield from ("-- text", str(line.get("text")))
         case "tool_started":
-            yield f"-- calls {line.get('name')} {json.dumps(line.get('arguments'), ensure_ascii=False)}"
+            yield f"-- call {line.get('name')} {json.dumps(line.get('arguments'), ensure_ascii=False)}"
         case "tool_finished":
-            yield f"-- {line.get('name')} {'refused' if line.get('is_error') else 'gave'}"
+            yield f"-- {line.get('name')} {'failed' if line.get('is_error') else 'returned'}"
             yield str(line.get("result"))
         case "step_finished":
-            yield f"-- step {line.get('index')} of at most {line.get('budget')} is over"
+            yield f"-- finished step {line.get('index')} of at most {line.get('budget')}"
         case "rate_limit_wait" if line.get("state") == "started":
-            yield f"-- waits: {line.get('reason')}"
+            yield f"-- waiting: {line.get('reason')}"
         case "final":
             yield f"== ended: {line.get('stop_reason')}"
         case "failed":
             yield f"== failed: {line.get('error_code')} ({(line.get('details') or {}).get('code')})"
         case "cut":
-            yield "== the rest is not kept"
+            yield "== the rest was not recorded"

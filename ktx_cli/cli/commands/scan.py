@@ -1,4 +1,4 @@
-"""`ktx scan`: the database part of an ingest alone, and the commands about what it found."""
+"""`ktx scan`: scan databases, review the inferred joins, and draw diagrams."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ commands = own_group()
 
 
 Depth = StrEnum("Depth", ("STRUCTURAL", "PROFILE", "ENRICHED"))
-"""How deep a scan looks."""
+"""The depth of a scan."""
 
 
 DEPTHS = (
-    "structural: tables, columns and declared keys; profile: also samples of rows, keys and joins nobody declared; "
-    "enriched: also descriptions, and joins the model proposes, as scan.enrichment.mode says. "
-    "Without it: as deep as the configuration allows."
+    "structural: tables, columns and declared keys. profile: also sampled rows, and inferred keys and joins. "
+    "enriched: also descriptions and joins from the model, as scan.enrichment.mode allows. "
+    "Defaults to the deepest scan that the configuration allows."
 )
 
 
@@ -46,7 +46,14 @@ def scan(
     no_llm: NO_LLM = False,
     wait: WAIT = None,
 ) -> Result:
-    """Read the structure of databases, and what their rows tell, and commit what changed. Without IDs: all."""
+    """Scan databases and commit the result.
+
+    Reads tables, columns and keys, profiles the rows, and infers joins. Scans all databases unless IDs are given.
+
+    Examples:
+        ktx scan
+        ktx scan warehouse --depth structural
+    """
     from ktx_cli.jobs.ingest.plan import IngestRequest
     from ktx_cli.scan import Depth as ScanDepth
 
@@ -73,20 +80,31 @@ def diagram(
     session: Session,
     id: Annotated[
         str | None,
-        Argument(metavar="ID", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
+        Argument(
+            metavar="ID", help="ID of a database. Optional if only one was scanned.", autocompletion=connection_ids
+        ),
     ] = None,
     format: Annotated[
-        Format, Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
+        Format, Option("--format", help="Output format. svg requires Graphviz; dot is its input.")
     ] = Format.MERMAID,
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
     ] = None,
-    keys_only: Annotated[bool, Option("--keys-only", help="Only keys and columns of joins.")] = False,
+    keys_only: Annotated[bool, Option("--keys-only", help="Only draw keys and join columns.")] = False,
     tables: Annotated[
-        list[str] | None, Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable.")
+        list[str] | None,
+        Option(
+            "--tables", metavar="PATTERN", help="Only draw tables that match, for example 'mart.*'. Can be repeated."
+        ),
     ] = None,
 ) -> Result:
-    """Draw the tables of a database and their joins, from the last scan."""
+    """Draw a diagram of tables and joins from the last scan.
+
+    Examples:
+        ktx scan diagram
+        ktx scan diagram --tables "shop.order*" --keys-only
+        ktx scan diagram warehouse --format dot --output shop.dot
+    """
     from ktx_cli.jobs.review import draw, save
     from ktx_cli.project import Layout
 
@@ -106,7 +124,7 @@ Status = StrEnum("Status", ("ACCEPTED", "REVIEW", "REJECTED", "MANUAL", "DISABLE
 """Which relationships to list."""
 
 
-NAMED = "; repeatable. Its name, in quotes, or the part before the arrow."
+NAMED = " this join: its name in quotes, or the part before the arrow. Can be repeated."
 
 
 @command(commands, "relationships", schema="scan-relationships")
@@ -117,19 +135,20 @@ def relationships(
         list[Status] | None,
         Option(
             "--status",
-            help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
+            help="Only list joins with this status. Defaults to accepted, manual and review; with --review, to review. "
+            "Can be repeated.",
             show_default=False,
         ),
     ] = None,
     table: Annotated[
-        str | None, Option("--table", metavar="NAME", help="Only those of this table, on either side.")
+        str | None, Option("--table", metavar="NAME", help="Only list joins from or to this table.")
     ] = None,
-    review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
+    review: Annotated[bool, Option("--review", help="Review each join on the terminal.")] = False,
     accept: Annotated[
-        list[str] | None, Option("--accept", metavar="EDGE", help=f"It is a join{NAMED}", autocompletion=join_names)
+        list[str] | None, Option("--accept", metavar="EDGE", help=f"Accept{NAMED}", autocompletion=join_names)
     ] = None,
     reject: Annotated[
-        list[str] | None, Option("--reject", metavar="EDGE", help=f"It is no join{NAMED}", autocompletion=join_names)
+        list[str] | None, Option("--reject", metavar="EDGE", help=f"Reject{NAMED}", autocompletion=join_names)
     ] = None,
     accept_all_above: Annotated[
         float | None,
@@ -137,12 +156,20 @@ def relationships(
             "--accept-all-above",
             metavar="SCORE",
             min=0,
-            help="Accept those to review with at least this score, 0 to 1.",
+            help="Accept all joins to review with at least this score, from 0 to 1.",
         ),
     ] = None,
     wait: WAIT = None,
 ) -> Result:
-    """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
+    """List inferred joins, and accept or reject them.
+
+    All decisions are written in a single commit.
+
+    Examples:
+        ktx scan relationships
+        ktx scan relationships --status rejected --table regions
+        ktx scan relationships --accept "regions.sales_lead_id->tags.tag_id"
+    """
     from ktx_cli.jobs.review import SHOWN, TypedDecision
     from ktx_cli.project import Layout
     from ktx_cli.scan import Decision, JoinStatus
@@ -150,7 +177,7 @@ def relationships(
     named = [TypedDecision(name, Decision.ACCEPT) for name in accept or ()]
     named += [TypedDecision(name, Decision.REJECT) for name in reject or ()]
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
-        message = f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}"
+        message = f"--accept-all-above requires a score from 0 to 1, not {accept_all_above:g}"
         raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
     _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
     layout = Layout(session.require_own_project())
@@ -170,12 +197,12 @@ def relationships(
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
     """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
     if review and deciding:
-        message = "--review asks; it does not go with decisions"
+        message = "--review cannot be used together with --accept, --reject or --accept-all-above"
         raise UsageError(message, hint=Command("scan", "relationships", "--review"))
     if status and deciding:
-        raise UsageError("--status is for listing and --review", hint="leave --status out")
+        raise UsageError("--status only applies to lists and --review", hint="omit --status")
     if review and not session.settings.interactive:
-        message = "--review asks on a terminal, and there is none, or questions are forbidden"
+        message = "--review requires a terminal, and cannot be used with --no-input or --json"
         accept = Command("scan", "relationships", "--accept", "EDGE")
         raise UsageError(message, hint=Hint("{}, --reject EDGE, or --accept-all-above 0.8 --yes", accept))
 
@@ -205,9 +232,7 @@ def _listing(found: RelationshipList, ids: Sequence[str]) -> Result:
         review = any(each.status is JoinStatus.REVIEW for each in found.relationships)
         steps = [Command("scan", "relationships", *ids, "--review")] if review else []
         return Result(data, [_table(found.relationships)], next_steps=steps)
-    summary = (
-        f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
-    )
+    summary = f"none inferred; {plural(found.declared, 'declared foreign key')}" if found.declared else "none"
     steps = [Command("scan", "relationships", *ids, "--status", "declared")] if found.declared else []
     return Result(data, [Fields((("relationships", summary),))], next_steps=steps)
 
@@ -241,7 +266,7 @@ def _reviewed(
         streams.write_err("\n")
         kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
         again = Command("scan", "relationships", *(ids or ()), "--review")
-        stop = CancelledError(f"the review was interrupted, {kept}", hint=again)
+        stop = CancelledError(f"the review was interrupted: {kept}", hint=again)
     if stop is not None and not choices:
         raise stop
     done = _decided(session, layout, ids, choices, wait)
@@ -271,7 +296,7 @@ def _data(relationships: Sequence[ReviewedRelationship], report: DecisionReport 
 def _table(relationships: Sequence[ReviewedRelationship]) -> Table:
     """Return a table with one row per relationship; it shows the connection only if there are several."""
     several = len({each.connection for each in relationships}) > 1
-    columns = ("edge", "status", "score", "relationship", "reason")
+    columns = ("join", "status", "score", "relationship", "reason")
     rows = (
         (e.name, e.status.value, f"{r.probability:g}", r.cardinality.value, r.reason, e.connection)
         for e, r in ((each, each.relationship) for each in relationships)
@@ -285,6 +310,6 @@ def _report_blocks(report: DecisionReport) -> list[Block]:
     rows = tuple((each.reviewed.name, each.decision.value, each.result) for each in report.decided)
     committed = f"{report.commit[:10]} ({plural(len(report.committed), 'file')})" if report.commit else "none"
     facts = [("run", report.run_id), ("status", report.status), ("commit", committed)]
-    facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
+    facts += [("skipped", f"{path} ({reason})") for path, reason in report.held]
     facts += [("not committed", path) for path in report.ignored]
-    return [Table(("edge", "decision", "result"), rows), Fields(tuple(facts))]
+    return [Table(("join", "decision", "result"), rows), Fields(tuple(facts))]

@@ -1,4 +1,4 @@
-"""`ktx search`, `ktx pack` and `ktx index`: everything the project knows, found by words and by meaning."""
+"""`ktx search`, `ktx pack` and `ktx index`: search the context of a project by words and by meaning."""
 
 from __future__ import annotations
 
@@ -42,15 +42,22 @@ Kind = StrEnum("Kind", ("SOURCE", "MEASURE", "SEGMENT", "PAGE", "COLUMN", "PASSA
 @command(commands, "search")
 def search(
     session: Session,
-    words: Annotated[list[str], Argument(metavar="QUERY", help="Words to look for.")],
-    kind: Annotated[list[Kind] | None, Option("--kind", help="Only this kind. Repeatable.")] = None,
-    connection: Annotated[str | None, connection_option("Only what belongs to this connection, or to none.")] = None,
-    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
-    user: Annotated[str | None, Option("--user", metavar="ID", help="Find the pages of this user too.")] = None,
+    words: Annotated[list[str], Argument(metavar="QUERY", help="Words to search for.")],
+    kind: Annotated[list[Kind] | None, Option("--kind", help="Only find this kind. Can be repeated.")] = None,
+    connection: Annotated[
+        str | None, connection_option("Only search this connection, and pages that belong to no connection.")
+    ] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="Maximum number of results.")] = 20,
+    user: Annotated[str | None, Option("--user", metavar="ID", help="Also search the pages of this user.")] = None,
 ) -> Result:
-    """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents.
+    """Search the semantic layer, wiki, column values and documents.
 
-    `ktx wiki read` shows a passage by its name.
+    Read a passage of a document with `ktx wiki read` and its name.
+
+    Examples:
+        ktx search guest card
+        ktx search --kind measure revenue
+        ktx search "when does the fiscal year begin" --limit 5
     """
     from ktx_cli.search import Scope
 
@@ -126,11 +133,11 @@ def found_everywhere(
 
 
 def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:
-    """Return hits as plain values, with a warning for every word that nothing has and that another one is near."""
+    """Return hits as plain values; warn about every word without a match that is similar to an indexed word."""
     for word, meant in found.corrected.items():
-        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+        session.warn(ResultWarning("corrected", f"no match for `{word}`; searched for `{meant}` instead"))
     for word, meant in found.suggested.items():
-        session.warn(ResultWarning("suggested", f"nothing has the word `{word}`", hint=f"did you mean `{meant}`?"))
+        session.warn(ResultWarning("suggested", f"no match for `{word}`", hint=f"did you mean `{meant}`?"))
     hits = [hit.to_json() for hit in found.hits]
     words = {"corrected": dict(found.corrected), "suggested": dict(found.suggested)}
     return {"query": query, "hits": hits, "total": found.total, **words}
@@ -185,19 +192,22 @@ _LEAST, _MOST = 500, 32_000
 @command(commands, "pack")
 def pack(
     session: Session,
-    words: Annotated[list[str], Argument(metavar="QUESTION", help="The question, in the words of who asks.")],
+    words: Annotated[list[str], Argument(metavar="QUESTION", help="Question to answer.")],
     tokens: Annotated[
-        int, Option("--tokens", metavar="N", min=_LEAST, max=_MOST, help="The size of the pack in tokens, at most.")
+        int, Option("--tokens", metavar="N", min=_LEAST, max=_MOST, help="Maximum size of the pack in tokens.")
     ] = _TOKENS,
-    connection: Annotated[str | None, connection_option("Only this database.")] = None,
-    user: Annotated[str | None, Option("--user", metavar="ID", help="Use the pages of this user too.")] = None,
-    values: Annotated[bool, Option("--values/--no-values", help="Include values of columns.")] = True,
+    connection: Annotated[str | None, connection_option("Only use this database.")] = None,
+    user: Annotated[str | None, Option("--user", metavar="ID", help="Also use the pages of this user.")] = None,
+    values: Annotated[bool, Option("--values/--no-values", help="Include column values.")] = True,
 ) -> Result:
-    """Gather everything that a question needs: tables, joins, measures, rules, open decisions and a draft query.
+    """Gather the context needed to answer a question.
 
-    Agents get the same from the `context_pack` tool of the MCP server. Nothing is asked of a model or a database.
+    Prints tables, joins, measures, rules, open decisions and a draft query. Agents get the same from the
+    `context_pack` tool of the MCP server. Does not call models or connect to databases.
 
-    Examples: `ktx pack "Net revenue by region in 2025?"`, `ktx pack --tokens 2000 "How many orders were shipped late?"`
+    Examples:
+        ktx pack "Net revenue by region in 2025?"
+        ktx pack --tokens 2000 "How many orders were shipped late?"
     """
     from ktx_cli.agent_tools import open_searcher
     from ktx_cli.jobs.pack.pack import PackedProject, PackRequest, pack_of_several
@@ -228,9 +238,14 @@ def pack(
 
 @command(commands, "index")
 def index(session: Session, wait: WAIT = None) -> Result:
-    """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model.
+    """Update the search index.
 
-    Each mounted project gets its own, in its own folder, as if the command had been run there.
+    Run it after you edit context files, clone the project or change the embedding model. Each mounted project gets
+    its own index, in its own folder.
+
+    Examples:
+        ktx index
+        ktx index --wait 60
     """
     return session.run_each(None, lambda session, _: _indexed(session, wait))
 
@@ -246,6 +261,6 @@ def _indexed(session: Session, wait: float | None) -> Result:
 
 
 def _facts(done: Refreshed) -> list[tuple[str, str]]:
-    changed = f"{done.added:,} added, {done.removed:,} removed" if done.added or done.removed else "nothing changed"
-    facts = [("documents", f"{done.documents:,}"), ("changes", "built anew" if done.rebuilt else changed)]
-    return facts + ([("vectors", f"{plural(done.vectors, 'text')} embedded")] if done.vectors else [])
+    changed = f"{done.added:,} added, {done.removed:,} removed" if done.added or done.removed else "none"
+    facts = [("documents", f"{done.documents:,}"), ("changes", "rebuilt" if done.rebuilt else changed)]
+    return facts + ([("vectors", f"{plural(done.vectors, 'document')} embedded")] if done.vectors else [])

@@ -1,4 +1,4 @@
-"""`ktx setup`: make a project, or change the one that is here: by questions, by flags, or by a file of answers."""
+"""`ktx setup`: create or change a project, from questions, flags or a file of answers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ commands = typer.Typer()
 
 
 def setup(session: Session, **values: Any) -> Result:
-    """Make a project here, or change the one that is here.
+    """Create a project, or change the current one.
 
-    In a terminal and without flags it asks; every question has a flag. Flags and a file of answers change only what
-    they name. What is set up is tried before it is saved.
+    On a terminal and without flags, ktx asks the questions; each question has a flag. Flags and --answers only change
+    the settings that they name. ktx tests connections and models before it saves them.
+
+    Examples:
+        ktx setup
+        ktx setup --database duckdb --database-path warehouse.duckdb --build structure
+        ktx setup --llm-backend claude-code --agents claude-code
     """
     request = _request(session, values)
     if values["print_plan"]:
@@ -56,14 +61,14 @@ def _answers(values: Mapping[str, Any]) -> Answers:
     if values["answers"] is None:
         left = [step for step in typed.steps() if step not in only]
         if left:
-            message = f"--only leaves {left[0]} out, and a flag says something of it"
-            raise UsageError(message, hint=f"leave --only out, or add --only {left[0]}")
+            message = f"a flag answers the step {left[0]}, which --only skips"
+            raise UsageError(message, hint=f"omit --only, or add --only {left[0]}")
         return typed
     from ktx_cli.jobs.setup.plan import load_answers
 
     if any(typed.steps()):
-        hint = Hint("write them into the file, or run {} a second time with the flags", Command("setup"))
-        raise UsageError("--answers and flags that answer the same questions exclude each other", hint=hint)
+        hint = Hint("add the answers to the file, or run {} again with the flags", Command("setup"))
+        raise UsageError("--answers cannot be used together with flags that answer questions", hint=hint)
     answers = load_answers(values["answers"])
     if values["keep_secrets"] is not None:
         answers = replace(answers, keeping=values["keep_secrets"])

@@ -1,4 +1,4 @@
-"""`ktx sl`: what the semantic layer has, found by words, listed, read and accepted; and the commands that check it."""
+"""`ktx sl`: search, list, read and accept the definitions of the semantic layer, and check them."""
 
 from __future__ import annotations
 
@@ -39,12 +39,22 @@ _SUMMARY = 100
 @own_command(commands, schema="sl")
 def sl(
     session: Session,
-    words: Annotated[list[str] | None, Argument(metavar="QUERY", help="Words to look for.")] = None,
+    words: Annotated[
+        list[str] | None, Argument(metavar="QUERY", help="Words to search for. Lists all sources if omitted.")
+    ] = None,
     connection: Connection = None,
-    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="Maximum number of results.")] = 20,
     internal: Internal = False,
 ) -> Result:
-    """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
+    """Search, query and check the semantic layer.
+
+    With QUERY, finds sources, measures, segments and columns. Without it, lists the sources.
+
+    Examples:
+        ktx sl
+        ktx sl net revenue
+        ktx sl refunds --limit 5
+    """
     query = " ".join(words or ()).strip()
     if not query:
         return _listing(session, connection, internal, query=None)
@@ -90,22 +100,34 @@ def list_(
     internal: Internal = False,
     min_status: Annotated[
         LeastStatus | None,
-        Option("--min-status", help="Only sources with a definition of at least this status, besides joins."),
+        Option("--min-status", help="Only list sources with a definition, other than a join, of at least this status."),
     ] = None,
 ) -> Result:
-    """List the sources of the semantic layer, and how many of their definitions somebody has accepted."""
+    """List sources with the number of their definitions by status.
+
+    Examples:
+        ktx sl list
+        ktx sl list --min-status accepted
+    """
     return _listing(session, connection, internal, least=min_status, all=session.settings.verbose)
 
 
 @command(commands, "read", schema="sl-read")
 def read(
     session: Session,
-    name: Annotated[str, Argument(metavar="SOURCE", help="The source's name.", autocompletion=source_names)],
+    name: Annotated[str, Argument(metavar="SOURCE", help="Name of the source.", autocompletion=source_names)],
     connection: Connection = None,
     internal: Internal = False,
-    as_yaml: Annotated[bool, Option("--yaml", help="The texts of its files, as they stand.")] = False,
+    as_yaml: Annotated[bool, Option("--yaml", help="Print the files of the source unchanged.")] = False,
 ) -> Result:
-    """Show a source: columns, measures, joins, segments, everything its files say put together."""
+    """Show the columns, measures, joins and segments of a source.
+
+    Combines the definitions of all files of the source.
+
+    Examples:
+        ktx sl read order_lines
+        ktx sl read orders --yaml
+    """
     mounts = session.mounts()
     if mounts is not None and connection is None:
         from ktx_cli.jobs.semantic.layers import connection_of_source
@@ -146,37 +168,48 @@ def accept(
         list[str] | None,
         Argument(
             metavar="NAME",
-            help="SOURCE.NAME, 'SOURCE -> JOIN', or SOURCE for everything that its files define.",
+            help="Definition to accept: SOURCE.NAME, 'SOURCE -> JOIN', or SOURCE for all definitions of its files.",
             autocompletion=definition_names,
         ),
     ] = None,
     connection: Connection = None,
-    certify: Annotated[bool, Option("--certify", help="Certify them: they are the right definitions to use.")] = False,
+    certify: Annotated[
+        bool, Option("--certify", help="Certify the definitions. Only owners listed in owners.yaml can.")
+    ] = False,
     owner: Annotated[
-        str | None, Option("--owner", metavar="EMAIL", help="Record the person who answers for them.")
+        str | None, Option("--owner", metavar="EMAIL", help="Record the owner of the definitions.")
     ] = None,
     review_by: Annotated[
         str | None,
-        Option("--review-by", metavar="DATE", help="With --certify: the day of the next review, such as 2027-06-30."),
+        Option(
+            "--review-by", metavar="DATE", help="Date of the next review, for example 2027-06-30. Requires --certify."
+        ),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be accepted, and write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be accepted without writing anything.")] = False,
     wait: WAIT = None,
 ) -> Result:
-    """Accept definitions as they are now, in a commit of yours; without NAME, list those that nobody has accepted.
+    """Accept definitions, or list those not accepted yet.
 
     Before it asks for confirmation, ktx shows each definition with its changes since it was last accepted, its tests,
-    and what it uses that is not accepted. Definitions with failing tests or uncommitted changes are refused.
+    and the definitions it uses that are not accepted. Definitions with failing tests or uncommitted changes are
+    refused. The decision is committed in your name. Without NAME, ktx lists the definitions that are not accepted.
+
+    Examples:
+        ktx sl accept
+        ktx sl accept payments --dry-run
+        ktx sl accept payments.payment_count --owner ada@example.com --yes
     """
     from ktx_cli.jobs.semantic.accept import AcceptReport, AcceptRequest, plan_acceptance, waiting_definitions
     from ktx_cli.jobs.semantic.accept import accept as accept_planned
 
     if review_by is not None and not certify:
-        raise UsageError("--review-by belongs to --certify", hint="add --certify, or leave --review-by out")
+        raise UsageError("--review-by requires --certify", hint="add --certify, or omit --review-by")
     until = None if review_by is None else _day(review_by)
     layout, config = session.load_project()
     if not names:
         if certify or owner is not None:
-            raise UsageError("name what to accept", hint=Command("sl", "accept"))
+            option = "--certify" if certify else "--owner"
+            raise UsageError(f"{option} requires the name of a definition", hint=Command("sl", "accept"))
         return _waiting(waiting_definitions(layout, config, connection))
     request = AcceptRequest(layout, config, names, connection, certify, owner, until, wait or 0.0, session.emitter())
     plan = plan_acceptance(request)
@@ -203,13 +236,13 @@ def _day(text: str) -> date:
 def _waiting(found: list[WaitingDefinition]) -> Result:
     data = {"waiting": [each.to_json() for each in found], "report": None}
     if not found:
-        return Result(data, [Fields((("waiting", "none"),))])
+        return Result(data, [Fields((("not accepted", "none"),))])
     several = len({each.connection for each in found}) > 1
     rows = []
     for each in found:
         cells = (each.state.name, each.state.definition.kind.value, each.state.why)
         rows.append((each.connection, *cells) if several else cells)
-    columns = ("definition", "kind", "why it is proposed")
+    columns = ("definition", "kind", "reason")
     table = Table(("connection", *columns) if several else columns, tuple(rows))
     return Result(data, [table], next_steps=[Command("sl", "accept", found[0].state.name)])
 
@@ -235,7 +268,7 @@ def _item_blocks(each: Acceptance) -> list[Block]:
         facts.append(("last accepted", f"{each.since.commit[:10]} ({each.since.author} on {each.since.day})"))
     facts += [(f"uses {one.status.value}", f"{one.definition.kind.value} {one.name}: {one.why}") for one in each.weaker]
     facts += [("test", f"{test.name}: passed on {test.day}") for test in each.tests]
-    facts += [] if each.tests else [("test", "none has run")]
+    facts += [] if each.tests else [("test", "none run")]
     return [Fields(tuple((name, one_line(value, 400)) for name, value in facts)), Lines(each.diff)]
 
 
@@ -411,7 +444,7 @@ _CELL = 200
 _FOUND_BY = ("questions", "synonyms")
 
 Sources = Annotated[
-    list[str] | None, Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names)
+    list[str] | None, Argument(metavar="SOURCE", help="Only check these sources.", autocompletion=source_names)
 ]
 
 
@@ -420,13 +453,21 @@ def validate(
     session: Session,
     sources: Sources = None,
     connection: Connection = None,
-    data: Annotated[bool, Option("--data/--no-data", help="Look at the rows too, or at the files alone.")] = True,
+    data: Annotated[bool, Option("--data/--no-data", help="Also check the rows of the database.")] = True,
     budget: Annotated[
-        float, Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
+        float, Option("--budget", metavar="SECONDS", min=0, help="Start no further data checks after this time.")
     ] = 60.0,
-    strict: Annotated[bool, Option("--strict", help="Exit 1 for warnings too.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit 1 if there are warnings.")] = False,
 ) -> Result:
-    """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
+    """Check definitions against the files and the database.
+
+    Checks the files and expressions, and whether tables, keys and joins match the data.
+
+    Examples:
+        ktx sl validate
+        ktx sl validate orders payments --budget 10
+        ktx sl validate --no-data --strict
+    """
     run = functools.partial(_validated, sources=sources or (), data=data, budget=budget, strict=strict)
     return session.run_at(connection, run, asks="project") if sources else session.run_each(connection, run)
 
@@ -443,7 +484,7 @@ def _validated(
     error = found.error(strict=strict)
     session.warn(*found.warnings(), *_unread(found, error))
     if error is not None and error.exit_code == EXIT_UNREACHABLE:
-        error.hint = Hint("{}; or leave the data out: --no-data", error.hint) if error.hint else "add --no-data"
+        error.hint = Hint("{}; or skip the data checks with --no-data", error.hint) if error.hint else "add --no-data"
     return Result(found.to_json(), _validation_blocks(session, found), error, is_report=True)
 
 
@@ -451,7 +492,14 @@ def _validated(
 def test(
     session: Session, sources: Sources = None, connection: Connection = None, user_attribute: UserAttributes = None
 ) -> Result:
-    """Run the tests in the files of sources: a question each, and what must come out."""
+    """Run the tests of the semantic layer.
+
+    A test in the file of a source has a query and its expected result.
+
+    Examples:
+        ktx sl test
+        ktx sl test order_revenue
+    """
     from ktx_cli.jobs.semantic.question import read_attributes
 
     run = functools.partial(_tested, sources=sources or (), attributes=read_attributes(user_attribute))
@@ -469,10 +517,10 @@ def _tested(
 
 
 def _unread(found: Validation, error: object) -> list[ResultWarning]:
-    """Return warnings for connections whose data was not looked at, but for the one the command ends with."""
+    """Return warnings for connections whose data was not checked, except the one that is the command's error."""
     others = [each for each in found.unread.values() if each is not error]
     return [
-        ResultWarning("not_checked", f"the data was not looked at: {each.message}", hint=each.hint) for each in others
+        ResultWarning("not_checked", f"the data was not checked: {each.message}", hint=each.hint) for each in others
     ]
 
 
@@ -485,7 +533,7 @@ def _validation_blocks(session: Session, found: Validation) -> list[Block]:
     facts = [("sources", str(len(found.sources)))]
     if found.checks:
         by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]
-        facts.append(("checks on the data", ", ".join(f"{n} {s}" for n, s in zip(by_status, _STATUSES, strict=True))))
+        facts.append(("data checks", ", ".join(f"{n} {s}" for n, s in zip(by_status, _STATUSES, strict=True))))
     facts.append(("problems", counted(found.counts())))
     return [*blocks, Fields(tuple(facts))]
 
@@ -513,27 +561,31 @@ def _shown(value: Any) -> str:
 
 
 ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI"))
-"""What can be read."""
+"""The formats that `ktx sl import` reads."""
 
 
 ExportFormat = StrEnum("ExportFormat", ("OSI",))
-"""What can be written."""
+"""The formats that `ktx sl export` writes."""
 
 
 @command(commands, "import", schema="sl-import")
 def import_(
     session: Session,
-    format: Annotated[ImportFormat, Argument(help="The tool whose models to read.")],
-    path: Annotated[str, Argument(metavar="PATH", help="A file, or the folder of the project.")],
+    format: Annotated[ImportFormat, Argument(help="Format of the models to import.")],
+    path: Annotated[str, Argument(metavar="PATH", help="File, or folder of the project, to import.")],
     connection: Connection = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
+        bool, Option("--dry-run", help="Report what would be imported without writing anything.")
     ] = False,
 ) -> Result:
-    """Read semantic models of dbt (MetricFlow), LookML or OSI into files of the semantic layer.
+    """Import semantic models from dbt, LookML or OSI.
 
-    Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
-    told: kept, approximated or dropped, with file and line.
+    Writes new files, and updates files of earlier imports, but never changes your own files and commits nothing. The
+    report lists every part of the input with file and line: kept, approximated or dropped.
+
+    Examples:
+        ktx sl import dbt dbt --dry-run
+        ktx sl import osi model.osi.yaml
     """
     from ktx_cli.jobs.semantic.layers import import_model
 
@@ -548,11 +600,21 @@ def import_(
 @command(commands, "export", schema="sl-export")
 def export(
     session: Session,
-    format: Annotated[ExportFormat, Argument(help="The format to write.")],
+    format: Annotated[ExportFormat, Argument(help="Format to write.")],
     connection: Connection = None,
-    output: Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")] = None,
+    output: Annotated[
+        str | None, Option("--output", "-o", metavar="FILE", help="Write to a file instead of stdout.")
+    ] = None,
 ) -> Result:
-    """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
+    """Export the semantic layer as OSI YAML.
+
+    Open Semantic Interchange (OSI) does not support all definitions. The report lists the parts that were approximated
+    or dropped.
+
+    Examples:
+        ktx sl export osi
+        ktx sl export osi --connection-id warehouse --output model.osi.yaml
+    """
     from ktx_cli.jobs.semantic.layers import export_model
 
     layout, config = session.load_project()
@@ -568,7 +630,8 @@ def _lost(done: Exchange) -> list[ResultWarning]:
     counts = done.counts
     if not counts["dropped"] and not counts["approximated"]:
         return []
-    message = f"{counts['dropped']:,} parts cannot be said in OSI, {counts['approximated']:,} only nearly"
+    parts = plural(counts["dropped"], "part")
+    message = f"OSI does not support {parts}; {counts['approximated']:,} more were approximated"
     return [
         ResultWarning(
             "fidelity", message, hint=Hint("{} lists them under report", Command("sl", "export", "osi", "--json"))
@@ -585,5 +648,5 @@ def _blocks(done: Exchange) -> list[Block]:
         facts += [("unchanged", path) for path in done.placed.same]
     else:
         facts += [("file", path) for path in done.files]
-    table = [Table(("result", "place", "what", "why", "becomes"), rows)] if rows else []
+    table = [Table(("result", "location", "part", "reason", "becomes"), rows)] if rows else []
     return [*table, Fields(tuple(facts))]

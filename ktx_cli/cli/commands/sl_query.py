@@ -1,4 +1,4 @@
-"""`ktx sl query` and `ktx sl explain`: the question that a command line makes, and its answer."""
+"""`ktx sl query` and `ktx sl explain`: query the semantic layer from the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ commands = typer.Typer()
 
 
 class LeastStatus(StrEnum):
-    """The status of a definition, the lowest first."""
+    """The status of a definition, lowest first."""
 
     PROPOSED = "proposed"
     ACCEPTED = "accepted"
@@ -40,11 +40,11 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 
 
 def question_of(values: Mapping[str, Any]) -> Question:
-    """Return the question of the options; what they say is added to the JSON, or stands in its place."""
+    """Return the question of the options; they extend the JSON query, and replace its single values."""
     query = _json_query(values["text"], values["file"])
     named = query.pop("connection", None)  # a draft of `ktx pack` has it, as the tool of the server takes it
     if named is not None and not isinstance(named, str):
-        raise UsageError("`connection` of the query is not a text", hint=EXAMPLE)
+        raise UsageError("`connection` of the query is not a string", hint=EXAMPLE)
     for key, added in _lists(values).items():
         query[key] = [*_list(query, key), *added]
     query.update(_single(values))
@@ -54,7 +54,7 @@ def question_of(values: Mapping[str, Any]) -> Question:
     if values["via"]:
         query["via"] = {**_object(query, "via"), **_pairs(values["via"], "--via", "regions=bill_to")}
     if not query:
-        raise UsageError("the query names no measure and no dimension", hint=EXAMPLE)
+        raise UsageError("the query has neither a measure nor a dimension", hint=EXAMPLE)
     from ktx_cli.jobs.semantic.question import Question, read_attributes
 
     parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
@@ -109,19 +109,19 @@ def _pairs(texts: Sequence[str] | None, option: str, example: str) -> dict[str, 
     for text in texts or ():
         name, equal, value = text.partition("=")
         if not equal or not name.strip():
-            raise UsageError(f"{option} takes NAME=VALUE, not `{text}`", hint=f"{option} {example}")
+            raise UsageError(f"{option} requires NAME=VALUE, not `{text}`", hint=f"{option} {example}")
         found[name.strip()] = value
     return found
 
 
 def _json_query(text: str | None, file: str | None) -> dict[str, Any]:
     if text is not None and file is not None:
-        raise UsageError("both a query and --query-file are given", hint="leave one out")
+        raise UsageError("a JSON query and --query-file cannot be used together", hint="remove one of them")
     if text is None and file is None:
         return {}
     where = "the query" if file is None and text != "-" else "stdin" if "-" in (text, file) else str(file)
     if file is not None or text == STDIN:
-        hints = {"too_large": "a query is shorter", "unread": "check --query-file"}
+        hints = {"too_large": "shorten the query", "unread": "check --query-file"}
         text = text_of(file or STDIN, name=where, what="the query", **hints)
     try:
         query = json.loads(text or "")
@@ -133,15 +133,15 @@ def _json_query(text: str | None, file: str | None) -> dict[str, Any]:
 
 
 Connection = Annotated[
-    str | None, connection_option("The connection whose semantic layer is meant; may be left out where there is one.")
+    str | None, connection_option("Database of the semantic layer. Optional if the project has only one.")
 ]
-Internal = Annotated[bool, Option("--internal", help="Show what is internal too.")]
+Internal = Annotated[bool, Option("--internal", help="Also show internal definitions.")]
 UserAttributes = Annotated[
     list[str] | None,
     Option(
         "--user-attribute",
-        metavar="NAME=VALUE",
-        help="Who asks, for policies: NAME=TEXT, or NAME:=JSON for another value than a text. Repeatable.",
+        metavar="NAME=TEXT",
+        help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Can be repeated.",
     ),
 ]
 
@@ -154,61 +154,89 @@ def _option(
 
 
 def _repeated(*names: str, help: str, metavar: str, **more: Any) -> tuple[Any, Any]:
-    return _option(list[str] | None, *names, help=f"{help} Repeatable.", metavar=metavar, **more)
+    return _option(list[str] | None, *names, help=f"{help} Can be repeated.", metavar=metavar, **more)
 
 
 OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "text": (Annotated[str | None, Argument(metavar="JSON", help="The query as JSON; `-`: from stdin.")], None),
+    "text": (
+        Annotated[str | None, Argument(metavar="JSON", help="Query as JSON, or `-` to read it from stdin.")],
+        None,
+    ),
     "connection": (Connection, None),
-    "file": _option(str | None, "--query-file", help="Read the query as JSON; `-`: stdin.", metavar="FILE"),
+    "file": _option(
+        str | None, "--query-file", help="Read the query as JSON from a file, or from stdin with `-`.", metavar="FILE"
+    ),
     "measure": _repeated(
-        "--measure", "-m", help="A measure, or an expression.", metavar="M", autocompletion=measure_names
+        "--measure", "-m", help="Measure to query, or an expression.", metavar="MEASURE", autocompletion=measure_names
     ),
     "dimension": _repeated(
         *("--dimension", "-d"),
-        help="A column to group by; orders.ordered_at:month cuts a time.",
-        metavar="D[:GRAIN]",
+        help="Column to group by, for example orders.ordered_at:month.",
+        metavar="COLUMN[:GRAIN]",
         autocompletion=dimension_names,
     ),
-    "filter": _repeated("--filter", help="A condition on rows, or on results.", metavar="SQL"),
-    "segment": _repeated("--segment", help="A segment.", metavar="S", autocompletion=segment_names),
-    "having": _repeated("--having", help="A condition on results.", metavar="SQL"),
-    "order_by": _repeated("--order-by", help="A column of the answer.", metavar="F[:asc|desc]"),
-    "limit": _option(int | None, "--limit", "--max-rows", help="Rows at most, 1000 unless given.", min=0, max=100_000),
-    "offset": _option(int | None, "--offset", help="Rows to leave out first.", min=0),
+    "filter": _repeated(
+        "--filter", help="Condition on rows, or on results, for example \"orders.status = 'paid'\".", metavar="SQL"
+    ),
+    "segment": _repeated(
+        "--segment", help="Only include the rows of this segment.", metavar="SEGMENT", autocompletion=segment_names
+    ),
+    "having": _repeated("--having", help="Condition on results.", metavar="SQL"),
+    "order_by": _repeated("--order-by", help="Column of the result to sort by.", metavar="COLUMN[:asc|desc]"),
+    "limit": _option(
+        int | None, "--limit", "--max-rows", help="Maximum number of rows. Defaults to 1000.", min=0, max=100_000
+    ),
+    "offset": _option(int | None, "--offset", help="Number of rows to skip.", min=0),
     "include_empty": _option(
         bool | None,
         "--include-empty/--no-include-empty",
-        help="Show members without facts. Without it: where all dimensions are of one source.",
+        help="Include dimension values that have no matching rows. On by default if all dimensions are of one source.",
     ),
     "grain": _option(
-        str | None, "--grain", help="Cut the times among the dimensions, or metric_time.", metavar="GRAIN"
+        str | None, "--grain", help="Truncate time dimensions to day, week, month, quarter or year.", metavar="GRAIN"
     ),
-    "start": _option(str | None, "--from", help="The first day or moment.", metavar="WHEN"),
-    "end": _option(str | None, "--to", help="The day or moment after the last.", metavar="WHEN"),
-    "last": _option(str | None, "--last", help='As long a time before now: "30 days".', metavar="SPAN"),
+    "start": _option(
+        str | None, "--from", help="Start of the period, inclusive, for example 2026-01-31.", metavar="WHEN"
+    ),
+    "end": _option(str | None, "--to", help="End of the period, exclusive.", metavar="WHEN"),
+    "last": _option(
+        str | None, "--last", help='Only include the most recent period, for example "30 days".', metavar="SPAN"
+    ),
     "time_field": _option(
         str | None,
         "--time-field",
-        help="The column --from, --to and --last are about. Without it: the time dimension's, or each fact's own.",
-        metavar="F",
+        help="Column that --from, --to and --last apply to. Defaults to the time dimension, or to the time column of "
+        "each fact.",
+        metavar="COLUMN",
         autocompletion=dimension_names,
     ),
-    "compare": _option(str | None, "--compare", help='"1 year", or previous_period.', metavar="SPAN"),
-    "totals": _option(bool, "--totals", help="The measures without any dimension too.", default=False),
-    "fill": _option(bool, "--fill", help="Show every period between the first and the last.", default=False),
+    "compare": _option(
+        str | None,
+        "--compare",
+        help='Compare with an earlier period: a span such as "1 year", or previous_period.',
+        metavar="SPAN",
+    ),
+    "totals": _option(bool, "--totals", help="Add a grand total row.", default=False),
+    "fill": _option(
+        bool, "--fill", help="Add rows for periods without data between the first and the last.", default=False
+    ),
     "via": _repeated(
         "--via",
-        help="Choose one of several join paths to a source, for example regions=bill_to.",
+        help="Choose one of several join paths to a source, for example regions=ship_to.",
         metavar="TARGET=JOIN",
     ),
-    "parameter": _repeated("--parameter", help="A parameter's value.", metavar="NAME=VALUE"),
+    "parameter": _repeated("--parameter", help="Set a parameter.", metavar="NAME=VALUE"),
     "user_attribute": (UserAttributes, None),
-    "timezone": _option(str | None, "--timezone", help="The time zone of days and longer periods.", metavar="ZONE"),
+    "timezone": _option(
+        str | None,
+        "--timezone",
+        help="Time zone of days and longer periods, for example Europe/Berlin.",
+        metavar="ZONE",
+    ),
     "min_status": _option(
         LeastStatus | None,
         "--min-status",
-        help="Refuse an answer made of a definition below this status. Without it: semantic.min_status of ktx.yaml.",
+        help="Refuse to use definitions below this status. Defaults to semantic.min_status.",
     ),
 }
 """Name -> annotation and default of the options that make a question, for both commands."""
@@ -217,9 +245,9 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
 def with_question(
     more: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Make a command of a function `(session, question, **more)`: the options of a question take the question's place.
+    """Make a command of a function `(session, question, **more)`, with the options of a question as its parameters.
 
-    Typer reads the options of a command from its signature, so the command gets one with a parameter for each option.
+    Typer reads the options from the signature, so the command gets one with a parameter for each option.
     """
     options = {**OPTIONS, **(more or {})}
 
@@ -253,21 +281,25 @@ class AnswerFormat(StrEnum):
 _TOTAL: Final = "total"
 
 _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "execute": (Annotated[bool, Option("--execute/--no-execute", help="Ask the database, or only compile.")], True),
+    "execute": (Annotated[bool, Option("--execute/--no-execute", help="Run the query, or only compile it.")], True),
     "form": (
         Annotated[
-            AnswerFormat, Option("--format", help="How the answer is printed without --json; sql asks no database.")
+            AnswerFormat,
+            Option("--format", help="Output format; sql prints the query without running it. --json takes precedence."),
         ],
         AnswerFormat.TABLE,
     ),
     "verify": _option(
         bool | None,
         "--verify/--no-verify",
-        help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
-        "where there is a running, windowed, earlier or compared value.",
+        help="Recompute all rows of the result from raw rows, or none, and exit 1 if a value differs. By default, ktx "
+        "recomputes a sample if the query has a running, windowed, earlier or compared value.",
+    ),
+    "receipt": (
+        Annotated[bool, Option("--receipt", help="Print the whole receipt. --json always includes it.")],
+        False,
     ),
     "expanded": (EXPANDED, False),
-    "receipt": (Annotated[bool, Option("--receipt", help="Print the whole receipt; --json always has it.")], False),
 }
 
 
@@ -283,10 +315,18 @@ def query(
     expanded: bool,
     receipt: bool,
 ) -> Result:
-    """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
+    """Query measures by dimensions, filters and periods.
+
+    The answer has a receipt: the rows it is computed from, and the joins that were used.
+
+    Examples:
+        ktx sl query -m order_revenue.net_revenue -d customer_value.segment --totals
+        ktx sl query -m orders.order_count -d ordered.full_date:month --last "2 years"
+        ktx sl query -m order_revenue.net_revenue --format sql
+    """
     compiles = not execute or form is AnswerFormat.SQL
     if compiles and verify:
-        raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
+        raise UsageError("--verify requires a result", hint="omit --no-execute and --format sql")
 
     def run(session: Session, connection: str | None) -> Result:
         asked = replace(question, connection=connection)
@@ -321,7 +361,15 @@ def _answered(
 @command(commands, "explain", schema="sl-explain")
 @with_question()
 def explain(session: Session, question: Question) -> Result:
-    """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
+    """Explain how a query would be answered.
+
+    Prints the facts, joins, conditions and SQL. Takes the same options as `ktx sl query`, and does not connect to the
+    database.
+
+    Examples:
+        ktx sl explain -m order_revenue.net_revenue -d customer_value.segment
+        ktx sl explain -m orders.order_count -d ship_to.regions.region_name
+    """
     return session.run_at(
         question.connection, lambda session, connection: _explained(session, replace(question, connection=connection))
     )
@@ -386,8 +434,8 @@ def _warn_when_cut(session: Session, reply: LayerAnswer) -> None:
     if reply.cut is None:
         return
     why, hint = {
-        "rows": ("", "raise --limit, or go on with --offset"),
-        "bytes": (": they are large", "ask for fewer columns"),
+        "rows": ("", "raise --limit, or page through the rows with --offset"),
+        "bytes": (": the result is too large", "select fewer columns"),
     }[reply.cut]
     session.warn(ResultWarning("truncated", f"only the first {len(reply.rows):,} rows are shown{why}", hint=hint))
 

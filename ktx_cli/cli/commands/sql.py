@@ -93,14 +93,14 @@ def _shown(answer: SqlAnswer, expanded: bool) -> Block:
 
 def _statement(statement: str | None, file: str | None) -> str:
     if (statement is None) == (file is None):
-        problem = "there is no statement" if file is None else "both a statement and --file are given"
+        problem = "there is no statement" if file is None else "a statement and --file cannot be used together"
         example = Command("sql", Placeholder('"SELECT count(*) FROM orders"'))
         raise UsageError(problem, hint=Hint("for example: {}", example))
     if statement is not None and statement != STDIN:
         return statement
     name = "stdin" if STDIN in (statement, file) else str(current_folder() / str(file))
     return text_of(
-        file or STDIN, name=name, too_large="a statement is shorter", unread="check --file", what="the statement"
+        file or STDIN, name=name, too_large="shorten the statement", unread="check --file", what="the statement"
     )
 
 
@@ -110,6 +110,6 @@ def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:
         hint = "raise --max-rows, or narrow the statement"
         session.warn(ResultWarning("truncated", f"only the first {count} rows are shown", hint=hint))
     elif answer.cut == "bytes":
-        hint = "select fewer columns, or shorten texts with substr()"
+        hint = "select fewer columns, or shorten long strings with substr()"
         message = f"only the first {count} rows are shown: row {len(answer.rows) + 1:,} did not fit"
         session.warn(ResultWarning("truncated", message, hint=hint))

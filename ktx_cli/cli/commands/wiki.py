@@ -1,4 +1,4 @@
-"""`ktx wiki`: pages found by words, listed, read, written and linted; contradictions between sources."""
+"""`ktx wiki`: search, list, read, write and lint pages, and decide contradictions between sources."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ _SUMMARY: Final = 100
 
 
 User = Annotated[
-    str | None, Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's.")
+    str | None,
+    Option("--user", metavar="ID", help="Also use the pages of this user, which take precedence over global pages."),
 ]
-Key = Annotated[str, Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
+Key = Annotated[str, Argument(metavar="KEY", help="Key of the page.", autocompletion=page_keys)]
 KeyOrPassage = Annotated[
-    str, Argument(metavar="KEY", help="The page's key, or the id of a passage.", autocompletion=page_keys)
+    str, Argument(metavar="KEY", help="Key of the page, or ID of a passage.", autocompletion=page_keys)
 ]
 
 
-Tags = Annotated[list[str] | None, Option("--tag", metavar="TAG", help='A tag. Repeatable; "" for none.')]
+Tags = Annotated[
+    list[str] | None, Option("--tag", metavar="TAG", help='Set a tag, or "" to remove all tags. Can be repeated.')
+]
 Refs = Annotated[
     list[str] | None,
     Option(
         "--ref",
         metavar="KEY",
-        help='The key of a page this one refers to. Repeatable; "" for none.',
+        help='Set a reference to a page, or "" to remove all references. Can be repeated.',
         autocompletion=page_keys,
     ),
 ]
@@ -53,7 +56,7 @@ SlRefs = Annotated[
     Option(
         "--sl-ref",
         metavar="REF",
-        help='What of the semantic layer it is about: [connection/]source[.entity]. Repeatable; "" for none.',
+        help='Set a reference to a definition, as [CONNECTION/]SOURCE[.NAME], or "" to remove all. Can be repeated.',
     ),
 ]
 
@@ -61,12 +64,22 @@ SlRefs = Annotated[
 @own_command(commands, schema="wiki")
 def wiki(
     session: Session,
-    words: Annotated[list[str] | None, Argument(metavar="QUERY", help="Words to look for.")] = None,
-    tag: Annotated[str | None, Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
+    words: Annotated[
+        list[str] | None, Argument(metavar="QUERY", help="Words to search for. Lists all pages if omitted.")
+    ] = None,
+    tag: Annotated[str | None, Option("--tag", metavar="TAG", help="Only list pages with this tag.")] = None,
     user: User = None,
-    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="Maximum number of results.")] = 20,
 ) -> Result:
-    """Find wiki pages. Without words: list them."""
+    """Search, read and write wiki pages.
+
+    With QUERY, finds pages. Without it, lists all pages.
+
+    Examples:
+        ktx wiki
+        ktx wiki fiscal year
+        ktx wiki --tag revenue
+    """
     query = " ".join(words or ()).strip()
     mounts = session.mounts()
     if query and mounts is not None:
@@ -98,12 +111,16 @@ def read(
     session: Session,
     key: KeyOrPassage,
     user: User = None,
-    raw: Annotated[bool, Option("--raw", help="The file as it stands.")] = False,
+    raw: Annotated[bool, Option("--raw", help="Print the file unchanged.")] = False,
 ) -> Result:
-    """Show a page: what its front matter says, its text, and which pages refer to it; or a passage of a document.
+    """Show a page or a passage of a document.
 
-    Give the id of a passage as `ktx search` shows it. What looks like a secret, contact data of persons and
-    instructions for agents are not shown of documents.
+    Shows the front matter, the text and the pages that refer to the page. `ktx search` prints the IDs of passages.
+    Secrets, personal contact data and instructions to agents are hidden in passages.
+
+    Examples:
+        ktx wiki read documents-handbook
+        ktx wiki read documents-handbook --raw
     """
     mounts = session.mounts()
     mount, own = (None, key) if mounts is None else mounts.split_page(key)
@@ -129,7 +146,7 @@ def _passage(session: Session, layout: Layout, config: KtxConfig, key: str, *, r
     from ktx_cli.jobs.wiki import find_passage
 
     if raw:
-        raise UsageError("--raw is for pages, and this is the id of a passage", hint="leave --raw out")
+        raise UsageError("--raw only applies to pages, and this is the ID of a passage", hint="omit --raw")
     found = find_passage(layout, config, key)
     facts = {"key": session.qualified(found.id), "path": found.path, "scope": "document", "summary": found.summary}
     nothing: dict[str, Any] = {"tags": [], "stale": False, "refs": [], "sl_refs": [], "fields": {}, "backlinks": []}
@@ -142,20 +159,26 @@ def _passage(session: Session, layout: Layout, config: KtxConfig, key: str, *, r
 def write(
     session: Session,
     key: Key,
-    content: Annotated[str | None, Option("--content", metavar="TEXT", help="The page's text.")] = None,
+    content: Annotated[str | None, Option("--content", metavar="TEXT", help="Text of the page.")] = None,
     file: Annotated[
-        str | None, Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
+        str | None, Option("--file", metavar="FILE", help="Read the text from a file, or from stdin with `-`.")
     ] = None,
-    summary: Annotated[str | None, Option("--summary", metavar="TEXT", help="What it says, in a sentence.")] = None,
+    summary: Annotated[
+        str | None, Option("--summary", metavar="TEXT", help="One-sentence summary of the page.")
+    ] = None,
     tag: Tags = None,
     ref: Refs = None,
     sl_ref: SlRefs = None,
     user: User = None,
 ) -> Result:
-    """Write a page, new or again: what is not given stays as it is. Nothing is committed.
+    """Create or update a page.
 
-    The page is checked first, as a page of an agent is: a reference that leads nowhere, too long a text and what
-    looks like a secret keep it from being written; what else `ktx wiki lint` would find in it is a warning.
+    Fields that are not given stay unchanged, and nothing is committed. Broken links, too much text and secrets are
+    refused. Other diagnostics of `ktx wiki lint` are printed as warnings.
+
+    Examples:
+        ktx wiki write guest-cards --summary "Cards of guests." --file notes.md
+        ktx wiki write documents-handbook --tag handbook --tag docs
     """
     from ktx_cli.jobs.wiki import scope_of, write_page
     from ktx_cli.wiki import Revision, warnings_of
@@ -175,12 +198,17 @@ def write(
 def lint(
     session: Session,
     keys: Annotated[
-        list[str] | None, Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
+        list[str] | None, Argument(metavar="KEY", help="Only check these pages.", autocompletion=page_keys)
     ] = None,
 ) -> Result:
-    """Look for what is wrong in pages: dangling references, sentences to agents, hidden text, secrets, odd links.
+    """Check pages for broken links and unsafe text.
 
-    Exits 1 when it found something.
+    Reports broken links, instructions to agents, hidden text, secrets and suspicious links. Exits 1 if it reports
+    anything.
+
+    Examples:
+        ktx wiki lint
+        ktx wiki lint documents-handbook
     """
     if keys:
         return _linted(session, keys)
@@ -205,9 +233,10 @@ def contradictions(
         str | None, Argument(metavar="TOPIC", help="Topic or number of a contradiction.", autocompletion=open_topics)
     ] = None,
     all: Annotated[bool, Option("--all", help="Also list decided contradictions.")] = False,
-    review: Annotated[bool, Option("--review", help="Ask about each open contradiction in turn.")] = False,
+    review: Annotated[bool, Option("--review", help="Review each open contradiction on the terminal.")] = False,
     holds: Annotated[
-        list[int] | None, Option("--holds", metavar="N", min=1, help="Number of a statement that holds; repeatable.")
+        list[int] | None,
+        Option("--holds", metavar="N", min=1, help="Number of a statement that holds. Can be repeated."),
     ] = None,
     neither: Annotated[bool, Option("--neither", help="Decide that none of the statements holds.")] = False,
     because: Annotated[
@@ -222,9 +251,14 @@ def contradictions(
     ] = None,
     reopen: Annotated[bool, Option("--reopen", help="Withdraw the decision about TOPIC.")] = False,
 ) -> Result:
-    """List undecided contradictions between sources, and record decisions.
+    """List and decide contradictions between sources.
 
     A decision is written to contradictions.yaml but not committed. Agents see it in later runs.
+
+    Examples:
+        ktx wiki contradictions
+        ktx wiki contradictions --all
+        ktx wiki contradictions "fiscal year" --holds 1
     """
     from ktx_cli.jobs.contradictions import Answer, decide, find_contradiction, list_contradictions
     from ktx_cli.jobs.contradictions import reopen as reopened
@@ -232,7 +266,7 @@ def contradictions(
     decides = bool(holds) or neither
     _check_decision(session, topic, decides=decides, neither=neither, holds=holds, review=review, reopen=reopen)
     if (because or by) and not (decides or review):
-        raise UsageError("--because and --by belong to a decision", hint="add --holds N or --neither")
+        raise UsageError("--because and --by require a decision", hint="add --holds N or --neither")
     layout = session.load_project()[0]
     recorded = list_contradictions(layout)
     chosen = recorded if topic is None else [find_contradiction(recorded, topic)]
@@ -261,13 +295,13 @@ def _check_decision(
     from ktx_cli.jobs.contradictions import COMMAND
 
     if neither and holds:
-        raise UsageError("--holds and --neither exclude each other", hint="drop one")
+        raise UsageError("--holds and --neither cannot be used together", hint="remove one of them")
     if sum((decides, review, reopen)) > 1:
-        raise UsageError("a decision, --review and --reopen exclude each other", hint="drop all but one")
+        raise UsageError("a decision, --review and --reopen cannot be used together", hint="remove all but one")
     if (decides or reopen) and topic is None:
-        raise UsageError("--holds, --neither and --reopen need a TOPIC", hint=COMMAND)
+        raise UsageError("--holds, --neither and --reopen require a TOPIC", hint=COMMAND)
     if review and not session.settings.interactive:
-        message = "--review asks on a terminal, and there is none, or questions are forbidden"
+        message = "--review requires a terminal, and cannot be used with --no-input or --json"
         raise UsageError(message, hint=COMMAND.with_words(Placeholder("TOPIC"), "--holds", "1"))
 
 
@@ -290,7 +324,7 @@ def _reviewed(
     except (KeyboardInterrupt, EOFError):
         streams.write_err("\n")
         kept = f"{plural(len(decided), 'decision')} kept" if decided else "nothing was changed"
-        stop = CancelledError(f"the review was interrupted, {kept}", hint=COMMAND.with_words("--review"))
+        stop = CancelledError(f"the review was interrupted: {kept}", hint=COMMAND.with_words("--review"))
         if not decided:
             raise stop from None
     result = _contradictions_result(decided, decided=decided)
@@ -401,5 +435,5 @@ def _cell(value: Any) -> str:
 
 def _content(content: str | None, file: str | None) -> str | None:
     if content is not None and file is not None:
-        raise UsageError("--content and --file exclude each other", hint="drop one")
-    return content if file is None else text_of(file, too_large="make several pages of it")
+        raise UsageError("--content and --file cannot be used together", hint="remove one of them")
+    return content if file is None else text_of(file, too_large="split it into several pages")

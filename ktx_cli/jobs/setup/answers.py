@@ -131,17 +131,17 @@ class Word:
 
 
 DATABASE_WORDS: Final = (
-    Word("url", ("url",), "Address with user and password", secret=True),
+    Word("url", ("url",), "Connection URL with user and password", secret=True),
     Word("path", ("path",), "File or folder, relative to the project"),
     Word("host", ("host",), "Host"),
     Word("port", ("port",), "Port"),
-    Word("name", ("database",), "Database"),
+    Word("name", ("database",), "Name of the database"),
     Word("user", ("username", "user"), "User"),
     Word("password", ("password",), "Password", secret=True),
     Word("account", ("account",), "Account identifier"),
     Word("warehouse", ("warehouse",), "Virtual warehouse that runs the queries"),
     Word("role", ("role",), "Role"),
-    Word("auth-method", ("authMethod",), "How the user proves who it is: password or rsa"),
+    Word("auth-method", ("authMethod",), "Authentication method: password or rsa"),
     Word("private-key", ("privateKey",), "Private key (PEM)", secret=True),
     Word("passphrase", ("passphrase",), "Passphrase of the private key", secret=True),
     Word("http-path", ("http_path",), "HTTP path of the SQL warehouse"),
@@ -150,36 +150,36 @@ DATABASE_WORDS: Final = (
     Word("project", ("project_id",), "Google Cloud project"),
     Word("location", ("location",), "Location of the datasets"),
     Word("credentials", ("credentials_json",), "Service account key (JSON)", secret=True),
-    Word("sslmode", ("sslmode",), "TLS, as libpq names it"),
-    Word("ssl", ("ssl", "encrypt"), "TLS: true or false"),
+    Word("sslmode", ("sslmode",), "TLS mode of libpq, for example require or verify-full"),
+    Word("ssl", ("ssl", "encrypt"), "Use TLS: true or false"),
     Word(
         "schema",
         ("schemas", "schema_names", "dataset_ids", "databases"),
-        "Only this schema (dataset, database)",
+        "Only scan this schema (dataset, database)",
         several=True,
     ),
 )
-"""Facts about a database, in the order in which they are asked. Patterns of tables have flags of their own."""
+"""The fields of a database, in the order of the questions. Table patterns have separate flags."""
 
 SOURCE_WORDS: Final = (
     Word("dir", ("source_dir", "path"), "Folder, relative to the project"),
-    Word("repo", ("repo_url", "repoUrl", "metricflow.repoUrl"), "Git URL, or path of a repository"),
-    Word("branch", ("branch", "metricflow.branch"), "Branch (empty: the repository's own)"),
-    Word("folder", ("path", "metricflow.path"), "Folder in the repository (empty: its root)"),
-    Word("url", ("api_url", "base_url"), "Address"),
-    Word("user", ("email", "client_id"), "Account, or client id"),
+    Word("repo", ("repo_url", "repoUrl", "metricflow.repoUrl"), "Git URL or path of the repository"),
+    Word("branch", ("branch", "metricflow.branch"), "Branch (empty for the default branch)"),
+    Word("folder", ("path", "metricflow.path"), "Folder in the repository (empty for its root)"),
+    Word("url", ("api_url", "base_url"), "Base URL"),
+    Word("user", ("email", "client_id"), "Account or client ID"),
     Word(
         "token",
         ("api_key", "client_secret", "auth_token", "api_token", "auth_token_ref", "metricflow.auth_token_ref"),
-        "Key or token",
+        "API key or access token",
         secret=True,
     ),
-    Word("crawl-mode", ("crawl_mode",), "What is read: selected_roots or all_accessible"),
-    Word("root", ("root_page_ids",), "Page to begin with, by id", several=True),
+    Word("crawl-mode", ("crawl_mode",), "Pages to read: selected_roots or all_accessible"),
+    Word("root", ("root_page_ids",), "ID of a page to start from", several=True),
     Word("space", ("space_keys",), "Space to read", several=True),
     Word("target", ("target",), "Target of the dbt profile"),
 )
-"""Facts about a context source, in the order in which they are asked."""
+"""The fields of a context source, in the order of the questions."""
 
 
 def questions_of(driver: str) -> tuple[Question, ...]:
