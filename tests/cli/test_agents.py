@@ -110,7 +110,7 @@ def test_claude_code_reads_what_was_written(ktx: Run, project: Path, on_path: No
     [
         (["install"], "--target is required", "add --target with one of claude-code, claude-desktop, codex"),
         (["install", "--target", "emacs"], "`emacs` is none of claude-code,", "--target claude-code"),
-        (["install", "--target", "codex", "--token-env", "A"], "--token-env goes with --http", "--http URL"),
+        (["install", "--target", "codex", "--token-env", "A"], "--token-env requires --http", "--http URL"),
         (["install", "--target", "codex", "--http", "https://u:p@h/"], "--http takes no user", "--token-env"),
         (["install", "--target", "claude-desktop", "--scope", "project"], "no configuration for a project", "user"),
         (["uninstall", "--target", "claude-desktop", "--scope", "project"], "no configuration for a project", "user"),

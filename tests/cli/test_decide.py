@@ -173,8 +173,8 @@ def test_without_a_commit_the_files_change_and_edits_stay(ktx: Run, scanned: Pat
         (("nothing",), "there is no decision point `nothing`"),
         ((POINT, "--as", "maybe"), f"`{POINT}` has no reading `maybe`; it has count, exclude"),
         ((POINT, "--as", "count", "--undo"), "--as and --undo cannot be used together"),
-        (("--as", "count"), "--as and --undo need a POINT"),
-        ((POINT, "--because", "x"), "--because belongs to a decision"),
+        (("--as", "count"), "--as and --undo require a POINT"),
+        ((POINT, "--because", "x"), "--because requires a decision"),
         ((POINT, "--as", "count", "--because", "password: hunter2hunter2"), "the decision contains"),
     ],
 )

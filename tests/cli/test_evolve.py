@@ -40,7 +40,7 @@ def test_a_dry_run_lists_what_went_wrong_and_changes_nothing(ktx: Run, decayed: 
     assert broken["findings"][0]["places"] == [f"semantic-layer/shop/orders.yaml:{line}" for line in (3, 5)]
     assert (answer.data["before"]["right"], answer.data["before"]["questions"]) == (1, 4)
     assert (files_of(decayed), git(decayed, "for-each-ref")) == (before, head)
-    assert "this was a dry run" in ktx("evolve", "--dry-run", "--plain").out
+    assert "changed: nothing (dry run)" in ktx("evolve", "--dry-run", "--plain").out
 
 
 def test_what_can_be_computed_is_repaired_on_a_branch(ktx: Run, decayed: Path) -> None:

@@ -98,7 +98,7 @@ def test_help_shows_both_ways_to_use_it(ktx: Run) -> None:
     assert text.count("-h, --help") == 1
     assert ktx("scan", "shop", "--help").out == text
     assert ktx("scan", "diagram", "--help").out.startswith("Usage: ktx scan diagram [OPTIONS]")
-    assert "scan        Read the structure of databases" in ktx("--help").out
+    assert "scan        Scan databases and commit the result." in ktx("--help").out
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,30 @@ def test_errors_keep_the_contract(ktx: Run, project: Path, words: tuple[str, ...
     assert (document["schema"], document["error"]["code"]) == (f"ktx/{schema}/v1", "usage")
     assert document["error"]["message"] == message
     assert document["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (("sl", "qurey"), 0, "did you mean `ktx sl query`?"),
+        (("sl", "exlpain", "revenue"), 0, "did you mean `ktx sl explain`?"),
+        (("wiki", "contradiction"), 0, "did you mean `ktx wiki contradictions`?"),
+        (("scan", "relationship"), 2, "did you mean `ktx scan relationships`?"),
+        (("scan", "diagrams", "shop"), 2, "did you mean `ktx scan diagram`?"),
+    ],
+)
+def test_a_misspelled_subcommand_that_finds_nothing_is_suggested(
+    ktx: Run, ingested: Path, words: tuple[str, ...], code: int, hint: str
+) -> None:
+    answer = ktx(*words, "--json")
+    envelope = answer.envelope
+    hints = [each.get("hint") for each in envelope["warnings"]] + [(envelope["error"] or {}).get("hint")]
+    assert (answer.code, hints.count(hint)) == (code, 1), envelope
+
+
+@pytest.mark.parametrize("words", [("sl", "orders"), ("sl", "zebra"), ("scan", "warehouze"), ("scan", "zebra")])
+def test_no_subcommand_is_suggested_for_another_word(ktx: Run, ingested: Path, words: tuple[str, ...]) -> None:
+    assert "mean `ktx" not in ktx(*words, "--json").out
 
 
 def test_options_of_the_root_reach_both(ktx: Run, project: Path) -> None:

@@ -145,7 +145,7 @@ def test_the_transcript_of_a_unit_is_the_same_on_every_backend(
     texts = [line["text"] for line in kept["lines"] if line["event"] == "text"]
     assert (kept["label"], texts) == ("docs:refunds.md", ["Looking.", "done"])
     text = ktx("runs", "show", "latest", "--transcript", "docs:refunds.md").out
-    assert "-- calls wiki_write {" in text
+    assert "-- call wiki_write {" in text
     assert "-- wiki_write gave\ncreated: wiki/global/refunds.md\n" in text
     assert "-- system" not in text
     assert "-- system\n" in ktx("runs", "show", "latest", "--transcript", "refunds.md", "--verbose").out

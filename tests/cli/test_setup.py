@@ -89,7 +89,7 @@ def test_a_query_history_that_cannot_be_read_is_warned_of_at_once(ktx: Run, shop
 @pytest.mark.parametrize(
     ("flags", "code", "says"),
     [
-        (("--only", "llm", *SQLITE), 2, "--only leaves databases out"),
+        (("--only", "llm", *SQLITE), 2, "a flag answers the step databases, which --only skips"),
         (("--database", "sqlite", "--database-path", "none.sqlite"), 4, "none.sqlite"),
         (("--database", "sqlit", "--database-path", "shop.sqlite"), 2, "sqlit"),
         (("--database-path", "shop.sqlite"), 2, "--database"),

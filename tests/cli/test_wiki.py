@@ -212,7 +212,7 @@ def test_writing_from_a_file_and_from_stdin(ktx: Run, book: Path) -> None:
         (["new", "--content", "password: hunter2!", "--summary", "S."], 1, "wiki_problems", "change the secret"),
         (["revenue", "--content", "x" * 4001], 1, "wiki_problems", "two pages"),
         (["new", "--file", "no.md"], 2, "usage", "ls -l no.md"),
-        (["new", "--file", "a", "--content", "b"], 2, "usage", "drop one"),
+        (["new", "--file", "a", "--content", "b"], 2, "usage", "remove one of them"),
         (["new", "--content", "T.", "--user", "../x"], 2, "usage", "letters"),
     ],
 )

@@ -107,7 +107,7 @@ def test_the_author_of_commits_decides_where_nobody_is_named(
         (("--holds", "1"), "--holds, --neither and --reopen need a TOPIC", "ktx wiki contradictions"),
         (("1", "--because", "x"), "belong to a decision", "--holds"),
         (("1", "--reopen", "--holds", "1"), "cannot be used together", "remove all but one"),
-        (("--review",), "--review asks on a terminal", "--holds 1"),
+        (("--review",), "--review requires a terminal", "--holds 1"),
         (("1", "--holds", "1", "--by", "password = hunter2hunter2"), "the decision contains", "leave it out"),
     ],
 )

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from ktx_cli.cli import streams
 from ktx_cli.cli.help import HelpCommand
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import KtxError
+from ktx_cli.core import KtxError, count_edits, did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +114,13 @@ def _names(folder: Path, block: str) -> dict[str, Any]:
 def connection_option(help: str) -> Any:
     """Return the option that names one connection."""
     return Option("--connection-id", "-c", metavar="ID", help=help, autocompletion=_ids_with_mounts)
+
+
+def near_subcommand(app: typer.Typer, word: str) -> str | None:
+    """Return the subcommand of a group that `word` may be a misspelling of, None if none is within a few edits."""
+    names = [each.name for each in app.registered_commands if each.name is not None and not each.hidden]
+    near = did_you_mean(word, names)
+    return near if near is not None and count_edits(word, near) <= max(2, len(near) // 3) else None
 
 
 def source_names(ctx: typer.Context, incomplete: str) -> list[str]:

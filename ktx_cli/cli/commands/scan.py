@@ -12,14 +12,15 @@ from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import connection_ids, join_names
+from ktx_cli.cli.commands.completion import connection_ids, join_names, near_subcommand
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.reports import IDS, NO_LLM, ingest_result
 from ktx_cli.cli.settings import WAIT, current_folder
-from ktx_cli.core import CancelledError, Command, Hint, UsageError, listing, one_line, plural
+from ktx_cli.core import CancelledError, Command, Hint, UsageError, did_you_mean, listing, one_line, plural
 
 if TYPE_CHECKING:
+    from ktx_cli.jobs.ingest.plan import IngestRequest
     from ktx_cli.jobs.review import DecisionReport, RelationshipList, TypedDecision
     from ktx_cli.project import Layout
     from ktx_cli.scan import JoinStatus, ReviewedRelationship
@@ -68,7 +69,23 @@ def scan(
         wait_seconds=wait or 0.0,
         emit=session.emitter(),
     )
-    return ingest_result(session, request)
+    try:
+        return ingest_result(session, request)
+    except UsageError as error:
+        _suggest_subcommand(error, request)
+        raise
+
+
+def _suggest_subcommand(error: UsageError, request: IngestRequest) -> None:
+    """Let the hint suggest a subcommand where an unknown connection is more like one than like a connection."""
+    from ktx_cli.project import Layout, load_config
+
+    known = load_config(Layout(request.project_dir).config).config.connections
+    for id in request.connections:
+        near = None if id in known or did_you_mean(id, known) else near_subcommand(commands, id)
+        if near is not None:
+            error.hint = Hint("did you mean `{}`?", Command("scan", near))
+            return
 
 
 Format = StrEnum("Format", ("MERMAID", "SVG", "DOT"))

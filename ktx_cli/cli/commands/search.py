@@ -14,10 +14,10 @@ import typer
 from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import connection_option
+from ktx_cli.cli.commands.completion import connection_option, near_subcommand
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import WAIT
-from ktx_cli.core import Command, Placeholder, ResultWarning, listing, one_line, plural
+from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.project import Mount, Mounts
@@ -102,11 +102,12 @@ def _answer(data: dict[str, Any], rows: Rows) -> Result:
 
 
 def found_everywhere(
-    session: Session, mounts: Mounts, query: str, scope: Scope, limit: int
+    session: Session, mounts: Mounts, query: str, scope: Scope, limit: int, group: tuple[str, typer.Typer] | None = None
 ) -> tuple[dict[str, Any], Rows]:
     """Return what fits in a project and all that it mounts: the data of the answer, and its rows.
 
-    Each hit has the open decisions and the status of its definition, as the project has them that it is of.
+    Each hit has the open decisions and the status of its definition, as its project has them. `group`: as for
+    `hits_data`.
     """
     from ktx_cli.agent_tools import search_mounts
     from ktx_cli.jobs.decide.notes import DefinitionNotes
@@ -118,7 +119,7 @@ def found_everywhere(
     answer = search_mounts(mounts, query, environ=os.environ, scope=scope, limit=limit + _VALUES_LOOKED_AT)
     rows = grouped_values(answer.found.hits)[:limit]
     session.warn(*answer.warnings, *file_name_warnings(mounts.root.root))
-    data = hits_data(session, query, replace(answer.found, hits=answer.found.hits[:limit]))
+    data = hits_data(session, query, replace(answer.found, hits=answer.found.hits[:limit]), group=group)
     looked: dict[str, tuple[DefinitionNotes, DefinitionStatuses]] = {}
     for mount, layout, config in mounts.projects():
         load = functools.partial(load_layer, layout, config)
@@ -132,12 +133,25 @@ def found_everywhere(
     return data, rows
 
 
-def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:
-    """Return hits as plain values; warn about every word without a match that is similar to an indexed word."""
+def hits_data(
+    session: Session, query: str, found: Found, *, group: tuple[str, typer.Typer] | None = None
+) -> dict[str, Any]:
+    """Return hits as plain values; warn about every word without a match that is similar to an indexed word.
+
+    `group`: the name and the commands of the group that searches. A search without a hit, whose first word is similar
+    to one of the commands, suggests the command.
+    """
     for word, meant in found.corrected.items():
         session.warn(ResultWarning("corrected", f"no match for `{word}`; searched for `{meant}` instead"))
     for word, meant in found.suggested.items():
         session.warn(ResultWarning("suggested", f"no match for `{word}`", hint=f"did you mean `{meant}`?"))
+    if group is not None and not found.hits:
+        name, commands = group
+        first = query.split()[0]
+        near = near_subcommand(commands, first)
+        if near is not None:
+            message = f"no match for `{one_line(first, 60)}`, and `ktx {name}` has no such command"
+            session.warn(ResultWarning("suggested", message, hint=Hint("did you mean `{}`?", Command(name, near))))
     hits = [hit.to_json() for hit in found.hits]
     words = {"corrected": dict(found.corrected), "suggested": dict(found.suggested)}
     return {"query": query, "hits": hits, "total": found.total, **words}

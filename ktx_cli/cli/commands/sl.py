@@ -64,7 +64,7 @@ def sl(
         from ktx_cli.jobs.semantic.layers import SEARCHED
         from ktx_cli.search import Scope
 
-        data, _ = found_everywhere(session, mounts, query, Scope(SEARCHED, internal=internal), limit)
+        data, _ = found_everywhere(session, mounts, query, Scope(SEARCHED, internal=internal), limit, ("sl", commands))
         data |= {"sources": []}
         if not data["hits"]:
             return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
@@ -83,7 +83,7 @@ def _search(session: Session, query: str, connection: str | None, *, internal: b
         layout, config, query, environ=os.environ, connection=connection, internal=internal, limit=limit
     )
     session.warn(*answer.warnings)
-    data = {**hits_data(session, query, answer.found), "sources": []}
+    data = {**hits_data(session, query, answer.found, group=("sl", commands)), "sources": []}
     if not answer.found.hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
     statuses = _statuses(layout, layers)

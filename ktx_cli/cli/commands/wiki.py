@@ -387,7 +387,7 @@ def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:
     """Return what was found; `place` gives the path and the scope of a page."""
     hits = [{**hit.to_json(), **dict(zip(("path", "scope"), place(hit.id), strict=True))} for hit in found.hits]
-    data = {**hits_data(session, query, found), "hits": hits, "pages": []}
+    data = {**hits_data(session, query, found, group=("wiki", commands)), "hits": hits, "pages": []}
     if not hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("wiki")])
     rows = tuple((hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in found.hits)
