@@ -34,7 +34,7 @@ EXPANDED = Annotated[
     Option(
         "--expanded",
         "-x",
-        help="Show each row as a record, one value per line. Rows too wide for the terminal are always shown so.",
+        help="Show each row as a record, one value per line. Always used if rows are too wide for the terminal.",
     ),
 ]
 """The option of commands that print rows of a database."""

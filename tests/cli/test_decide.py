@@ -207,7 +207,7 @@ def test_a_session_on_a_terminal_makes_one_commit(ktx: Run, scanned: Path, monke
     assert time.monotonic() - started < 120
     assert answer.code == 0, answer
     assert "1 of 1: Do internal accounts count? (accounts.internal.is_internal)" in answer.err
-    assert "type a number from 1 to 2, s or q, then Enter" in answer.err
+    assert "type a number from 1 to 2, s or q and press Enter" in answer.err
     assert "  2) Internal accounts do not count [subscriptions.revenue 2025-06: 300" in answer.err
     assert git(scanned, "log", "-1", "--format=%s") == "ktx decide: Internal accounts do not count\n"
     stored = ktx("decide", "--all", "--json").data["points"][0]["answer"]

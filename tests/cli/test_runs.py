@@ -146,7 +146,7 @@ def test_the_transcript_of_a_unit_is_the_same_on_every_backend(
     assert (kept["label"], texts) == ("docs:refunds.md", ["Looking.", "done"])
     text = ktx("runs", "show", "latest", "--transcript", "docs:refunds.md").out
     assert "-- call wiki_write {" in text
-    assert "-- wiki_write gave\ncreated: wiki/global/refunds.md\n" in text
+    assert "-- wiki_write returned\ncreated: wiki/global/refunds.md\n" in text
     assert "-- system" not in text
     assert "-- system\n" in ktx("runs", "show", "latest", "--transcript", "refunds.md", "--verbose").out
 
@@ -179,7 +179,7 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
     assert [(u["unit"], u["status"], u["steps"], u["tool_calls"]) for u in shown["units"]] == [
         ("refunds.md", "cut off", 2, 2)
     ]
-    assert "-- step 2 of" in ktx("runs", "show", "latest", "--transcript", "refunds.md").out
+    assert "-- finished step 2 of" in ktx("runs", "show", "latest", "--transcript", "refunds.md").out
     with Layout(company).run_events(run["run_id"]).open("a") as stream:
         stream.write('{"at": "2026-01-31T09:30:00.250Z", "event": "noti')
     assert ktx("runs", "replay", "latest").code == 0
@@ -215,7 +215,7 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
     model_server.play(Agents(stock=[calls(page("stock")), says("done")]))
     answer = ktx("ingest", "--progress", "jsonl")
     assert answer.code == 0, answer
-    assert "units: 2 done; 1 unit reused from an earlier run\n" in answer.out
+    assert "units: 2 done; 1 unit taken from an earlier run\n" in answer.out
     lines = without_times(answer.err)
     told = [each for each in lines if each["event"].startswith("work_unit_")]
     assert told[0] == {
@@ -270,7 +270,7 @@ def test_no_secret_is_kept(
     assert all(b"sk-madeup-8714" not in path.read_bytes() for path in kept)
     text = ktx("runs", "show", "latest", "--transcript", "refunds.md").out
     assert "The key is ***." in text
-    assert "-- says\n***\n" in text
+    assert "-- text\n***\n" in text
 
 
 def test_a_dry_run_keeps_nothing(ktx: Run, project: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     model_server.play(Agents())
     answer = ktx("ingest")
     assert answer.code == 0
-    assert f"agent work: {bound}; the cost is unknown" in answer.err
+    assert f"work for agents: {bound}; the cost is unknown" in answer.err
     assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
     (company / "docs/new.md").write_text("Something new.")
     ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]

@@ -84,7 +84,7 @@ def test_lists_what_was_found_and_changes_nothing(ktx: Run, scanned: Path) -> No
     answer = ktx(*COMMAND)
     assert answer.code == 0
     lines = [line.split("\t") for line in answer.out.splitlines()]
-    assert lines[0] == ["edge", "status", "score", "relationship", "reason"]
+    assert lines[0] == ["join", "status", "score", "relationship", "reason"]
     found = {line[0]: line for line in lines[1:]}
     assert (found[CUSTOMER][1], found[CUSTOMER][3]) == ("accepted", "many_to_one")
     assert found[PARCEL][1] == "review"
@@ -161,14 +161,14 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (("--review",), "asks on a terminal", "--accept EDGE"),
-        (("--review", "--accept", CUSTOMER), "does not go with decisions", "ktx scan relationships --review"),
+        (("--review",), "--review requires a terminal", "--accept EDGE"),
+        (("--review", "--accept", CUSTOMER), "--review cannot be used together with --accept", "ktx scan relationships --review"),
         (("--status", "review", "--accept", CUSTOMER), "--status only applies to lists", "omit --status"),
         (("--accept", "orders.customer"), "no scan found", f"ktx scan relationships warehouse --accept '{CUSTOMER}'"),
         (("--table", "order"), "no relationship of a table `order`", "--table orders"),
         (("--status", "open"), "`open` is none of accepted", "--status"),
         (("--accept-all-above", "-1"), "is not a number", "--accept-all-above"),
-        (("--accept-all-above", "7"), "scores are 0 to 1, not 7", "ktx scan relationships --accept-all-above 0.8"),
+        (("--accept-all-above", "7"), "a score from 0 to 1, not 7", "ktx scan relationships --accept-all-above 0.8"),
         (("nowhere",), "nowhere", "known: warehouse"),
     ],
 )
@@ -242,7 +242,7 @@ def test_review_asks_about_one_after_the_other(ktx: Run, scanned: Path, git: Git
     assert f": {LINE} (warehouse)\n  accepted, score " in shown
     assert "from names, values\n  every value is found" in shown
     assert shown.count("[a]ccept  [r]eject  [s]kip  [q]uit: ") == typed.count("\n")
-    assert "accept\tdone" in out and "type a, r, s or q, then Enter" in shown
+    assert "accept\tdone" in out and "type a, r, s or q and press Enter" in shown
     found = statuses(ktx)
     assert (found[LINE], found[PARCEL]) == ("manual", "disabled")
     assert git(scanned, "log", "-1", "--format=%s").strip() == "ktx scan relationships: accept 1, reject 1"
@@ -268,12 +268,12 @@ def test_an_interrupted_review_keeps_what_was_said(ktx: Run, scanned: Path, git:
     code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="")
     assert (code, out, git(scanned, "rev-parse", "HEAD")) == (130, "", tip)
     assert re.search(
-        r"error: the review was interrupted, nothing was changed\nhint: (/\S+/)?ktx scan relationships --review", shown
+        r"error: the review was interrupted: nothing was changed\nhint: (/\S+/)?ktx scan relationships --review", shown
     )
     first = ktx(*COMMAND, *EVERY[1:], "--json").data["relationships"][0]["edge"]
     code, out, shown = at_a_terminal(scanned, typed, *EVERY, answered="r\n")
     assert (code, statuses(ktx)[first]) == (130, "disabled")
-    assert "error: the review was interrupted, 1 decision kept" in shown and "reject\tdone" in out
+    assert "error: the review was interrupted: 1 decision kept" in shown and "reject\tdone" in out
 
 
 def test_an_empty_list_says_what_is_declared_and_how_to_see_it(ktx: Run, shop: Path) -> None:
@@ -281,7 +281,7 @@ def test_an_empty_list_says_what_is_declared_and_how_to_see_it(ktx: Run, shop: P
     assert ktx("scan").code == 0
     answer = ktx(*COMMAND)
     assert (answer.out, answer.err) == (
-        "relationships: none: 2 are declared\n", "next: ktx scan relationships --status declared\n",
+        "relationships: none inferred; 2 declared foreign keys\n", "next: ktx scan relationships --status declared\n",
     )  # fmt: skip
     rows = ktx(*COMMAND, "--status", "declared", "--json").data
     assert {row["edge"]: row["status"] for row in rows["relationships"]} == {

@@ -167,7 +167,7 @@ def test_owners_certify_until_the_next_review(ktx: Run, project: Path) -> None:
     [
         (("accounts.nothing",), "the semantic layer has no definition `accounts.nothing`"),
         (("subscriptions -> accounts", "--certify"), "`subscriptions -> accounts` cannot be certified: the database"),
-        ((NAME, "--review-by", "2999-01-01"), "--review-by belongs to --certify"),
+        ((NAME, "--review-by", "2999-01-01"), "--review-by requires --certify"),
         ((NAME, "--certify", "--review-by", "soon"), "`soon` is not a date"),
         ((NAME, "--certify", "--review-by", "2020-01-01"), "--review-by 2020-01-01 is not in the future"),
         (("--certify",), "--certify requires the name of a definition"),

@@ -316,7 +316,7 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
         ([], "usage", 2, "the query has neither a measure nor a dimension"),
         (["{"], "usage", 2, "the query is not valid JSON"),
         (["[1]"], "usage", 2, "not a JSON object"),
-        (["{}", "--query-file", "q.json"], "usage", 2, "both a query and --query-file"),
+        (["{}", "--query-file", "q.json"], "usage", 2, "a JSON query and --query-file cannot be used together"),
         (["--query-file", "missing.json"], "usage", 2, "cannot read missing.json"),
         (["--query-file", "latin.json"], "usage", 2, "not UTF-8"),
         (['{"measures": "sales.revenue"}', "-m", "x"], "usage", 2, "`measures` of the query must be a list"),
