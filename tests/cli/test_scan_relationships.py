@@ -162,7 +162,11 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
     ("words", "message", "hint"),
     [
         (("--review",), "--review requires a terminal", "--accept EDGE"),
-        (("--review", "--accept", CUSTOMER), "--review cannot be used together with --accept", "ktx scan relationships --review"),
+        (
+            ("--review", "--accept", CUSTOMER),
+            "--review cannot be used together with --accept",
+            "ktx scan relationships --review",
+        ),
         (("--status", "review", "--accept", CUSTOMER), "--status only applies to lists", "omit --status"),
         (("--accept", "orders.customer"), "no scan found", f"ktx scan relationships warehouse --accept '{CUSTOMER}'"),
         (("--table", "order"), "no relationship of a table `order`", "--table orders"),

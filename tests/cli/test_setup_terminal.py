@@ -348,7 +348,7 @@ def test_a_database_server_nobody_reaches_then_a_wrong_database_then_a_wrong_pas
             ENTER,
             ENTER,
         ),
-        "? Database": ("none<enter>", ENTER, "<ctrl-u>asked<enter>", ENTER),
+        "? Name of the database": ("none<enter>", ENTER, "<ctrl-u>asked<enter>", ENTER),
         "? User": ("postgres<enter>", ENTER, ENTER, ENTER),
         "? Password": ("postgres<enter>", ENTER, f"{REFUSED_PASSWORD}<enter>", "postgres<enter>"),
         "Read what people ask": ENTER,

@@ -257,8 +257,8 @@ def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
 
 
 UNREACHABLE = {
-    **FULL, "Which kind of database?": ("postgres", "sqlite"), "Host": "127.0.0.1", "Port": "1", "Database": "d",
-    "User": "u", "Password": "canary-pw", WHAT_NOW: "over",
+    **FULL, "Which kind of database?": ("postgres", "sqlite"), "Host": "127.0.0.1", "Port": "1",
+    "Name of the database": "d", "User": "u", "Password": "canary-pw", WHAT_NOW: "over",
 }  # fmt: skip
 """A Postgres where nothing listens, then what FULL says."""
 
