@@ -314,7 +314,7 @@ def test_a_scan_shows_the_joins_it_found_once_and_how_to_review(ktx: Run, unscan
     assert answer.err.splitlines()[-1] == "next: ktx scan relationships --review"
     lines = [*answer.out.splitlines(), *(line.partition(" (")[0] for line in answer.err.splitlines())]
     assert len(lines) == len(set(lines)), "no line stands there twice"
-    assert "inferred join" not in ktx("scan").out, "nothing changed"
+    assert "inferred join\tscore" not in ktx("scan").out, "nothing changed"
 
 
 def test_a_scan_of_many_joins_shows_the_surest_and_how_to_see_the_others(

@@ -277,7 +277,7 @@ def test_a_wrong_password_is_asked_for_again_and_nothing_before_it(
 ) -> None:
     person = Person({
         **FULL, "Which kind of database?": "postgres", "Host": "127.0.0.1", "Port": str(postgres_server.port),
-        "Database": "postgres", "User": postgres_server.user,
+        "Name of the database": "postgres", "User": postgres_server.user,
         "Password (typed unseen, or env:NAME, file:PATH; empty: as before)": postgres_server.password,
         "Password": "canary-wrong",
         WHAT_NOW: "change",
