@@ -22,6 +22,8 @@ FOREIGN = {
     "sources/query_history/readers.py": "what a database says of the history it refuses",
     "warehouses/guard/check.py": "what a database says of a name it does not have",
     "warehouses/files/connector.py": "shortens a sentence; decides nothing",
+    "jobs/semantic/layers.py": "keeps hidden names out of a message, whatever the words around them",
+    "jobs/serve/ask.py": "keeps hidden names out of a message, whatever the words around them",
     "cli/contract.py": "shows a warning once, where the error says the same; decides nothing",
     "engine/report.py": "names the connection once in a sentence; decides nothing",
     "agent_tools/layer_writers.py": "names the source once in a sentence; decides nothing",

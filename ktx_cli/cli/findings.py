@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -62,24 +62,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-_STYLES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "dim"}
-
-
-def finding_lines(diagnostics: Iterable[Diagnostic], place: ProjectPlace) -> list[Line]:
-    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it."""
-    by_file: dict[str, list[Diagnostic]] = {}
-    for diagnostic in diagnostics:
-        by_file.setdefault(diagnostic.location.path or "", []).append(diagnostic)
-    lines: list[Line] = []
-    for each in (diagnostic for group in by_file.values() for diagnostic in group):
-        where = f"{each.location}: " if each.location.path else ""
-        severity = Styled(each.severity.value, _STYLES[each.severity])
-        lines.append((where, f"{each.code} ", severity, f": {one_line(each.message, 2000)}"))
-        if each.hint:
-            lines.append(f"  fix: {runnable(place.command(each.hint))}")
-    return lines
 
 
 WIDEST_NAME: Final = 22

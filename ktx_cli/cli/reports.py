@@ -1,9 +1,9 @@
-"""The report that `ktx ingest` and `ktx scan` print, and the options that they share."""
+"""The report that `ktx ingest` and `ktx scan` print, the options that they share, and findings as lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
@@ -12,6 +12,8 @@ from ktx_cli.cli.blocks import (
     USAGE_COLUMNS,
     Block,
     Fields,
+    Line,
+    Styled,
     Table,
     cost_cell,
     filled,
@@ -20,7 +22,8 @@ from ktx_cli.cli.blocks import (
 )
 from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
-from ktx_cli.core import Command, listing, plural
+from ktx_cli.cli.help import ProjectPlace, runnable
+from ktx_cli.core import Command, Diagnostic, Severity, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.engine import ConnectionReport, IngestReport
@@ -265,3 +268,21 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
         facts.append(("not reconciled", reconciled.problem))
     facts += [("repaired", each) for each in report.repaired]
     return facts
+
+
+_STYLES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "dim"}
+
+
+def finding_lines(diagnostics: Iterable[Diagnostic], place: ProjectPlace) -> list[Line]:
+    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it."""
+    by_file: dict[str, list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        by_file.setdefault(diagnostic.location.path or "", []).append(diagnostic)
+    lines: list[Line] = []
+    for each in (diagnostic for group in by_file.values() for diagnostic in group):
+        where = f"{each.location}: " if each.location.path else ""
+        severity = Styled(each.severity.value, _STYLES[each.severity])
+        lines.append((where, f"{each.code} ", severity, f": {one_line(each.message, 2000)}"))
+        if each.hint:
+            lines.append(f"  fix: {runnable(place.command(each.hint))}")
+    return lines

@@ -111,7 +111,7 @@ def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -
     covered = tuple(
         (name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares
     )
-    from ktx_cli.cli.findings import finding_lines
+    from ktx_cli.cli.reports import finding_lines
 
     lines = finding_lines(shown, session.place)
     tables: list[Block] = [Lines(tuple(lines))] if lines else []

@@ -527,7 +527,7 @@ def _unread(found: Validation, error: object) -> list[ResultWarning]:
 def _validation_blocks(session: Session, found: Validation) -> list[Block]:
     blocks: list[Block] = []
     if found.problems:
-        from ktx_cli.cli.findings import finding_lines
+        from ktx_cli.cli.reports import finding_lines
 
         blocks.append(Lines(tuple(finding_lines((each for _, each in found.problems), session.place))))
     facts = [("sources", str(len(found.sources)))]
