@@ -14,6 +14,7 @@ Run = Callable[..., Any]
 Git = Callable[..., str]
 
 SQLITE = "databases: {shop: {driver: sqlite, path: shop.sqlite}}\n"
+TAG = "the tag !*** is unknown or does not match its value"
 POSTGRES = "driver: postgres, host: h, database: d, username: u"
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
 WRONG = [
@@ -44,9 +45,9 @@ WRONG = [
     (SQLITE + "sources: {shop: {driver: documents, path: .}}", "has the driver `sqlite`, not `documents`", ""),
     (f"databases: {{w: {{{POSTGRES}, password: [canary-pw]}}}}", "`connections.w.password` must be a text", "a text"),
     (f"databases: {{w: {{{POSTGRES}, password: *canary-pw}}}}", ":1:80: the alias **** has no anchor", "quote the"),
-    (f"databases: {{w: {{{POSTGRES}, password: !canary-pw x}}}}", ":1:80: the tag !*** is not known", "quote the"),
+    (f"databases: {{w: {{{POSTGRES}, password: !canary-pw x}}}}", f":1:80: {TAG}", "quote the"),
     (f"databases: {{w: {{{POSTGRES}, password: 'canary-pw}}}}", ":1:92: found unexpected end", "correct line 1"),
-    ("databases: !!python/object/apply:os.system [touch pwned]", "the tag !*** is not known", "remove !***"),
+    ("databases: !!python/object/apply:os.system [touch pwned]", TAG, "remove !***"),
     (BOMB, "the aliases expand to more than 100,000 nodes", "instead of nesting aliases"),
     ("a: " + "[" * 5000, "nested deeper than", "flatten"),
     ("llm: {backend: gateway, base_url: 'http://u:canary-pw@h'}", "holds a password", "without it"),

@@ -100,7 +100,7 @@ def test_the_statement_from_elsewhere(ktx: Run, project: Path, words: list[str])
     ("words", "says"),
     [
         ([], "there is no statement"),
-        (["SELECT 1", "--file", "q.sql"], "both a statement and --file"),
+        (["SELECT 1", "--file", "q.sql"], "a statement and --file cannot be used together"),
         (["--file", "missing.sql"], "cannot read"),
         (["--file", "latin.sql"], "not UTF-8"),
         (["SELECT 1", "-c", "warehous"], "no connection `warehous`"),

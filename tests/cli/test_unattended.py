@@ -131,4 +131,4 @@ def test_a_log_that_cannot_be_one_stops_the_command_and_is_told(ktx: Run, projec
 
 def test_an_empty_command_is_refused(ktx: Run, work: Path) -> None:
     answer = ktx("ingest", "--notify", " ")
-    assert answer.code == 2 and "--notify is empty" in answer.err
+    assert answer.code == 2 and "--notify requires a command" in answer.err

@@ -91,7 +91,7 @@ def test_only_pages_and_definitions_may_change(refused: Callable[..., list[str]]
         ("\"status = 'paid'\"}", "\"status = 'paid'\", owner: me@example.com}", "claims an approval"),
         ("\"status = 'paid'\"}", "\"status = 'paid'\", status: certified}", "claims an approval"),
         ("owner: ada@example.com", "owner: bo@example.com", "`orders.decided` claims an approval"),
-        ("filter: \"status <> 'secret'\"", 'filter: "1 = 1"', "the policies of `orders` are people's"),
+        ("filter: \"status <> 'secret'\"", 'filter: "1 = 1"', "the policies of `orders` can only be changed by people"),
         ("visibility: hidden", "visibility: public", "`orders.card_number` is hidden"),
         ("segments: [no_tests]", "segments: []", "`orders.decided` follows the decision `orders-internal`"),
         ("expr: sum(amount), segments", "expr: count(*), segments", "`orders.decided` follows the decision"),

@@ -144,7 +144,7 @@ def test_internal_is_for_filters_but_not_for_groups() -> None:
 def test_a_column_made_of_itself_is_refused() -> None:
     found = names(model=computed("upper(again)"))
     orders = found.source("orders")
-    with pytest.raises(SemanticError, match="computed from itself"):
+    with pytest.raises(SemanticError, match=r"`orders\.made` refers to itself"):
         found.visibility(orders, orders.columns["made"])
 
 

@@ -326,7 +326,7 @@ MEASURES = [
     ("{name: m, agg: percentile, expr: amount}", "`percentile` is no number"),
     ("{name: m, agg: sum, expr: 'sum(amount) over ()'}", "window"),
     ("{name: m, agg: sum, expr: '(select 1)'}", "query"),
-    ("{name: m, agg: sum, expr: 'a b c'}", "cannot be read"),
+    ("{name: m, agg: sum, expr: 'a b c'}", "is not a valid duckdb expression"),
     ("{name: m, agg: sum, expr: other.amount}", "`other.amount`"),
     ("{name: m, agg: sum, expr: amount, agg_time_dimension: never}", "`never`"),
     ("{name: m, agg: sum, expr: amount, non_additive_dimension: {name: never}}", "non_additive_dimension"),
