@@ -240,7 +240,7 @@ class CarefulModel:
         task = _text(messages[0])
         if "You sort documents" in request.system:
             return "triage", gives({"lane": _lane(task), "reason": "It says what counts."})
-        if "You take the few facts" in request.system:
+        if "You extract the few lasting facts" in request.system:
             return "extraction", gives({"candidates": [_fact(task)]})
         if "questions that parts of a company's documents answer" in request.system:
             return "questions", gives({"sections": [_found_by(label) for label in _LABEL.findall(task)]})
