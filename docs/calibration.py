@@ -1,4 +1,4 @@
-"""Writes how well the probabilities of the shipped ranker hold into `docs/concepts/relationships.md`."""
+"""Writes the accuracy of the shipped ranker's probabilities into `docs/concepts/relationships.md`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ BEGIN, END = "<!-- calibration: written by `make docs` -->\n", "<!-- end of cali
 
 
 def page() -> str:
-    """Return the page with the table as it should be."""
+    """Return the page with an up-to-date table."""
     before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     return before + BEGIN + table(_ranker()) + END + rest.partition(END)[2]
 
 
 def table(ranker: dict[str, Any]) -> str:
-    """Return what a ranker was learned from, and how often its probabilities were right."""
+    """Return the size of a ranker's training data and a table of its predicted and actual probabilities."""
     learned = ranker["learned_from"]
     lines = [
-        f"Learned from {learned['databases']:,} generated databases: {learned['pairs']:,} pairs of columns, "
-        f"{learned['references']:,} of them references.",
+        f"Trained on {learned['databases']:,} generated databases with {learned['pairs']:,} pairs of columns, "
+        f"{learned['references']:,} of which are references.",
         "",
-        "| said | columns | mean of what was said | true |",
+        "| predicted probability | columns | mean prediction | actual share |",
         "|---|---:|---:|---:|",
     ]
     for low, high, count, said, true in ranker["reliability"]:
