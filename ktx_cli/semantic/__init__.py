@@ -160,7 +160,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.axis import time_of
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
-    from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
+    from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain, with_name
     from ktx_cli.semantic.readings import (
         TouchedMeasure,
         condition_in,

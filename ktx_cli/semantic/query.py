@@ -25,12 +25,21 @@ MOST_ITEMS: Final = 200
 _DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
 """A name to sort by and a direction: `revenue desc`, or `revenue:desc` as on the command line."""
 
+_NAMED: Final = re.compile(
+    r"(?P<expr>.*\S)\s+as\s+(?:(?P<name>[^\W\d]\w*)|\"(?P<quoted>[^\"]+)\"|`(?P<marked>[^`]+)`)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""An expression with a name for its column, as in a SELECT: `sum(orders.amount) as revenue`."""
+
 _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMeasure:
-    """A measure by its name, or an expression with aggregates; `name`: what its column is called."""
+    """A measure by its name, or an expression with aggregates; `name`: what its column is called.
+
+    As a text it may end with its name, as in SQL: `sum(orders.amount) as revenue`; a dimension, too.
+    """
 
     expr: str
     name: str | None = None
@@ -57,7 +66,7 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryOrder:
-    """A name to sort by."""
+    """A name to sort by, or the position of a column in the result, `1` for the first."""
 
     field: str
     descending: bool = False
@@ -126,7 +135,11 @@ def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
 
 
 def _measures(value: Any, key: str) -> tuple[QueryMeasure, ...]:
-    return _items(value, key, lambda item, where: QueryMeasure(**_texts(item, where, ("expr", "name"), "expr")))
+    return _items(
+        value,
+        key,
+        lambda item, where: QueryMeasure(**_named(_texts(item, where, ("expr", "name"), "expr"), "expr", where)),
+    )
 
 
 def _dimensions(value: Any, key: str) -> tuple[QueryDimension, ...]:
@@ -139,7 +152,7 @@ def _dimension(item: Any, where: str) -> QueryDimension:
         via = _path(item.pop("via", None), f"{where}.via")
     else:
         via = ()
-    texts = _texts(item, where, ("field", "granularity", "name"), "field")
+    texts = _named(_texts(item, where, ("field", "granularity", "name"), "field"), "field", where)
     if "granularity" not in texts:
         field, grain = with_grain(texts["field"])
         texts |= {"field": field} | ({} if grain is None else {"granularity": grain})
@@ -147,6 +160,26 @@ def _dimension(item: Any, where: str) -> QueryDimension:
     if found.granularity is not None and found.granularity not in GRAINS:
         raise _not_one_of(found.granularity, GRAINS, f"{where}.granularity")
     return found
+
+
+def with_name(text: str) -> tuple[str, str | None]:
+    """Return an expression as it is written, `sum(orders.amount) as revenue`, as the expression and its name."""
+    found = _NAMED.fullmatch(text)
+    if found is None:
+        return text, None
+    name = found["name"] or (found["quoted"] or found["marked"]).strip()
+    is_whole = all(found["expr"].count(mark) % 2 == 0 for mark in "'\"`") and not found["expr"].endswith(".")
+    return (found["expr"].strip(), name) if is_whole and name else (text, None)
+
+
+def _named(texts: dict[str, Any], main: str, where: str) -> dict[str, Any]:
+    """Return the texts of an entry, a name that its expression ends with in its place."""
+    expr, name = with_name(texts[main])
+    if name is None:
+        return texts
+    if "name" in texts:
+        raise _wrong(f"`{where}`", f"has two names, `{name}` and `{texts['name']}`", f"remove `as {name}`")
+    return {**texts, main: expr, "name": name}
 
 
 def with_grain(text: str) -> tuple[str, str | None]:
@@ -173,6 +206,8 @@ def _filters(value: Any, key: str) -> tuple[QueryFilter, ...]:
 
 def _order(value: Any, key: str) -> tuple[QueryOrder, ...]:
     def read(item: Any, where: str) -> QueryOrder:
+        if isinstance(item, int) and not isinstance(item, bool):
+            item = str(item)
         if isinstance(item, str):
             match = _DIRECTION.fullmatch(_text(item, where))
             return QueryOrder(item.strip()) if match is None else QueryOrder(match[1], match[2].lower() == "desc")

@@ -144,6 +144,11 @@ def test_the_envelope(ktx: Run, layer: Path) -> None:
         (["-m", "revenue"], [[42.0]]),
         (["--measure", "sales.revenue", "--measure", "sales.sale_count"], [[42.0, 4]]),
         (["-m", "sum(sales.amount) / count(sales.id)"], [[10.5]]),
+        (["-m", "count(sales)"], [[4]]),
+        (["-m", "count(SALES)", "-m", "count(regions)"], [[4, 2]]),
+        (["-m", "count(sales)", "-d", "shipping.title"], [["North", 2], ["South", 2]]),
+        (["-m", "sum(sales.amount) / count(Sales)", "--segment", "sales.big"], [[15.0]]),
+        (["-m", "count(partners)", "--user-attribute", "region=EU"], [[2]]),
         ([*REVENUE, "-d", "shipping.title"], [["North", 15.0], ["South", 27.0]]),
         ([*REVENUE, "-d", "regions.title", "--via", "regions=billing"], [["North", 10.0], ["South", 32.0]]),
         ([*REVENUE, "-d", "sales.sold_at:year"], [["2023-01-01", 5.0], ["2024-01-01", 37.0]]),
@@ -191,11 +196,72 @@ def test_the_query_from_elsewhere(ktx: Run, layer: Path, words: list[str]) -> No
 
 @pytest.mark.parametrize("option", ["--limit", "--max-rows"])
 def test_rows_that_are_left_out_are_said(ktx: Run, layer: Path, option: str) -> None:
-    words = ("sl", "query", *REVENUE, "-d", "shipping.title", option, "1")
+    words = ("sl", "query", *REVENUE, "-d", "shipping.title")
+    limited = ktx(*words, option, "1", "--json")
+    assert (limited.data["row_count"], limited.data["truncated"], limited.data["cut"]) == (1, True, "rows")
+    assert limited.envelope["warnings"] == []  # the user asked for no more
+    assert "warning" not in ktx(*words, option, "1").err
+
+
+def test_rows_left_out_by_the_default_limit_are_a_warning(ktx: Run, layer: Path) -> None:
+    words = ("sl", "query", "-m", "count(regions)", "-d", "regions.code")
+    with sqlite3.connect(layer / "shop.sqlite") as database:
+        database.executemany("INSERT INTO regions VALUES (?, 'more')", [(str(number),) for number in range(1000)])
+    database.close()
     answer = ktx(*words, "--json")
-    assert (answer.data["row_count"], answer.data["truncated"], answer.data["cut"]) == (1, True, "rows")
-    assert answer.envelope["warnings"][0]["code"] == "truncated"
-    assert "warning: only the first 1 rows are shown" in ktx(*words).err
+    assert (answer.data["row_count"], answer.data["cut"]) == (1000, "rows")
+    assert [each["code"] for each in answer.envelope["warnings"]] == ["truncated"]
+    assert "warning: only the first 1,000 rows are shown" in ktx(*words).err
+    no_limit = json.dumps({"measures": ["count(regions)"], "dimensions": ["regions.code"], "limit": None})
+    assert ktx("sl", "query", no_limit, "--json").envelope["warnings"][0]["code"] == "truncated"
+
+
+@pytest.mark.table(
+    ("words", "columns", "found"),
+    [
+        (["-m", "sum(sales.amount) as total"], ["total"], [[42.0]]),
+        (["-m", "sum(sales.amount) AS \"Total, all\""], ["Total, all"], [[42.0]]),
+        (["-m", "sales.revenue as total", "-m", "sale_count"], ["total", "sale_count"], [[42.0, 4]]),
+        (["-m", "revenue", "--as", "total"], ["total"], [[42.0]]),
+        (["-m", "revenue", "-m", "max(amount)", "--as", "a", "--as", "b"], ["a", "b"], [[42.0, 20.0]]),
+        (["-m", "revenue as r", "-m", "count(sales) as n", "-m", "r / n as each"], ["r", "n", "each"],
+         [[42.0, 4, 10.5]]),
+        (["-m", "revenue as r", "-d", "shipping.title as where_to", "--order-by", "where_to:desc"],
+         ["where_to", "r"], [["South", 27.0], ["North", 15.0]]),
+        (["-m", "revenue as r", "-d", "sales.sold_at:year as y", "--order-by", "2:desc", "--filter", "r > 1"],
+         ["y", "r"], [["2024-01-01", 37.0], ["2023-01-01", 5.0]]),
+        (["-m", "revenue as r", "-d", "sales.sold_at as y", "--grain", "year", "--order-by", "1:desc"],
+         ["y", "r"], [["2024-01-01", 37.0], ["2023-01-01", 5.0]]),
+        (["-m", "sum(amount) as amount", "-d", "shipping.title", "--having", "sum(amount) > 20 and amount < 30"],
+         ["title", "amount"], [["South", 27.0]]),
+        (['{"measures": ["revenue as r"], "order_by": [1]}'], ["r"], [[42.0]]),
+    ],
+)  # fmt: skip
+def test_columns_are_named(ktx: Run, layer: Path, words: list[str], columns: list[str], found: list[Any]) -> None:
+    answer = ktx("sl", "query", *words, "--json")
+    assert answer.code == 0, answer
+    assert (answer.data["columns"], answer.data["rows"]) == (columns, found)
+
+
+@pytest.mark.table(
+    ("words", "message", "hint"),
+    [
+        (["-m", "revenue", "--as", "a", "--as", "b"], "--as is given 2 times, and --measure 1 time", "one --as for"),
+        (["-d", "country", "--as", "a"], "--as is given 1 time, and --measure 0 times", "one --as for each"),
+        (["-m", "revenue as a", "--as", "b"], "`measures[0]` has two names, `a` and `b`", "remove `as a`"),
+        (["-m", "revenue as a", "-m", "sale_count as a"], "two columns of the result would be named `a`", "as NAME`"),
+        (["-m", "revenue as A", "-d", "sales.ship_to as a"], "would be named `a`", "`sales.ship_to as NAME`"),
+        (["-m", "revenue as r", "-d", "ship_to", "--order-by", "3"],
+         "cannot sort by column 3: the result has 2 columns", "1 (ship_to), 2 (r)"),
+        (["-m", "revenue as r", "-d", "ship_to", "--order-by", "0:desc"], "cannot sort by column 0", "1 (ship_to)"),
+        (["-d", "ship_to", "-d", "ship_to as there"], "the dimension `ship_to` is given twice", "remove `as there`"),
+        (["-m", "sum(sales)"], "`sales` is a source, not a column", "`count(sales)`"),
+    ],
+)  # fmt: skip
+def test_names_and_positions_that_are_refused(ktx: Run, layer: Path, words: list[str], message: str, hint: str) -> None:
+    error = refused(ktx, *words)
+    assert message in error["message"]
+    assert hint in error["hint"]
 
 
 def test_the_table_and_what_is_said_of_it(ktx: Run, layer: Path) -> None:

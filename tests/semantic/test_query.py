@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.semantic.query import (
@@ -18,6 +20,7 @@ from ktx_cli.semantic.query import (
     QueryOrder,
     QueryRange,
     parse_query,
+    with_name,
 )
 
 M = {"measures": ["m"]}
@@ -30,6 +33,19 @@ M = {"measures": ["m"]}
         ({"measures": [" m "]}, "measures", (QueryMeasure("m"),)),
         ({"measures": [{"expr": "sum(x)", "name": "n"}]}, "measures", (QueryMeasure("sum(x)", "n"),)),
         ({"measures": [{"expr": "x", "name": None}]}, "measures", (QueryMeasure("x"),)),
+        ({"measures": ["sum(x) as n"]}, "measures", (QueryMeasure("sum(x)", "n"),)),
+        ({"measures": ['sum(x)  AS\n"n, in €" ']}, "measures", (QueryMeasure("sum(x)", "n, in €"),)),
+        ({"measures": ["sum(x) as `n m`"]}, "measures", (QueryMeasure("sum(x)", "n m"),)),
+        ({"measures": [{"expr": "x as n"}]}, "measures", (QueryMeasure("x", "n"),)),
+        ({"measures": ["sum(cast(x as int))"]}, "measures", (QueryMeasure("sum(cast(x as int))"),)),
+        ({"measures": ['o."net as gross"']}, "measures", (QueryMeasure('o."net as gross"'),)),
+        ({"measures": ["as n", "x as 1"]}, "measures", (QueryMeasure("as n"), QueryMeasure("x as 1"))),
+        ({"dimensions": ["d:month as n"]}, "dimensions", (QueryDimension("d", "month", "n"),)),
+        (
+            {"dimensions": [{"field": "d as n", "granularity": "month"}]},
+            "dimensions",
+            (QueryDimension("d", "month", "n"),),
+        ),
         ({"measures": None, "dimensions": ["d"]}, "measures", ()),
         ({"dimensions": ["d"]}, "dimensions", (QueryDimension("d"),)),
         (
@@ -55,6 +71,7 @@ M = {"measures": ["m"]}
         ),
         (M | {"order_by": [{"field": "a", "direction": "DESC"}]}, "order_by", (QueryOrder("a", True),)),
         (M | {"order_by": ["desc"]}, "order_by", (QueryOrder("desc"),)),
+        (M | {"order_by": [1, "2:desc"]}, "order_by", (QueryOrder("1"), QueryOrder("2", True))),
         (
             M | {"order_by": ["a:desc", "b:month:ASC", "c:month desc", "d:month"]},
             "order_by",
@@ -92,6 +109,9 @@ def test_what_is_read(asked: dict[str, Any], field: str, wanted: Any) -> None:
         ({"measures": [{"name": "n"}]}, "`measures[0]` has no `expr`", '{"expr": "..."}'),
         ({"measures": [{"expr": "x", "nmae": "n"}]}, "unknown key `nmae`", "did you mean `name`?"),
         ({"measures": [""]}, "`measures[0]` must be a string", "measures[0]"),
+        ({"measures": [{"expr": "x as n", "name": "m"}]}, "`measures[0]` has two names, `n` and `m`", "remove `as n`"),
+        ({"dimensions": [{"field": "x as n", "name": "m"}]}, "has two names, `n` and `m`", "remove `as n`"),
+        (M | {"order_by": [True]}, "`order_by[0]` must be a string or an object", "field"),
         ({"measures": ["x" * (LONGEST + 1)]}, "longer than 10,000 characters", "measure or a segment"),
         ({"measures": ["m"] * (MOST_ITEMS + 1)}, "more than 200 entries", "several queries"),
         (
@@ -129,3 +149,19 @@ def test_what_is_refused(asked: Any, message: str, hint: str) -> None:
 def test_a_question_is_a_value() -> None:
     assert parse_query(M) == Query(measures=(QueryMeasure("m"),))
     assert hash(parse_query(M).measures) == hash((QueryMeasure("m"),))
+
+
+NAMES = st.from_regex(r"[A-Za-z_äß]\w{0,8}", fullmatch=True)
+
+
+@given(st.text(max_size=40))
+def test_a_name_is_taken_from_no_text_without_one(text: str) -> None:
+    expr, name = with_name(text)
+    assert (expr, name) == (text, None) or (expr and name and expr != text)
+
+
+@given(st.sampled_from(["x", "sum(x)", "cast(x as int)", "'it''s as y'", '"a as b".c', "a.b:month"]), NAMES)
+def test_a_name_behind_an_expression_is_taken_off(expr: str, name: str) -> None:
+    assert with_name(f"{expr} as {name}") == (expr, name)
+    assert with_name(f'{expr} AS "{name}"') == (expr, name)
+    assert with_name(expr) == (expr, None)

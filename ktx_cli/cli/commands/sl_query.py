@@ -19,7 +19,7 @@ from ktx_cli.cli.commands.completion import connection_option, dimension_names, 
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import EXPANDED
 from ktx_cli.cli.streams import STDIN, text_of
-from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, shell_words
+from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, plural, shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.explain import Explained
@@ -66,7 +66,7 @@ def question_of(values: Mapping[str, Any]) -> Question:
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
     found = {
-        "measures": values["measure"],
+        "measures": _measures(values["measure"], values["name"]),
         "dimensions": [_dimension(each) for each in values["dimension"] or ()],
         "filters": values["filter"],
         "segments": values["segment"],
@@ -74,6 +74,17 @@ def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
         "order_by": values["order_by"],
     }
     return {key: list(each) for key, each in found.items() if each}
+
+
+def _measures(texts: Sequence[str] | None, names: Sequence[str] | None) -> Sequence[Any]:
+    """Return the measures with the names of `--as`, which are as many and in the same order."""
+    if not names:
+        return texts or ()
+    if len(names) != len(texts or ()):
+        times = f"--as is given {plural(len(names), 'time')}, and --measure {plural(len(texts or ()), 'time')}"
+        hint = 'give one --as for each --measure, or name a single one: -m "sum(orders.amount) as revenue"'
+        raise UsageError(times, hint=hint)
+    return [{"expr": text, "name": name} for text, name in zip(texts or (), names, strict=True)]
 
 
 def _single(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +178,15 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         str | None, "--query-file", help="Read the query as JSON from a file, or from stdin with `-`.", metavar="FILE"
     ),
     "measure": _repeated(
-        "--measure", "-m", help="Measure to query, or an expression.", metavar="MEASURE", autocompletion=measure_names
+        *("--measure", "-m"),
+        help='Measure to query, or an expression, for example "sum(orders.amount) as revenue".',
+        metavar="MEASURE",
+        autocompletion=measure_names,
+    ),
+    "name": _repeated(
+        "--as",
+        help="Column name of the measure, if several are given in their order, for example --as revenue.",
+        metavar="NAME",
     ),
     "dimension": _repeated(
         *("--dimension", "-d"),
@@ -182,7 +201,11 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         "--segment", help="Only include the rows of this segment.", metavar="SEGMENT", autocompletion=segment_names
     ),
     "having": _repeated("--having", help="Condition on results.", metavar="SQL"),
-    "order_by": _repeated("--order-by", help="Column of the result to sort by.", metavar="COLUMN[:asc|desc]"),
+    "order_by": _repeated(
+        "--order-by",
+        help="Column of the result to sort by, by name or position, for example 1:desc.",
+        metavar="COLUMN[:asc|desc]",
+    ),
     "limit": _option(
         int | None, "--limit", "--max-rows", help="Maximum number of rows. Defaults to 1000.", min=0, max=100_000
     ),
@@ -349,7 +372,7 @@ def _answered(
         reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
     reply = replace(reply, connection=session.qualified(reply.connection))
     session.warn(*reply.warnings)
-    _warn_when_cut(session, reply)
+    _warn_when_cut(session, reply, limited=question.query.get("limit") is not None)
     if session.settings.json:
         return Result(reply.to_json(), error=reply.error())
     notes = tuple(_notes(reply, form, receipt))
@@ -430,8 +453,9 @@ def _explained_blocks(explained: Explained) -> list[Block]:
     return [Table(("column", "kind", "of"), columns), Lines(tuple(explained.steps())), sql]
 
 
-def _warn_when_cut(session: Session, reply: LayerAnswer) -> None:
-    if reply.cut is None:
+def _warn_when_cut(session: Session, reply: LayerAnswer, *, limited: bool) -> None:
+    """Warn that rows are missing, unless the user limited them (`limited`) to that number."""
+    if reply.cut is None or (reply.cut == "rows" and limited):
         return
     why, hint = {
         "rows": ("", "raise --limit, or page through the rows with --offset"),

@@ -26,15 +26,7 @@ from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.scan import has_points
-from ktx_cli.semantic import (
-    DEFAULT_BYTES,
-    DEFAULT_LIMIT,
-    UNCACHED,
-    broken_files_named,
-    json_rows,
-    lookup_of,
-    require_defined,
-)
+from ktx_cli.semantic import DEFAULT_BYTES, UNCACHED, broken_files_named, json_rows, lookup_of, require_defined
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
@@ -178,7 +170,7 @@ def ask_layer(
         answer.sql,
         receipt,
         None if totals is None else dict(zip(answer.columns[-len(totals) :], totals, strict=True)),
-        _cut_reason(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
+        _cut_reason(answer, too_large, prepared.asked.plan.query.limit),
         0 if verified is None else len(verified.mismatches),
         tuple(warnings),
         _formats(answer, layout, connection) if formats else (),
@@ -367,7 +359,13 @@ def _with_grain(dimensions: list[Any], grain: str, model: Model) -> list[Any]:
 
 
 def _as_object(dimension: Any) -> dict[str, Any]:
-    return {"field": dimension} if isinstance(dimension, str) else dict(dimension)
+    from ktx_cli.semantic import with_name
+
+    asked = {"field": dimension} if isinstance(dimension, str) else dict(dimension)
+    if not isinstance(asked.get("field"), str) or asked.get("name") is not None:
+        return asked
+    field, name = with_name(asked["field"])
+    return asked if name is None else {**asked, "field": field, "name": name}
 
 
 def _is_bare_time(dimension: Any, model: Model) -> bool:

@@ -51,7 +51,7 @@ class AskedFilter(_Part):
 class AskedOrder(_Part):
     """A sort key."""
 
-    field: Text = Field(description="A measure, a dimension or a column of the answer.")
+    field: Text = Field(description="A measure, a dimension, or a column of the answer or its position.")
     direction: Literal["asc", "desc"] = "asc"
 
 
@@ -72,7 +72,7 @@ class LayerQuestion(Input):
     measures: list[Text | AskedMeasure] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description="Measures: `orders.revenue`, or an expression such as `sum(orders.amount)`.",
+        description="Measures: `orders.revenue`, or an expression: `sum(orders.amount) as amount`, `count(orders)`.",
     )
     dimensions: list[Text | AskedDimension] = Field(
         default_factory=list,
@@ -89,7 +89,9 @@ class LayerQuestion(Input):
     )
     having: list[Text] = Field(default_factory=list, max_length=MOST_ITEMS, description="SQL conditions on results.")
     order_by: list[Text | AskedOrder] = Field(
-        default_factory=list, max_length=MOST_ITEMS, description='`orders.revenue desc`, or {"field", "direction"}.'
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description='`orders.revenue desc`, `1 desc` (position), or {"field", "direction"}.',
     )
     limit: int = Field(DEFAULT_LIMIT, ge=0, le=MOST_ROWS, description="Maximum number of rows.")
     skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows to skip first (SQL OFFSET).")

@@ -199,7 +199,8 @@ class Names:
             key = source.column(source.grain[0]) if source.grain else None
             public = source.visibility is Visibility.PUBLIC
             if public and key is not None and self.visibility(source, key) is Visibility.PUBLIC:
-                return f"count({source.name}.{key.name})"
+                is_plain = _NAME.fullmatch(source.name) is not None and not self._owners(source.name)
+                return f"count({source.name})" if is_plain else f"count({source.name}.{key.name})"
         return None
 
     def _require_no_subtracted_times(self, expression: Expression) -> None:
@@ -291,6 +292,11 @@ class Names:
         if len(owners) == 1:
             return self.model.sources[owners[0]]
         if not owners:
+            named = self.find_source(column)
+            if named is not None and named.visibility is Visibility.PUBLIC:
+                message = f"`{named.name}` is a source, not a column"
+                hint = f"count its rows with `count({named.name})`, or use a column of it: {named.name}.COLUMN"
+                raise SemanticError(message, hint=hint, code="unknown_name", details={"candidates": []})
             known = (name for source in self.model.sources.values() for name in self._listed(source))
             raise unknown("column", column, known)
         raise ambiguous("the column", column, (f"{source}.{column}" for source in self.offered(owners)))

@@ -216,13 +216,45 @@ class Measures:
             raise SemanticError(
                 f"{what} nests one aggregate inside another: {aggregate.sql()}", hint=hint, code="definition"
             )
-        expression = self._aggregate_names(aggregate, source, aggregate.sql(self._names.model.dialect), what)
-        fact, expression = fact_of(self._names, expression, source, what)
+        text = aggregate.sql(self._names.model.dialect)
+        counted = None if source is not None else self._counted_rows(aggregate)
+        if counted is not None:
+            owner, aggregate = counted
+            expression = self._aggregate_names(aggregate, None, text, what)
+            fact, expression = _fact_of_rows(self._names, expression, owner, what), replace(expression, home=owner.name)
+        else:
+            expression = self._aggregate_names(aggregate, source, text, what)
+            fact, expression = fact_of(self._names, expression, source, what)
         conditions = tuple(from_fact(condition, fact) for condition in context.conditions)
         conditions += self._segments_of(fact, source)
         home = None if source is None else source.name
         leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
         return self._number(leaf, context)
+
+    def counted(self, column: exp.Column) -> Source | None:
+        """Return the source whose rows `count(orders)` counts in a question; None where the name is of anything else.
+
+        A column has priority over a source; a measure has not, because nothing can be counted of it.
+        """
+        parts = column_parts(column)
+        if len(parts) != 1 or not isinstance(column.parent, exp.Count) or self.is_column(parts):
+            return None
+        source = self._names.find_source(parts[0])
+        if source is not None and source.visibility is Visibility.HIDDEN:
+            message = f"`{source.name}` cannot be counted: it is hidden"
+            hint = "change its `visibility` in the file of the source"
+            raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name})
+        return source
+
+    def _counted_rows(self, aggregate: exp.Expr) -> tuple[Source, exp.Expr] | None:
+        """Return the source of `count(orders)` and the aggregate as a count of rows; None for any other."""
+        copy = aggregate.copy()
+        for count in copy.find_all(exp.Count):
+            source = self.counted(count.this) if isinstance(count.this, exp.Column) else None
+            if source is not None:
+                count.set("this", exp.Star())
+                return source, copy
+        return None
 
     def _aggregate_names(self, aggregate: exp.Expr, source: Source | None, text: str, what: str) -> Expression:
         if source is None:
@@ -386,7 +418,7 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     ends = dict.fromkeys(_end(names, name, declared) for name in aggregate.names)
     if not ends:
         example = names.example_count()
-        hint = f"use a column{f', for example {example}' if example else ''}, or a measure of the source"
+        hint = f"name the source{f', for example {example}' if example else ''}, or use one of its measures"
         raise SemanticError(f"{what} does not say which source's rows to count", hint=hint, code="query")
     loose = from_anywhere(aggregate)
     for fact in ends:
@@ -395,6 +427,16 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     message = f"{what} combines rows of {listing(ends)} in one aggregate: {aggregate.text}"
     hint = "aggregate each source separately, or add a many_to_one join between them"
     raise SemanticError(message, hint=hint, code="unreachable", details={"sources": list(ends)})
+
+
+def _fact_of_rows(names: Names, aggregate: Expression, source: Source, what: str) -> str:
+    """Return the source whose rows are counted; each of them must have one value of every column of a FILTER."""
+    for name in aggregate.names:
+        if not _to_one(names, source.name, name):
+            message = f"{what} counts rows of {source.name}, which have no single `{name}`"
+            hint = f"count rows of the source that has the column, or filter on a column of {source.name}"
+            raise SemanticError(message, hint=hint, code="unreachable", details={"sources": [source.name]})
+    return source.name
 
 
 def from_fact(expression: Expression, fact: str) -> Expression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.core import Command, listing
+from ktx_cli.core import Command, listing, plural
 from ktx_cli.semantic.calendar import parse_span
 from ktx_cli.semantic.expressions.fragments import has_aggregate
 from ktx_cli.semantic.expressions.names import (
@@ -86,9 +87,11 @@ class Planner:
             if measure.name is not None and measures.find((measure.name,)) is None:
                 measures.named[measure.name] = (measure.expr, self._measure_tree(measure))
         self._outputs = [self._output(asked, measures) for asked in query.measures]
-        self._outputs = _distinct_names(self._outputs, {dimension.name for dimension in self._dimensions})
+        given = {measure.name for measure in query.measures if measure.name is not None}
+        self._outputs = _distinct_names(self._outputs, {dimension.name for dimension in self._dimensions}, given)
         if query.comparison is not None:
             self._outputs = self._compared(measures, query.comparison)
+        self._require_distinct_names()
         measures.require_segments_used()
         self._dimensions = self._with_grains(measures.leaves)
         rows: list[RowFilter] = []
@@ -115,6 +118,17 @@ class Planner:
         )
         self._require_dimensions_of_rows(plan)
         return with_axes(self.names, plan)
+
+    def _require_distinct_names(self) -> None:
+        """Raise `SemanticError` where a column that the question names has the name of another."""
+        asked_names = [each.name for each in self._query.dimensions] + [each.name for each in self._query.measures]
+        given = {name.casefold() for name in asked_names if name is not None}
+        named = [(each.name, each.asked) for each in self._dimensions]
+        named += [(each.name, each.asked) for each in self._outputs]
+        columns = Counter(name.casefold() for name, _ in named)
+        for name, asked in named:
+            if columns[name.casefold()] > 1 and name.casefold() in given:
+                raise _same_name(name, asked)
 
     def _require_dimensions_of_rows(self, plan: Plan) -> None:
         """Raise `SemanticError` (`fan_out`) for a dimension that has nothing to do with a fact's row but a parent.
@@ -145,8 +159,11 @@ class Planner:
         facts = []
         for asked in self._query.measures:
             for column in self._measure_tree(asked).find_all(exp.Column):
-                found = measures.find(column_parts(column))
-                if found:
+                counted = measures.counted(column)
+                found = None if counted else measures.find(column_parts(column))
+                if counted is not None:
+                    facts.append(counted.name)
+                elif found:
                     facts.append(found[0].name)
                 elif len(column_parts(column)) > 1 and self.names.find_source(column_parts(column)[0]):
                     facts.append(self.names.source(column_parts(column)[0]).name)
@@ -225,9 +242,15 @@ class Planner:
         result = [self._dimension(asked) for asked in self._query.dimensions]
         unique = list({(each.expression.key, each.grain): each for each in reversed(result)}.values())[::-1]
         leaves = [each.name for each in unique]
+        given = {each.name for each in self._query.dimensions}
+        for each in result:
+            if each.name in given and each.name not in leaves:
+                hint = f"remove `as {each.name}`, or the dimension"
+                raise SemanticError(f"the dimension `{each.asked}` is given twice", hint=hint)
         named = []
         for each in unique:
-            if leaves.count(each.name) > 1 and each.column is not None and each.column.hops:
+            shared = leaves.count(each.name) > 1 and each.name not in given
+            if shared and each.column is not None and each.column.hops:
                 each = replace(each, name=_suffixed(f"{'_'.join(each.column.hops)}_{each.name}", None))
             named.append(each)
         return named
@@ -402,7 +425,7 @@ class Planner:
         """Return a condition on finished rows: measures, aggregates, and dimensions of the answer."""
 
         def known(node: exp.Expr) -> exp.Expr:
-            if not isinstance(node, exp.Column):
+            if not isinstance(node, exp.Column) or node.find_ancestor(exp.AggFunc, exp.Filter, exp.WithinGroup):
                 return node
             return self._of_answer(column_parts(node)) or node
 
@@ -426,11 +449,25 @@ class Planner:
         return None
 
     def _order(self, asked: QueryOrder) -> Order:
-        tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
+        tree = self._of_answer((asked.field,)) or self._of_position(asked.field) or self._of_reference(asked.field)
         if tree is None:
             known = [dimension.name for dimension in self._dimensions] + [output.name for output in self._outputs]
             raise unknown("column", asked.field, known, " in the result to sort by")
         return Order(tree.unnest(), asked.descending)
+
+    def _of_position(self, text: str) -> exp.Expr | None:
+        """Return what the column at a position of the answer is, `1` for the first; None for a text that is none."""
+        if not (text.isascii() and text.isdigit()):
+            return None
+        names = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
+        number, dimensions = int(text), len(self._dimensions)
+        if not 1 <= number <= len(names):
+            message = f"cannot sort by column {text}: the result has {plural(len(names), 'column')}"
+            positions = (f"{place} ({name})" for place, name in enumerate(names, start=1))
+            raise SemanticError(message, hint=f"use a name, or a position: {listing(positions)}")
+        return (
+            placeholder(-number) if number <= dimensions else exp.paren(self._outputs[number - dimensions - 1].formula)
+        )
 
     def _of_reference(self, text: str) -> exp.Expr | None:
         """Return what a column means among the answer's columns; `orders.placed_at:month` is the one of that grain."""
@@ -576,22 +613,29 @@ def _finer(grain: str, than: str) -> bool:
     return order.index(plain) < order.index(than) if than in order else False
 
 
-def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
-    """Return the outputs, those that would share a name called by their source too; an equal one is left out."""
+def _distinct_names(outputs: Sequence[Output], taken: set[str], given: set[str]) -> list[Output]:
+    """Return the outputs, those that would share a name called by their source too; an equal one is left out.
+
+    `taken`: the names of the dimensions. `given`: those that the question gives its measures, which stay.
+    """
     unique = list({(output.ref or output.asked, output.name): output for output in reversed(outputs)}.values())[::-1]
     names = [each.name for each in unique]
     result = []
     for each in unique:
-        if (names.count(each.name) > 1 or each.name in taken) and each.ref is not None:
+        is_shared = (names.count(each.name) > 1 or each.name in taken) and each.name not in given
+        if is_shared and each.ref is not None:
             each = replace(each, name=each.ref.replace(".", "_"))
         result.append(each)
     seen: set[str] = set(taken)
     for each in result:
         if each.name in seen:
-            message = f"two columns of the result would be named `{each.name}`"
-            raise SemanticError(message, hint=f'rename one: {{"expr": "{each.asked}", "name": "..."}}')
+            raise _same_name(each.name, each.asked)
         seen.add(each.name)
     return result
+
+
+def _same_name(name: str, asked: str) -> SemanticError:
+    return SemanticError(f"two columns of the result would be named `{name}`", hint=f"rename one: `{asked} as NAME`")
 
 
 def parameter_values(

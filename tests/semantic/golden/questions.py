@@ -151,4 +151,14 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "parameters": {"least": 20},
         "totals": True,
     },
+    "rows_of_sources": {
+        "measures": [
+            "count(orders) as orders",
+            "count(Customers) as customers",
+            "count(orders) filter (where customers.tier = 'gold') as gold",
+            "sum(orders.amount) / count(orders) as mean",
+        ],
+        "dimensions": ["customers.regions.name as region"],
+        "order_by": ["3 desc", 1],
+    },
 }

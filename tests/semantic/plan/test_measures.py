@@ -10,13 +10,13 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.semantic.answer import compile_query
+from ktx_cli.semantic.answer import CompiledQuery, compile_query
 from ktx_cli.semantic.expressions.names import Names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Measure, Model, SemanticError, Visibility
 from ktx_cli.semantic.plan.measures import Measures, exact_divisions
 from ktx_cli.warehouses.dialect import DIALECTS
-from tests.semantic.golden.world import shop_model
+from tests.semantic.golden.world import ATTRIBUTES, shop_model
 
 NOT_PUBLIC = (Visibility.HIDDEN, Visibility.INTERNAL)
 
@@ -246,11 +246,11 @@ def test_a_source_without_measures_is_asked_with_an_aggregate() -> None:
             "aggregate it, for example count(customers.name), or move it to `dimensions`",
         ),
         ("orders.amount", "is a column", "aggregate it, for example sum(orders.amount), or move it to `dimensions`"),
-        ("profit", "no source defines measures", "aggregate a column: count(regions.id), sum(SOURCE.COLUMN)"),
+        ("profit", "no source defines measures", "aggregate a column: count(regions), sum(SOURCE.COLUMN)"),
         (
             "count(*)",
             "does not say which source's rows",
-            "use a column, for example count(regions.id), or a measure of the source",
+            "name the source, for example count(regions), or use one of its measures",
         ),
     ],
 )
@@ -288,3 +288,40 @@ def test_times_are_not_subtracted_as_numbers(dialect: str, hint: str | None) -> 
         defined = replace(model.sources["orders"].measures["revenue"], expr="avg((shipped_on) - placed_at)")
         orders = replace(model.sources["orders"], measures={"revenue": defined})
         compile_query(replace(model, sources={**model.sources, "orders": orders}), {"measures": ["orders.revenue"]})
+
+
+def _asked_of(visibility: Visibility, asked: str) -> CompiledQuery:
+    model = shop_model()
+    changed = replace(model.sources["regions"], visibility=visibility)
+    model = replace(model, sources={**model.sources, "regions": changed})
+    return compile_query(model, {"measures": [asked]}, attributes=ATTRIBUTES)
+
+
+def test_rows_of_a_hidden_source_are_not_counted() -> None:
+    for written in ("count(regions)", "1 + count(Regions)", "count(regions) filter (where 1 = 1)"):
+        with pytest.raises(SemanticError, match="`regions` cannot be counted: it is hidden") as caught:
+            _asked_of(Visibility.HIDDEN, written)
+        assert caught.value.code == "hidden"
+    assert [leaf.fact for leaf in _asked_of(Visibility.INTERNAL, "count(regions)").plan.leaves] == ["regions"]
+    with pytest.raises(SemanticError, match="there is no column `regions`"):
+        _asked_of(Visibility.HIDDEN, "sum(regions)")
+
+
+def test_rows_are_counted_where_each_has_one_value_of_a_condition() -> None:
+    with pytest.raises(SemanticError, match=r"which have no single `orders\.status`") as caught:
+        compile_query(
+            shop_model(),
+            {"measures": ["count(customers) filter (where orders.status = 'paid')"]},
+            attributes=ATTRIBUTES,
+        )
+    assert caught.value.code == "unreachable"
+
+
+def test_a_column_has_priority_over_a_source_of_its_name() -> None:
+    model = shop_model()
+    orders = model.sources["orders"]
+    column = replace(orders.columns["status"], name="customers")
+    changed = replace(orders, columns={**orders.columns, "customers": column})
+    model = replace(model, sources={**model.sources, "orders": changed})
+    (leaf,) = compile_query(model, {"measures": ["count(customers)"]}, attributes=ATTRIBUTES).plan.leaves
+    assert leaf.fact == "orders"
