@@ -1,4 +1,4 @@
-"""Writes the reference of the checks of `ktx doctor` from their registry."""
+"""Generates the reference of the checks of `ktx doctor` from their registry."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from typing import Final
 TOP: Final = """\
 # The checks of `ktx doctor`
 
-`ktx doctor` runs them side by side, each within its time, and prints what each found with the exact fix. `--only ID`
-and `--skip ID` choose; `--fix` mends what needs no decision; `--junit FILE` and `--github` write for CI.
+`ktx doctor` runs these checks in parallel, each with a time limit, and prints the result of each with the exact fix.
+`--only ID` and `--skip ID` select checks. `--fix` applies fixes that need no decision. `--junit FILE` and `--github`
+write reports for CI.
 
-| level | means |
+| level | meaning |
 |---|---|
-| `ok` | nothing is wrong |
-| `skip` | there is nothing to look at, or it could not be looked at; the finding says which |
-| `warn` | it works, and a person should look; fails with `--strict` |
-| `fail` | something does not work |
+| `ok` | No problems found. |
+| `skip` | There is nothing to check, or the check could not run. The message says which. |
+| `warn` | It works, but you should review it. Fails with `--strict`. |
+| `fail` | Something does not work. |
 
-Exit 0 when nothing failed, 3 when only setup or authentication is missing, 2 when `ktx.yaml` cannot be read, else 1.
+The exit code is 0 if no check failed, 3 if only setup or authentication is missing, 2 if `ktx.yaml` is invalid, and
+otherwise 1.
 
-*asks*: it opens databases, asks models, or starts programs. *status*: `ktx status` runs it too, and it decides whether
-a project is ready.
+Checks marked *live* open databases, call models or start programs. Checks marked *status* also run in `ktx status`, and
+decide whether a project is ready.
 """
 
 
 def doctor_page() -> str:
-    """Return the page: every check with what it looks at, its time, and who runs it."""
+    """Return the page: every check with its title, its time limit, and the commands that run it."""
     from ktx_cli.jobs.health.doctor import CHECKS
     from ktx_cli.jobs.health.status import READINESS
 
     ready = {getattr(each, "id", each) for each in READINESS}
-    lines = [TOP, "| check | looks at | seconds | |", "|---|---|---|---|"]
+    lines = [TOP, "| check | what it checks | time limit (s) | |", "|---|---|---|---|"]
     for check in CHECKS:
-        words = [*(["asks"] if check.live else []), *(["status"] if check.id in ready else [])]
+        words = [*(["live"] if check.live else []), *(["status"] if check.id in ready else [])]
         lines.append(f"| `{check.id}` | {check.title} | {check.seconds:g} | {', '.join(words)} |")
     return "\n".join([*lines, ""])

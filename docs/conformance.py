@@ -1,8 +1,8 @@
-"""Holds the MCP server against public tools and writes `docs/measured/mcp-conformance.md`.
+"""Tests the MCP server with public tools and writes `docs/measured/mcp-conformance.md`.
 
 `python -m docs.conformance` installs the public conformance suite and the MCP Inspector with npm into a temporary
-folder (Node.js 22 among them), serves a demo, and keeps what they print in `docs/measured/mcp-conformance/`.
-`--tools DIR` uses a folder in which they are installed already.
+folder (including Node.js 22), serves a demo, and stores their output in `docs/measured/mcp-conformance/`.
+`--tools DIR` uses a folder in which they are already installed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PAGE: Final = Path(__file__).parent / "measured" / "mcp-conformance.md"
 PACKAGES: Final = ("node@22", "@modelcontextprotocol/inspector", "@modelcontextprotocol/conformance")
 QUESTION: Final = '["orders.order_count"]'
 
-FIXTURE: Final = "asks for a tool, resource or prompt of the suite's own example server, which ktx does not have"
+FIXTURE: Final = "needs a tool, resource or prompt of the suite's own example server, which ktx does not have"
 DEPRECATED: Final = "logging is deprecated in the protocol of 2026-07-28; the server's log is a file (`ktx mcp logs`)"
-NOT_ASKED: Final = "the server never asks its client for anything: no sampling, no elicitation"
-NO_SUBSCRIPTION: Final = "resources are read when they are wanted; the server announces no changes"
+NOT_ASKED: Final = "the server sends no requests to its client: no sampling, no elicitation"
+NO_SUBSCRIPTION: Final = "clients read resources when they need them; the server does not announce changes"
 
 EXPECTED: Final = {
     "logging-set-level": DEPRECATED,
@@ -54,14 +54,14 @@ EXPECTED: Final = {
     "prompts-get-with-args": FIXTURE,
     "prompts-get-embedded-resource": FIXTURE,
     "prompts-get-with-image": FIXTURE,
-    "completion-complete": "the server completes no arguments",
+    "completion-complete": "the server does not complete arguments",
 }
-"""Scenarios of the suite that fail, and why that is right."""
+"""Scenarios of the suite that are expected to fail, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that was run: how it is written for people, what it printed, how it ended."""
+    """A command that was run: how the page shows it, its output and its exit code."""
 
     name: str
     words: str
@@ -70,7 +70,7 @@ class Ran:
 
 
 def main() -> int:
-    """Run everything, write the page; 1 where a command ended otherwise than expected."""
+    """Run everything and write the page; return 1 if a command ended differently than expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tools", type=Path, help="a folder in which npm has installed the tools")
     chosen = parser.parse_args()
@@ -164,21 +164,23 @@ def _page(runs: Sequence[Ran], tools: Path) -> str:
     passed = len(re.findall(r"^✓ ", suite, re.MULTILINE))
     return "\n".join(
         [
-            "# The MCP server against public tools",
+            "# MCP conformance",
             "",
-            "Written by `python -m docs.conformance`; the raw output lies beside this page.",
+            "Written by `python -m docs.conformance`, which runs public tools against the MCP server. The raw output is"
+            " next to this page.",
             "",
             f"Node.js {_version(tools, 'node')}, conformance {_version(tools, '@modelcontextprotocol/conformance')}, "
             f"inspector {_version(tools, '@modelcontextprotocol/inspector')}.",
             "",
-            "| command | exit | output |",
+            "| command | exit code | output |",
             "|---|---|---|",
             *rows,
             "",
             "## Expected failures",
             "",
-            f"{passed} scenarios of the suite pass. The suite is written for an example server with tools of its own;"
-            " a scenario that fails is listed here with its reason, and one that is not listed fails the run.",
+            f"{passed} scenarios of the suite pass. The suite is written for an example server that has its own tools."
+            " This table lists every scenario that is expected to fail, with its reason. Any other failure"
+            " fails the run.",
             "",
             "| scenario | why it fails |",
             "|---|---|",
@@ -193,7 +195,7 @@ def _version(tools: Path, package: str) -> str:
 
 
 def _plain(text: str, tools: Path) -> str:
-    """Return an output without what differs from run to run: paths, ports, times, colours."""
+    """Return an output without the parts that differ between runs: paths, ports, times, colours."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = text.replace(str(tools.resolve()), "TOOLS").replace(str(tools), "TOOLS")
     text = re.sub(r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT", text)

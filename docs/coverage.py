@@ -1,10 +1,10 @@
-"""Runs the tests with coverage by lines and branches, and prints it for each package.
+"""Runs the tests and prints the line and branch coverage of each package.
 
     make coverage                                   the whole suite, in parallel
-    python -m docs.coverage -n 0 tests/semantic     these tests, by pytest's own words
+    python -m docs.coverage -n 0 tests/semantic     these tests, with arguments of pytest
 
-Programs that the tests start are counted too, forks as well. What runs statements on DuckDB and SQLite is not: those
-processes start without site packages, as what they may import is part of what they protect.
+The figures include programs and forks that the tests start. They exclude the processes that run statements on DuckDB
+and SQLite, which start without site packages because restricting their imports is part of the protection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def measured(arguments: Sequence[str], folder: Path) -> tuple[int, coverage.Cove
 
 
 def counted(found: coverage.Coverage) -> Mapping[str, Counter[str]]:
-    """Return by package how many lines and branches there are, and how many of them ran; a module beside them alone."""
+    """Return the numbers of lines and branches, in total and run, by package; root modules count as one package."""
     packages: dict[str, Counter[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE)

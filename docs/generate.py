@@ -1,4 +1,4 @@
-"""Writes the reference pages, the JSON Schema and `ktx.example.yaml` from the program; `--check` only compares."""
+"""Generates the reference pages, the JSON Schema and `ktx.example.yaml` from the program; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pages() -> dict[str, str]:
 
 
 def cli_page() -> str:
-    """Return the reference of every command: usage, what it does, options."""
+    """Return the reference of every command: usage, description, options."""
     import typer.main
 
     from ktx_cli.cli.app import app
@@ -44,9 +44,9 @@ def cli_page() -> str:
     from ktx_cli.cli.settings import COMMON_OPTIONS
 
     root = typer.main.get_command(app)
-    lines = ["# Commands", "", "| command | does |", "|---|---|"]
+    lines = ["# Commands", "", "| command | what it does |", "|---|---|"]
     lines += [f"| {_linked(path)} | {_first_sentence(node.help or '')} |" for path, node in _leaves(root, "ktx")]
-    lines += ["", "Every command takes these options:", ""]
+    lines += ["", "Every command accepts these options:", ""]
     lines += _options([p for p in root.params if p.name in COMMON_OPTIONS])
     for path, node in _leaves(root, "ktx"):
         text = inspect.cleandoc(node.help or "").partition(f"\n{EXAMPLES}\n")[0].rstrip()
@@ -140,13 +140,13 @@ def events_page() -> str:
 
 
 def lint_page() -> str:
-    """Return the rules of `ktx lint`: a table of each group, then what each rule is for, with its example."""
+    """Return the rules of `ktx lint`: a table for each group, then the purpose of each rule with its example."""
     from ktx_cli.jobs.check.lint.lint import GROUPS, all_rules, example_project
 
     lines = [LINT_TOP]
     for group, title in GROUPS.items():
         rules = [rule for rule in all_rules().values() if rule.group == group]
-        lines += ["", f"## {title}", "", "| code | name | severity | alias | finds |", "|---|---|---|---|---|"]
+        lines += ["", f"## {title}", "", "| code | name | severity | alias | reports |", "|---|---|---|---|---|"]
         for rule in rules:
             alias = f"`{rule.alias}`" if rule.alias else ""
             lines.append(f"| `{rule.code}` | {rule.name} | {rule.severity} | {alias} | {rule.summary} |")
@@ -157,7 +157,7 @@ def lint_page() -> str:
         "",
         "## The example project",
         "",
-        "Examples change the files of this project:",
+        "The examples above change files of this project:",
         *_example(example_project()),
     ]
     return "\n".join([*lines, ""])
@@ -166,8 +166,9 @@ def lint_page() -> str:
 LINT_TOP = """\
 # The rules of `ktx lint`
 
-A code keeps its meaning. `error` and `warning` end the command with exit code 1. An alias is the code under which
-`ktx wiki lint` (`KTX2`) or `ktx sl validate` (`KTX3`) reports the same; the latter may give it another severity."""
+A code never changes its meaning. `error` and `warning` end the command with exit code 1. An alias is the code under
+which `ktx wiki lint` (`KTX2`) or `ktx sl validate` (`KTX3`) reports the same problem. `ktx sl validate` may report it
+with a different severity."""
 
 
 EXAMPLE_NOTE = "<!-- not run: tests/jobs/check/lint/test_rules.py runs the examples of rules -->"
@@ -186,7 +187,7 @@ def _example(files: Mapping[str, str | None]) -> list[str]:
 
 
 def main() -> None:
-    """Write the pages, or with `--check` exit 1 when one is out of date; `docs/parity.py` writes its own."""
+    """Write the pages, or with `--check` exit 1 if a page is out of date. `docs/parity.py` writes its own page."""
     from docs import parity
 
     stale = []

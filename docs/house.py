@@ -1,6 +1,6 @@
-"""Measures the house: sizes of modules, imports, cycles, faces, and what only one package may know.
+"""Measures the structure of the code: module sizes, imports, import cycles, and the boundaries of packages.
 
-`make check` runs it; it prints every figure with its bound and ends with exit code 1 where one is exceeded.
+`make check` runs this script. It prints every figure with its limit, and exits 1 if a figure exceeds its limit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FACED = (
     *("core", "project", "llm", "warehouses", "prompts", "privacy", "semantic", "documents", "wiki", "scan"),
     *("protection", "search", "sources", "agent_tools", "runs", "engine"),
 )
-"""Packages that others may import only through their face."""
+"""Packages that other packages may import only through their `__init__`, their face."""
 
 
 def _dialects(folder: Path = ROOT / PACKAGE / "warehouses") -> frozenset[str]:
-    """Return the names of databases and of their dialects: what each folder says of itself, and its servers' lists."""
+    """Return the names of databases and dialects, from each folder's `__init__` and function lists."""
     texts = [face.read_text("utf-8") for face in folder.glob("*/__init__.py")]
     named = {name for text in texts for name in re.findall(r'^    (?:driver|dialect)="(\w+)"', text, re.MULTILINE)}
     return frozenset(named | {path.stem.partition("_")[2] for path in folder.glob("*/functions_*.txt")})
@@ -33,9 +33,9 @@ def _dialects(folder: Path = ROOT / PACKAGE / "warehouses") -> frozenset[str]:
 
 DIALECTS = _dialects()
 RULES = f"{PACKAGE}.jobs.check.lint.rules."
-"""Rules of the lint are a module each: code, explanation, check and examples, however short."""
+"""Each lint rule is a module with its code, explanation, check and examples, however short it is."""
 LOOP = "run_agent_loop"
-"""The call of the runtime port that lets a model work with tools."""
+"""The method of the runtime port that runs a model with tools."""
 
 
 @dataclass(frozen=True)
@@ -57,23 +57,23 @@ class Module:
 
     @property
     def is_face(self) -> bool:
-        """Whether it is the `__init__` of a package."""
+        """Whether the module is the `__init__` of a package."""
         return self.path.name == "__init__.py"
 
     @property
     def package(self) -> str:
-        """The package it is in, below the root; empty for the modules of the root."""
+        """The package of the module, below the root; empty for modules of the root."""
         parts = self.name.split(".")
         return parts[1] if len(parts) > 2 or (self.is_face and len(parts) == 2) else ""
 
     @cached_property
     def lines(self) -> int:
-        """How many lines it has."""
+        """The number of lines."""
         return self.text.count("\n")
 
     @cached_property
     def code_lines(self) -> set[int]:
-        """The lines with code: no blanks, comments or docstrings."""
+        """The lines that contain code, without blank lines, comments and docstrings."""
         kept = {number for number, line in enumerate(self.text.splitlines(), 1) if _is_code(line)}
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
@@ -88,7 +88,7 @@ class Module:
 
     @cached_property
     def import_lines(self) -> set[int]:
-        """The lines of code that import."""
+        """The lines of code that belong to imports."""
         found = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -114,7 +114,7 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
 
 
 def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, int]]:
-    """Yield the modules of the program that a module imports, each with its line; a name of a face leads home."""
+    """Yield the modules of the program that a module imports, each with its line."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
             for alias in node.names:
@@ -127,7 +127,7 @@ def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, in
 
 
 def homes(known: dict[str, Module]) -> dict[tuple[str, str], str]:
-    """Return the module behind every name of a face."""
+    """Return the module that defines each name that a face exports."""
     found = {}
     for name, module in known.items():
         if module.is_face:
@@ -139,7 +139,7 @@ def homes(known: dict[str, Module]) -> dict[tuple[str, str], str]:
 
 
 def graph(known: dict[str, Module]) -> dict[str, set[str]]:
-    """Return which module imports which, faces left out: a name of a face stands for the module behind it."""
+    """Return which module imports which. A name from a face counts as an import of the module that defines it."""
     behind = homes(known)
     edges: dict[str, set[str]] = defaultdict(set)
     for name, module in known.items():
@@ -157,7 +157,7 @@ def graph(known: dict[str, Module]) -> dict[str, set[str]]:
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import each other in a circle."""
+    """Return the groups of modules that import each other in a cycle."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -186,9 +186,9 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def behind_faces(known: dict[str, Module]) -> list[str]:
-    """Return the imports that go past the face of a package.
+    """Return the imports that bypass the face of a package.
 
-    A face may give a module as a name, as `core` does `yaml`.
+    A face may export a module, as `core` does with `yaml`.
     """
     given = {
         f"{node.module}.{alias.name}"
@@ -208,7 +208,7 @@ def behind_faces(known: dict[str, Module]) -> list[str]:
 
 
 def dialect_names(known: dict[str, Module]) -> list[str]:
-    """Return where names of warehouses are compared or listed outside their package."""
+    """Return the places outside `warehouses` that compare or list names of warehouses."""
     found = []
     for name, module in known.items():
         if module.package == "warehouses":
@@ -224,7 +224,7 @@ def dialect_names(known: dict[str, Module]) -> list[str]:
 
 
 def _knows_dialects(node: ast.expr) -> bool:
-    """Whether it compares the name of a warehouse, or is a table, set or list with two of them."""
+    """Whether an expression compares a warehouse name, or is a mapping, set or list that contains two of them."""
     if isinstance(node, ast.Compare):
         return any(_is_dialect(part) for side in (node.left, *node.comparators) for part in ast.walk(side))
     if isinstance(node, ast.Dict):
@@ -237,7 +237,7 @@ def _is_dialect(node: ast.AST | None) -> bool:
 
 
 def loops(known: dict[str, Module]) -> list[str]:
-    """Return the modules outside `llm` that let a model work with tools."""
+    """Return the modules outside `llm` that run a model with tools."""
     return [
         name
         for name, module in known.items()
@@ -250,7 +250,7 @@ def loops(known: dict[str, Module]) -> list[str]:
 
 
 def main() -> int:
-    """Print every figure with its bound."""
+    """Print every figure with its limit."""
     known = modules()
     plain = [module for module in known.values() if not module.is_face]
     sizes = [module.lines for module in plain]
@@ -262,14 +262,14 @@ def main() -> int:
     named, looping = dialect_names(known), loops(known)
     rows: list[tuple[str, float, str, float, list[str]]] = [
         ("modules", len(plain), "<=", 490, []),
-        ("median lines of a module", statistics.median(sizes), ">=", 150, []),
-        ("lines of the largest", max(sizes), "<=", 900, []),
-        ("share under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),
-        ("share of imports in code, %", round(100 * imports / code, 1), "<=", 10, []),
-        ("circles of imports", len(circles), "<=", 0, [" ".join(each) for each in circles]),
+        ("median lines per module", statistics.median(sizes), ">=", 150, []),
+        ("lines of the largest module", max(sizes), "<=", 900, []),
+        ("modules under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),
+        ("imports among lines of code, %", round(100 * imports / code, 1), "<=", 10, []),
+        ("import cycles", len(circles), "<=", 0, [" ".join(each) for each in circles]),
         ("modules whose name ends in -ing", len(ing), "<=", 15, ing),
-        ("imports past a face", len(past), "<=", 0, past),
-        ("names of warehouses known elsewhere", len(named), "<=", 0, named),
+        ("imports that bypass a face", len(past), "<=", 0, past),
+        ("warehouse names outside warehouses/", len(named), "<=", 0, named),
         ("modules that run the agent loop", len(looping), "<=", 1, looping),
     ]
     failed = False

@@ -14,16 +14,16 @@ def page() -> str:
 
     lines = ["# Tools, resources and prompts of the MCP server", ""]
     lines += [
-        f"An answer has at most {LONGEST:,} characters. One that is longer comes in pages: `truncated` is true, and"
+        f"An answer has at most {LONGEST:,} characters. Longer answers are split into pages: `truncated` is true, and"
     ]
-    lines += ["`next_offset` is the `offset` of the next page. `warnings` say what to know before an answer is used."]
+    lines += ["`next_offset` is the `offset` of the next page. Read the `warnings` before you use an answer."]
     lines += ['An error is an answer with `is_error` and the text `{"error": {code, message, hint, details}}`.', ""]
     lines += ["## Tools", ""]
     lines += ["Every tool can be called on every server. The default profile lists some of them, `--profile admin`"]
     lines += [
         "all, with the schemas of their answers.",
         "",
-        "| tool | for | listed by default | writes |",
+        "| tool | purpose | listed by default | writes |",
         "|---|---|---|---|",
     ]
     for each in TOOLS:
@@ -35,7 +35,7 @@ def page() -> str:
         if tool.takes is None:
             lines += _fields("Arguments", tool.input_schema(), needed=True)
         else:
-            lines += [f"Arguments: those of [`{tool.takes}`](#{tool.takes}) that are part of the question."]
+            lines += [f"Arguments: the arguments of [`{tool.takes}`](#{tool.takes}) that belong to the query."]
         lines += ["", *_fields("Answer", tool.output_schema(), needed=False)]
     return "\n".join([*lines, "", *_resources(), "", *_prompts(), ""])
 
@@ -48,7 +48,7 @@ def _fields(title: str, schema: Mapping[str, Any], *, needed: bool) -> Iterator[
     yield f"| {title.lower()} | type | |"
     yield "|---|---|---|"
     for name, field in properties.items():
-        required = " Needed." if needed and name in schema.get("required", ()) else ""
+        required = " Required." if needed and name in schema.get("required", ()) else ""
         yield f"| `{name}` | {_type(field, schema)} | {_plain(_described(field, schema))}{required} |"
 
 
@@ -85,7 +85,7 @@ def _plain(text: str) -> str:
 def _resources() -> Iterator[str]:
     from ktx_cli.mcp.prompts import TEMPLATES
 
-    yield from ("## Resources", "", "| address | what | kind |", "|---|---|---|")
+    yield from ("## Resources", "", "| URI | content | type |", "|---|---|---|")
     for each in TEMPLATES:
         yield f"| `{each.uri_template}` | {each.title}. {each.description} | `{each.mime_type}` |"
 
@@ -93,8 +93,8 @@ def _resources() -> Iterator[str]:
 def _prompts() -> Iterator[str]:
     from ktx_cli.mcp.prompts import PROMPTS
 
-    yield from ("## Prompts", "", "| prompt | for | arguments |", "|---|---|---|")
+    yield from ("## Prompts", "", "| prompt | purpose | arguments |", "|---|---|---|")
     for each in PROMPTS:
-        named = (f"`{one.name}`{'' if one.required else ' (may be left out)'}" for one in each.arguments or ())
+        named = (f"`{one.name}`{'' if one.required else ' (optional)'}" for one in each.arguments or ())
         arguments = ", ".join(named)
         yield f"| `{each.name}` | {each.description} | {arguments} |"

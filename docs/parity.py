@@ -1,7 +1,7 @@
-"""Writes `docs/measured/llm-parity.md`: what every backend of the runtime did, through its real client (`make parity`).
+"""Writes `docs/measured/llm-parity.md`: the results of every backend with its real client (`make parity`).
 
 `python -m docs.parity` runs all cases of the runtime contract on all backends, prints a line for each, and writes the
-page when all passed. `python -m docs.generate --check` only compares the page with the cases: tests run them.
+page if all cases passed. `python -m docs.generate --check` only compares the page with the cases; tests run them.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ PAGE = Path(__file__).resolve().parent / "measured" / "llm-parity.md"
 TOP = """\
 <!-- Written by `make parity` from a run of the real clients; edits here are lost. -->
 
-# The same on every backend
+# Backend parity
 
-One scripted conversation after another, played by a Messages API on loopback and run on every backend through its real
-client: the `anthropic` SDK, the claude-agent-sdk with its bundled `claude`, and `claude --print`. Every value below is
-asserted on every backend by `tests/llm/test_parity.py`; `ktx_cli/testing/runtime_cases.py` has the cases, for any
-backend.
-`make parity` runs them again and prints path and version of what ran and the requests the server counted.
+A Messages API on loopback plays scripted conversations, and each conversation runs on every backend through its real
+client: the `anthropic` SDK, the claude-agent-sdk with its bundled `claude`, and `claude --print`.
+`tests/llm/test_parity.py` asserts every value below on every backend. `ktx_cli/testing/runtime_cases.py` contains the
+cases, which any backend can run. `make parity` runs them again, and prints the path and version of each program and the
+number of requests that the server received.
 
 | backend | runs on |
 |---|---|
 {executables}
 
-* **result** is the text or the object; **end** the stop reason, or the code of the error. A text or object call that
-  fails raises and has no steps; a loop that fails returns, and keeps its counts.
-* **steps** are also the calls of `on_step_finish`, in loops, with the tools of each.
-* **the model saw** the results of its tools as they stood in the last request; `!` marks an error.
-* **failed**, **attempts** are tool failures and attempts; **requests** are those the server counted; **tokens** are
-  input, output, read from a cache, written to one.
-* In every request the system prompt and the prompt stood letter by letter (`claude --print` gets `User: ` before it).
-  What Claude Code adds by itself: a line on top of the system prompt, and a note with date, folder and model.
-* Three attempts are allowed, no delay of ours between them; the binary of `claude-code` keeps its own delays. What
-  the model is told of an object that does not fit is in the words of whoever checks it first.
+* **result** is the text or the object. **end** is the stop reason or the error code. A text or object call that
+  fails raises and has no steps. A loop that fails returns and keeps its counts.
+* **steps** is the number of steps and, in loops, the calls of `on_step_finish` with the tools of each step.
+* **the model saw** shows the results of its tools in the last request; `!` marks an error.
+* **failed** and **attempts** count tool failures and attempts. **requests** counts the requests that the server
+  received. **tokens** are input, output, cache reads and cache writes.
+* Every request contained the system prompt and the prompt verbatim (`claude --print` puts `User: ` before the prompt).
+  Claude Code adds a line before the system prompt, and a note with the date, the folder and the model.
+* Three attempts are allowed, and ktx waits for no time between them. The binary of `claude-code` keeps its own delays.
+  If an object does not match its schema, the wording of the error comes from whichever program checks it first.
 
-## Equal in all columns
+## Equal on all backends
 
-Columns: {columns}. Each row holds for all of them.
+Each row applies to {columns}.
 
 {equal}
 
-## Different by nature
+## Different by design
 
 {different}
 """

@@ -1,6 +1,6 @@
-"""Puts recordings of sessions where they are shown: into the README and the guides.
+"""Inserts recordings of terminal sessions into the README and the guides.
 
-`docs/recordings/setup.txt` takes the place of the demo in the README where it exists.
+If `docs/recordings/setup.txt` exists, it replaces the demo in the README.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = Path(__file__).resolve().parent / "recordings"
 FIRST_RUN = ROOT / "tests" / "cli" / "recordings" / "first-run-80.txt"
-"""What a terminal showed; `tests/cli/test_setup_terminal.py` compares it."""
+"""The recorded first run; `tests/cli/test_setup_terminal.py` compares it with the program."""
 DECISIONS = RECORDINGS / "decide.txt"
-"""Three decisions in a terminal; `tests/cli/test_decide_terminal.py` compares it."""
+"""The recording of three decisions; `tests/cli/test_decide_terminal.py` compares it with the program."""
 REASON = "<!-- not run: a recording of a terminal, which tests/cli/{} compares -->\n"
 
 
 def pages() -> dict[str, str]:
-    """Return path -> text of every page with a recording, as it should be."""
+    """Return path -> up-to-date text of every page with a recording."""
     chosen = RECORDINGS / "setup.txt"
     readme = _terminal(chosen) if chosen.exists() else _console(RECORDINGS / "demo.txt")
     return {

@@ -1,10 +1,10 @@
 """The requirements of the model runtime and the tests that cover them.
 
-    python -m docs.requirements            what covers each requirement; fails on one nothing covers
-    python -m docs.requirements --run      runs those tests first and prints how each came out
+    python -m docs.requirements            list the tests of each requirement; fail if one has none
+    python -m docs.requirements --run      run those tests first and print their results
 
-A test names what it covers with `@pytest.mark.requirement("R16", ...)`; a requirement no test can show has its reason
-in `WITHOUT_TEST`.
+A test names the requirements that it covers with `@pytest.mark.requirement("R16", ...)`. `WITHOUT_TEST` gives the
+reason for each requirement that no test can cover.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ REQUIREMENTS = [
 ]
 
 WITHOUT_TEST = {
-    "R42": "a check that is not made: nothing looks at Claude Code's folder to decide whether there is a session",
-    "R50": "the Stop hook is not used; what decides is covered by R49",
-    "R61": "the list of the seed's tests; each stands at its own requirement",
-    "C15": "the agent catalogue is optional in its source and is not built",
+    "R42": "there is no such check: ktx does not read Claude Code's folder to decide whether there is a session",
+    "R50": "ktx does not use the Stop hook; R49 covers what it uses instead",
+    "R61": "this is a list of tests; each is covered by its own requirement",
+    "C15": "the agent catalogue is optional and does not exist",
 }
-"""Requirements that no test can show, and why."""
+"""Requirements that no test can cover, and the reasons."""
 
 
 def covering_tests() -> dict[str, list[str]]:
-    """Return the node ids of the tests by requirement."""
+    """Return the node ids of the tests of each requirement."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(TESTS.rglob("test_*.py")):
         tree = ast.parse(path.read_text("utf-8"))
@@ -67,7 +67,7 @@ def _marked(node: ast.FunctionDef) -> list[str]:
 
 
 def outcomes(tests: list[str]) -> dict[str, str]:
-    """Run the tests and return `passed`, `failed`, ... by node id without parameters; the worst of all counts."""
+    """Run the tests and return the worst outcome (`PASSED`, `FAILED`, ...) of each node id, without parameters."""
     command = [sys.executable, "-m", "pytest", "-n", "auto", "-rA", "-q", "--no-header", *tests]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False)
     found: dict[str, str] = {}
@@ -80,14 +80,14 @@ def outcomes(tests: list[str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Print the table; return 1 when a requirement has neither a test nor a reason, or a test of one did not pass."""
+    """Print the table; return 1 if a requirement has neither a test nor a reason, or if a test did not pass."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--run", action="store_true", help="run the tests")
     arguments.add_argument("--quiet", action="store_true", help="print only what is missing")
     options = arguments.parse_args()
     covered = covering_tests()
     results = outcomes(sorted({test for tests in covered.values() for test in tests})) if options.run else {}
-    problems = [f"{name}: no test covers it, and no reason says why" for name in REQUIREMENTS if not covered.get(name)]
+    problems = [f"{name}: no test and no reason in WITHOUT_TEST" for name in REQUIREMENTS if not covered.get(name)]
     problems = [problem for problem in problems if problem.partition(":")[0] not in WITHOUT_TEST]
     unknown = {name: tests[0] for name, tests in covered.items() if name not in REQUIREMENTS}
     problems += [f"{name}: no such requirement ({test})" for name, test in unknown.items()]

@@ -1,4 +1,4 @@
-"""The reference of every setting of `ktx.yaml` as Markdown, and the example that shows each once."""
+"""Generates the Markdown reference of every setting of `ktx.yaml`, and an example file that shows each setting once."""
 
 from __future__ import annotations
 
@@ -59,12 +59,14 @@ def driver_entries(driver: str) -> Iterator[Entry]:
 _INTRO = """\
 # `ktx.yaml`
 
-Every setting is optional unless it says required. A text may be a secret reference: `env:NAME`, `file:PATH` (`~`, or
-relative to the project), `keyring:SERVICE/NAME`. Keys that ktx does not know are kept and warned about.
+Every setting is optional unless marked as required. A text can be a secret reference: `env:NAME`, `file:PATH` (with
+`~`, or relative to the project), or `keyring:SERVICE/NAME`. ktx keeps keys that it does not know, and warns about them.
 
-The file is YAML 1.2. An alias (`*name`) may stand for any whole value. There are no merge keys: a `<<` is refused.
+The file is YAML 1.2. An alias (`*name`) can replace any whole value. Merge keys (`<<`) are not supported and cause an
+error.
 
-Status: *used*, *later* (parsed, without effect in this version), *no effect* (a setting of other versions).
+The status of a setting is *used*, *later* (parsed, but without effect in this version) or *no effect* (a setting of
+other versions).
 """
 
 _STATUS = {"used": "used", "later": "later", "dead": "no effect"}
@@ -77,9 +79,9 @@ def settings_table() -> str:
         lines += [f"## `{block}`", "", *_table(entries), ""]
     lines += ["## `connections.<id>`", ""]
     lines += [
-        "An id begins with a letter or a digit and has letters, digits, `_` and `-`. It is no subcommand's name, and"
+        "An id begins with a letter or a digit and consists of letters, digits, `_` and `-`. It cannot be the name of a"
     ]
-    lines += ["two ids differ in more than case. `driver` is required.", ""]
+    lines += ["subcommand, and two ids must not differ only in case. `driver` is required.", ""]
     lines += ["### Every database", "", *_table(_shared()), ""]
     for heading, kind in (("Databases", Database), ("Context sources", SourceConnection)):
         lines += [f"## {heading}", ""]
@@ -151,13 +153,13 @@ _API_MODELS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-4-
 
 _HEADER = """\
 # Every setting of ktx.yaml once, with its meaning and an example or its default. Written by `make docs`.
-# A real ktx.yaml is short: copy from here what you need. `(later)`: without effect in this version.
-# A text may be a secret reference: env:NAME, file:PATH, keyring:SERVICE/NAME.
+# A real ktx.yaml is short: copy the settings you need. Settings marked `(later)` have no effect in this version.
+# A text can be a secret reference: env:NAME, file:PATH, keyring:SERVICE/NAME.
 """
 
 
 _BACKENDS_HEADER = """\
-# The `llm` block of each backend, alone: take one, and take the marks off its lines.
+# The `llm` block of each backend: choose one and uncomment its lines.
 """
 
 
@@ -220,7 +222,7 @@ class _Example:
         self._lines += [f"  my-{driver}:", f"    driver: {driver}"]
         if shared and is_first:
             self._shown.add(Database)
-            self._comment("The next five: for every database.", 4)
+            self._comment("The next five settings apply to every database.", 4)
         for key, declared in settings_of(model).items():
             if key != "driver" and declared.status != "dead" and (is_first or key not in shared):
                 self._setting(declared, 4)

@@ -1,4 +1,4 @@
-"""Builds the site into `build/site`, strictly, and proves that no page of it loads anything from elsewhere."""
+"""Builds the site into `build/site` in strict mode, and verifies that its pages load nothing from other sites."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SITE = ROOT / "build" / "site"
 ELSEWHERE = re.compile(r"\s*(?:https?:)?//", re.IGNORECASE)
 IN_CSS = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)", re.IGNORECASE)
 FETCHED = {"src", "srcset", "data", "poster", "action"}
-"""Attributes that a browser fetches; of `href` only that of `link`."""
+"""Attributes whose addresses a browser fetches. For `href`, this applies only to `link` elements."""
 DRAWN_BY_A_SCRIPT = "mermaid"
-"""A class for which the theme's script would fetch another one."""
+"""A class for which the script of the theme would fetch another script."""
 
 
 class _Loads(HTMLParser):
@@ -35,7 +35,7 @@ class _Loads(HTMLParser):
 
 
 def loaded_from_elsewhere(text: str, suffix: str) -> list[str]:
-    """Return the addresses elsewhere that a browser fetches for a page (`.html`) or a style sheet (`.css`)."""
+    """Return the addresses on other sites that a browser fetches for a page (`.html`) or a style sheet (`.css`)."""
     if suffix == ".css":
         return IN_CSS.findall(text)
     parser = _Loads()
@@ -53,7 +53,7 @@ def _wrong(site: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Build the site; exit 1 with what is wrong in a page, a link or the navigation."""
+    """Build the site; exit 1 with the errors in pages, links and the navigation."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
     from mkdocs.commands.build import build
