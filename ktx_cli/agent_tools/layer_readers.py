@@ -229,6 +229,7 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
     facts += [f"computed: {shortened(one_line(column.expr), LONGEST_TEXT)}"] if column.expr else []
     text = f"- {column.name}: {', '.join(facts)}"
     text += f"; {one_line(column.description, LONGEST_TEXT)}" if column.description else ""
+    text += _found_by(column)
     shown = _shown_values(source, column, values)
     return text + (f"; values: {shown}" if shown else "")
 
@@ -254,7 +255,7 @@ def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None
 
 def _whole_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
     """Yield the lines about a source as a whole."""
-    if source.questions or source.synonyms:
+    if source.label or source.questions or source.synonyms:
         yield _found_by(source).removeprefix("; ")
     grain = [each for each in source.grain if shown.can_show(source, each)]
     if source.keyed and grain:
@@ -297,11 +298,13 @@ def _described(description: str | None) -> str:
     return f"; {one_line(description, LONGEST_TEXT)}" if description else ""
 
 
-def _found_by(entity: Source | Measure | Segment) -> str:
-    """Return the other names of something and the questions that it answers."""
+def _found_by(entity: Source | Measure | Segment | Column) -> str:
+    """Return the label and other names of something, and the questions that it answers."""
+    label = f"; label: {entity.label}" if entity.label else ""
     synonyms = f"; also called {listing(entity.synonyms, 8)}" if entity.synonyms else ""
-    questions = f"; answers: {' '.join(entity.questions)}" if entity.questions else ""
-    return one_line(synonyms + questions, 2 * LONGEST_TEXT) if synonyms or questions else ""
+    answered = () if isinstance(entity, Column) else entity.questions
+    questions = f"; answers: {' '.join(answered)}" if answered else ""
+    return one_line(label + synonyms + questions, 2 * LONGEST_TEXT) if label or synonyms or questions else ""
 
 
 def _shown_values(source: Source, column: Column, values: Collection[Any]) -> str:

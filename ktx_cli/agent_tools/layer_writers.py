@@ -19,8 +19,8 @@ from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, reads_table, sources_of, tables_read
 from ktx_cli.semantic import (
     APPROVALS,
+    NOT_AUTHORS,
     PRIORITY,
-    SEARCH_TEXTS,
     TEMPLATE,
     Model,
     SemanticError,
@@ -124,7 +124,7 @@ def _misread(value: Any, where: str) -> Iterator[str]:
         for who, text in texts.items() if isinstance(texts, Mapping) else ():
             if text is None:
                 yield f"- {here}: `{one_line(str(who), 80)}` has no text"
-            elif who not in PRIORITY and who not in SOURCES and who not in SEARCH_TEXTS:
+            elif who not in PRIORITY and who not in SOURCES and who not in NOT_AUTHORS:
                 yield f"- {here}: `{one_line(str(who), 80)}` is not a valid key of descriptions; use `user`"
         for key, each in value.items():
             yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()

@@ -186,12 +186,12 @@ def _found_by(
     entity: Page | Passage | Source | Measure | Segment | Column, written: SearchTexts | None = None
 ) -> tuple[Field, ...]:
     """Return the fields with the questions something answers and its other names; `written`: those of a model."""
-    if isinstance(entity, Column):
-        return ()
     more = written or SearchTexts()
-    questions = dict.fromkeys((*entity.questions, *more.questions))
+    questions = dict.fromkeys((*(() if isinstance(entity, Column) else entity.questions), *more.questions))
     synonyms = dict.fromkeys((*entity.synonyms, *more.synonyms))
-    return Field("questions", "\n".join(questions), PHRASE), Field("synonyms", "\n".join(synonyms), PHRASE)
+    label = "" if isinstance(entity, Page | Passage) else entity.label or ""
+    texts = {"label": label, "questions": "\n".join(questions), "synonyms": "\n".join(synonyms)}
+    return tuple(Field(name, text, PHRASE) for name, text in texts.items())
 
 
 Written = Mapping[str, Mapping[tuple[str, str], SearchTexts]]
@@ -333,7 +333,7 @@ def _source(
         Field("description", source.description or "", DESCRIPTION),
     )
     counts = f"{plural(len(measures), 'measure')}, {plural(len(columns), 'column')}"
-    return _document(shown, "source", source.name, source.description or counts, fields)
+    return _document(shown, "source", source.name, _labelled(source, source.description or counts), fields)
 
 
 def _entity(
@@ -353,9 +353,16 @@ def _entity(
     else:
         summary = entity.description or _expression_text(shown, source, entity.expr)
         summary = f"proposed by ktx, not reviewed: {summary}" if entity.is_proposed else summary
+    summary = _labelled(entity, summary)
     fields = (*named, *fields, *_found_by(entity, texts.get((kind, entity.name))), described)
     found = _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
     return found if isinstance(entity, Column) or not entity.is_proposed else replace(found, worth=PROPOSED)
+
+
+def _labelled(entity: Source | Measure | Segment | Column, summary: str) -> str:
+    """Return a summary with the label before it, where it is not in it already."""
+    label = entity.label
+    return f"{label}: {summary}" if label and label.casefold() not in summary.casefold() else summary
 
 
 def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:

@@ -165,7 +165,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 8
+VERSION: Final = 9
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -290,6 +290,10 @@ class Row:
             stems = phrase.split()
             if not terms.isdisjoint(stems):
                 yield (stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "")
+
+    def other_names(self, terms: Set[str]) -> Iterator[list[str]]:
+        """Yield the stems of its label and of each synonym that has one of some stems."""
+        return (stems for stems, mark in self.phrases_with(terms) if not mark)
 
     @property
     def tie(self) -> tuple[int, str, str]:

@@ -453,10 +453,12 @@ class Scorer:
         return found, form
 
     def _is_named(self, row: Row) -> bool:
-        """Say whether the query is the name of a document, or the last part of it."""
-        if not self._name or f" {self._name[-1]} " not in row.name_text:
+        """Say whether the query is the name of a document, the last part of it, its label or a synonym."""
+        if not self._name:
             return False
-        return self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2])))
+        if f" {self._name[-1]} " in row.name_text:
+            return self._name in (tuple(words(row.name)), tuple(words(row.name.rpartition(".")[2])))
+        return any(tuple(stems) == self._name for stems in row.other_names({self._name[-1]}))
 
     def _counts(self, row: Row) -> Mapping[str, float]:
         """Return what each stem counts in a document by the weights of its fields."""

@@ -221,10 +221,11 @@ class _Naming:
         self._common = {word: count / len(described) for word, count in counts.items()} if len(described) > _FEW else {}
 
     def worth(self, row: Row) -> float:
-        """Return what the name and the description of a source count."""
-        named, covered = self._covered(row.name_text, {})
+        """Return what the name that fits best and the description of a source count."""
+        names = (row.name_text, *map(" ".join, row.other_names(self._shares.keys())))
+        named, covered = max((self._covered(name, {}) for name in names), key=_worth_of_name)
         described, part = self._covered(row.description_text, self._common)
-        return _COVERED * named + _WHOLE_NAME * covered * covered + _DESCRIBED * (described + _WHOLE_NAME * part * part)
+        return _worth_of_name((named, covered)) + _DESCRIBED * (described + _WHOLE_NAME * part * part)
 
     def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
         """Return what the words of a text count that were asked, by how much of it they are, and their share of it."""
@@ -234,6 +235,11 @@ class _Naming:
             return 0.0, 0.0
         part = sum(worth * self._shares.get(word, 0.0) for word, worth in words.items())
         return part * part / whole, part / whole
+
+
+def _worth_of_name(covered: tuple[float, float]) -> float:
+    words, share = covered
+    return _COVERED * words + _WHOLE_NAME * share * share
 
 
 def _add_members(

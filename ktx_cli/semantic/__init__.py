@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
-    from ktx_cli.semantic.load.columns import PRIORITY, SEARCH_TEXTS, is_imported
+    from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
     from ktx_cli.semantic.load.joins import table_parts
     from ktx_cli.semantic.load.load import NO_CONNECTION, load_model, load_tree, read_files, read_source, text_of

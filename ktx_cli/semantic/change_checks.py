@@ -337,7 +337,8 @@ def _context_of(source: Source) -> tuple[object, ...]:
 
 
 def _meaning(measure: Measure) -> Measure:
-    return replace(measure, description=None, unit=None, format=None, place=None, questions=(), synonyms=())
+    bare = replace(measure, description=None, label=None, questions=(), synonyms=())
+    return replace(bare, unit=None, format=None, place=None)
 
 
 def _claim(join: Join) -> tuple[object, ...]:

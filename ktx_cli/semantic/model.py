@@ -65,6 +65,7 @@ class Column:
     zone shifts. `timezone`: what its timestamps mean where they do not say it. `values`: the values it may have, known
     from a definition. `visibility` None: as visible as the columns its `expr` reads. `place`: where it was defined.
     `unique`: whether a definition (a dbt test) says that no two rows have the same value; nothing has checked it.
+    `label`: what people call it; `synonyms`: other names of it.
     """
 
     name: str
@@ -80,6 +81,8 @@ class Column:
     nullable: bool = True
     place: Place | None = None
     unique: bool = False
+    label: str | None = None
+    synonyms: tuple[str, ...] = ()
 
     @property
     def is_date(self) -> bool:
@@ -150,8 +153,8 @@ class Measure:
     """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
 
     `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
-    two-level measure. `questions` that it answers and `synonyms` are there to find it by. `imported`: whether a tool
-    such as dbt defines it, so that nobody changes it here.
+    two-level measure. `questions` that it answers, its `label` and `synonyms` are there to find it by. `imported`:
+    whether a tool such as dbt defines it, so that nobody changes it here.
     """
 
     name: str
@@ -179,6 +182,7 @@ class Measure:
     """The person who answers for it."""
     review_by: date | None = None
     """The day after which it counts as certified no longer."""
+    label: str | None = None
 
     @property
     def is_proposed(self) -> bool:
@@ -188,7 +192,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named condition on a source's rows; `questions` and `synonyms` are there to find it by.
+    """A named condition on a source's rows; `questions`, `label` and `synonyms` are there to find it by.
 
     `status`, `reason`, `owner` and `review_by` are those of a measure.
     """
@@ -203,6 +207,7 @@ class Segment:
     synonyms: tuple[str, ...] = ()
     owner: str | None = None
     review_by: date | None = None
+    label: str | None = None
 
     @property
     def is_proposed(self) -> bool:
@@ -265,8 +270,8 @@ class Source:
     `table`: the parts of its physical name, outermost first. `grain`: the columns that make a row unique, verbatim.
     `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
     manifest has it (with an overlay or without). `search`: further text to find it by, as are the `questions` that it
-    answers and its `synonyms`. `grain_place`: where its grain is stated, None where it follows from a key or nothing
-    says it. `lineage`: what a tool such as dbt says of how its rows and columns come to be, a sentence each.
+    answers, its `label` and its `synonyms`. `grain_place`: where its grain is stated, None where it follows from a key
+    or nothing says it. `lineage`: what a tool such as dbt says of how its rows and columns come to be, a sentence each.
     """
 
     name: str
@@ -291,6 +296,7 @@ class Source:
     synonyms: tuple[str, ...] = ()
     grain_place: Place | None = None
     lineage: tuple[str, ...] = ()
+    label: str | None = None
 
     def column(self, name: str) -> Column | None:
         """Return the column of that name, else the only one that differs in case alone."""

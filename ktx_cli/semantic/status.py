@@ -94,7 +94,10 @@ class DefinitionStatus(Record):
 
 
 _TEXTS: Final = frozenset(
-    ("name", "description", "descriptions", "questions", "synonyms", "reason", "status", "owner", "review_by", "format")
+    (
+        *("name", "label", "description", "descriptions", "questions", "synonyms", "reason", "status", "owner"),
+        *("review_by", "format"),
+    )
 )
 """Keys of a definition that change no number."""
 

@@ -165,6 +165,7 @@ def test_the_list(ktx: Run, layer: Path, words: list[str]) -> None:
         "joins": 1,
         "segments": 1,
         "visibility": "public",
+        "label": None,
         "description": "Every order of a customer",
         "statuses": None,
     }
@@ -256,6 +257,26 @@ def test_reading_a_source(ktx: Run, layer: Path) -> None:
     assert "not shown: 2 columns" in out
     assert "card_number" not in out
     assert "measure\texpr\tspecial\tdescription" in out
+
+
+def test_labels_and_synonyms_are_shown_and_searched(ktx: Run, layer: Path) -> None:
+    orders = layer / "semantic-layer" / "warehouse" / "orders.yaml"
+    text = orders.read_text()
+    assert "\tlabel\t" not in ktx("sl", "list").out and "label" not in ktx("sl", "read", "orders").out
+    text = text.replace("{name: customer_id,", "{name: customer_id, label: Buyer, synonyms: [patron, account holder],")
+    text = text.replace("{name: order_count,", "{name: order_count, label: Baskets,")
+    orders.write_text(text.replace("name: orders\n", "name: orders\nlabel: Web shop\nsynonyms: [purchases made]\n", 1))
+    listed = ktx("sl", "list").out.splitlines()
+    assert "\tlabel\t" in listed[0] and "\tWeb shop\t" in listed[2]
+    out = ktx("sl", "read", "orders").out
+    assert "label: Web shop" in out and "column\tlabel\ttype" in out and "patron, account holder" in out
+    data = ktx("sl", "read", "orders", "--json").data
+    column = next(each for each in data["columns"] if each["name"] == "customer_id")
+    assert (column["label"], column["synonyms"]) == ("Buyer", ["patron", "account holder"])
+    assert data["measures"][0]["label"] == "Baskets"
+    for words, first in {"patron": "orders.customer_id", "account holder": "orders.customer_id", "web shop": "orders",
+                         "baskets": "orders.order_count"}.items():  # fmt: skip
+        assert ktx("sl", words, "--json").data["hits"][0]["id"] == first
 
 
 def test_reading_the_files(ktx: Run, layer: Path) -> None:

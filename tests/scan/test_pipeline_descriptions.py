@@ -214,6 +214,19 @@ def test_whose_text_wins(tree: Tree, persons: dict[str, str], kept: dict[str, st
     assert tree.record()["a"]["text"] == "second a", "the record says what the scan said"
 
 
+def test_labels_and_synonyms_that_people_add_are_kept(tree: Tree) -> None:
+    tree.scan(Database(A), Teller())
+    tables = tree.tables()
+    tables["a"]["descriptions"] = {**tables["a"]["descriptions"], "label": "The as", "synonyms": "alphas, firsts"}
+    tables["a"]["columns"][0] |= {"label": "Number", "synonyms": ["no"]}
+    tree.write(tables)
+    tree.scan(Database(A, B), Teller("second"))
+    kept = tree.tables()["a"]
+    assert (kept["descriptions"]["label"], kept["descriptions"]["synonyms"]) == ("The as", "alphas, firsts")
+    assert kept["descriptions"]["ai"] == "second a"
+    assert (kept["columns"][0]["label"], kept["columns"][0]["synonyms"]) == ("Number", ["no"])
+
+
 @pytest.mark.parametrize("lost", ["descriptions.json", "manifest.yaml"])
 def test_texts_nobody_recorded_stay_until_there_are_new_ones(tree: Tree, lost: str) -> None:
     tree.scan(Database(A, B), Teller())

@@ -101,3 +101,28 @@ def test_a_page_mentions_what_it_names_of_semantic_layers() -> None:
     assert document is not None
     assert document.mentions == ("orders.revenue", "shop/orders", "orders.late", "shop/staff", "orders.sum")
     assert ("questions", "How much?") in [(each.name, each.text) for each in document.fields]
+
+
+def test_labels_and_synonyms_of_columns_are_fields_and_those_of_hidden_ones_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "semantic-layer" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "orders.yaml").write_text(
+        "name: orders\ntable: orders\ngrain: [id]\nlabel: Purchases\n"
+        "columns:\n"
+        "  - {name: id, type: number, label: Order number, synonyms: [ordinal, po]}\n"
+        "  - {name: ssn, type: string, visibility: hidden, label: Social security, synonyms: [tax number]}\n"
+    )
+    (folder / "ledger.yaml").write_text(
+        LEDGER.replace("grain", "label: Secret books\nsynonyms: [black money]\ngrain", 1)
+    )
+    model = load_model(Layout(tmp_path), "shop", "sqlite")
+    assert not model.problems
+    found = {each.id: each for each in documents(VisibleModel(model))}
+    texts = {id: {field.name: field.text for field in each.fields} for id, each in found.items()}
+    assert texts.keys() == {"orders", "orders.id"}
+    assert texts["orders"]["label"] == "Purchases"
+    assert (texts["orders.id"]["label"], texts["orders.id"]["synonyms"]) == ("Order number", "ordinal\npo")
+    assert found["orders"].summary.startswith("Purchases: ")
+    assert found["orders.id"].summary == "Order number: number"
+    shown = str(found).casefold()
+    assert not any(word in shown for word in ("social", "tax number", "secret books", "black money"))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.search.corpus import COLUMN, KINDS, SOURCE_NAME, Document, Field, Scope
+from ktx_cli.search.corpus import COLUMN, KINDS, PHRASE, SOURCE_NAME, Document, Field, Scope
 from ktx_cli.search.index import Store
 from ktx_cli.search.tables import FoundTable, find_tables
 
@@ -131,3 +131,19 @@ def test_it_is_deterministic_and_every_source_comes_once(words: list[str]) -> No
         counts[each.name] += 1
         assert each.score >= each.own >= 0
     assert all(count == 1 for count in counts.values())
+
+
+def _named(name: str, *phrases: str) -> Document:
+    fields = (Field("name", name, SOURCE_NAME), Field("synonyms", "\n".join(phrases), PHRASE))
+    return Document("source", name, "shop", name, fields)
+
+
+def test_a_synonym_of_a_table_is_as_good_as_its_name() -> None:
+    described = Field("description", "The chargebacks and other payments of a month.", 1.0)
+    mentioned = Document("source", "months", "shop", "months", (Field("name", "months", SOURCE_NAME), described))
+    stored = store(more=[mentioned, _named("t_0815", "chargebacks", "disputed card payments")])
+    assert names("chargebacks", stored, joins=False)[0] == "t_0815"
+    assert names("which card payments were disputed?", stored, joins=False)[0] == "t_0815"
+    by_name = found("chargebacks", store(more=[mentioned, _named("chargebacks")]), joins=False)[0]
+    by_synonym = found("chargebacks", stored, joins=False)[0]
+    assert by_synonym.own >= 0.5 * by_name.own

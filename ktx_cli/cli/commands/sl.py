@@ -351,10 +351,12 @@ def _listing(
 
 def _sources_table(sources: list[dict[str, Any]], *, shows_status: bool, several: bool) -> Table:
     """Return the table of sources; `several`: more than one layer was read, so each row names its connection."""
+    labelled = any(each["label"] for each in sources)
     columns = (
         *(["connection"] if several else []),
         *("source", "kind", "grain", "columns", "measures", "joins"),
         *(["status"] if shows_status else []),
+        *(["label"] if labelled else []),
         "description",
     )
     rows = []
@@ -364,7 +366,8 @@ def _sources_table(sources: list[dict[str, Any]], *, shows_status: bool, several
         front = [each["connection"]] if several else []
         status = [", ".join(counted) or "-"] if shows_status else []
         cells = (*front, each["name"], each["kind"], ", ".join(each["grain"]) or "-", *numbers, *status)
-        rows.append((*cells, one_line(each["description"] or "", _SUMMARY)))
+        label = [each["label"] or "-"] if labelled else []
+        rows.append((*cells, *label, one_line(each["description"] or "", _SUMMARY)))
     return Table(columns, tuple(rows))
 
 
@@ -396,15 +399,15 @@ def _source_blocks(data: dict[str, Any]) -> list[Block]:
     facts += [("visibility", data["visibility"])] if data["visibility"] != "public" else []
     facts += [("status", data["status"])] if data["status"] else []
     tables = [
-        _part("columns", "column", data["columns"], ("name", "type", "expr", "status", "description")),
+        _part("columns", "column", data["columns"], (*_NAMES, "type", "expr", "status", "description", "synonyms")),
         _part(
             "measures",
             "measure",
             data["measures"],
-            ("name", "expr", "filter", "segments", "special", "status", "description", "synonyms"),
+            (*_NAMES, "expr", "filter", "segments", "special", "status", "description", "synonyms"),
         ),
         _part("joins", "join", data["joins"], ("to", "alias", "on", "relationship", "status")),
-        _part("segments", "segment", data["segments"], ("name", "expr", "status", "description", "synonyms")),
+        _part("segments", "segment", data["segments"], (*_NAMES, "expr", "status", "description", "synonyms")),
         _part("questions", "question", _questions(data), ("name", "of")),
         _part("policies", "policy", data["policies"], ("name", "description")),
         _part("parameters", "parameter", data["parameters"], ("name", "type", "default", "values")),
@@ -441,7 +444,8 @@ def _cell(value: Any) -> str:
 
 
 _CELL = 200
-_FOUND_BY = ("questions", "synonyms")
+_FOUND_BY = ("label", "questions", "synonyms")
+_NAMES = ("name", "label")
 
 Sources = Annotated[
     list[str] | None, Argument(metavar="SOURCE", help="Only check these sources.", autocompletion=source_names)

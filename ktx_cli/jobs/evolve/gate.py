@@ -95,4 +95,6 @@ def _decisions(before: Workspace, after: Workspace, old: Model, new: Model) -> I
 def _definition(model: Model, ref: str) -> Measure | Segment | None:
     source, _, name = ref.partition(".")
     found = model.sources[source].measures.get(name) if source in model.sources else None
-    return None if found is None else replace(found, place=None, description=None, questions=(), synonyms=())
+    return (
+        None if found is None else replace(found, place=None, description=None, label=None, questions=(), synonyms=())
+    )

@@ -162,6 +162,7 @@ class SourceSummary:
             "joins": self.joins,
             "segments": len(source.segments),
             "visibility": source.visibility.value,
+            "label": source.label,
             "description": source.description,
         }
 
@@ -283,9 +284,9 @@ def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
 
 _COLUMN: Final = (
     *("name", "type", "expr", "visibility", "role", "natural_granularity", "timezone", "unit", "values", "nullable"),
-    "description",
+    *("label", "description", "synonyms"),
 )
-_FOUND_BY: Final = ("questions", "synonyms")
+_FOUND_BY: Final = ("label", "questions", "synonyms")
 _MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format", "reason")
 _SEGMENT: Final = ("name", "expr", "description", "reason", *_FOUND_BY)
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")

@@ -212,8 +212,9 @@ class EntityFacts(BaseModel):
     facts: dict[str, Any] = Field(
         description="kind, table, description, grain, time; columns (name, type, expr, unit, description, values), "
         "measures (name, expr, filter), joins (to, on, relationship), segments, policies, parameters. `explained_by`: "
-        "wiki pages. `open`: open decisions. `questions` and `synonyms`: the questions it answers, and its other "
-        "names. `lineage`: what the SQL of dbt states about its rows and columns. `not_shown`: counts of hidden items."
+        "wiki pages. `open`: open decisions. `label`, `questions` and `synonyms`: what people call it, the "
+        "questions it answers, and its other names. `lineage`: what the SQL of dbt states about its rows and columns. "
+        "`not_shown`: counts of hidden items."
     )
 
 

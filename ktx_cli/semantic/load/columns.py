@@ -23,7 +23,7 @@ NATURAL = tuple(grain for grain in model.GRAINS if not grain.startswith("fiscal"
 _FINER_THAN_SECOND = ("nanosecond", "microsecond", "millisecond")
 OVERRIDES = (
     "name", "visibility", "role", "description", "descriptions", "natural_granularity", "constraints", "enum_values",
-    "tests", "nullable", "timezone", "unit",
+    "tests", "nullable", "timezone", "unit", "label", "synonyms",
 )  # fmt: skip
 RULES = ("not_null", "unique")
 KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
@@ -47,13 +47,15 @@ class ColumnDraft:
     nullable: bool = True
     unique: bool = False
     pk: bool = False
+    label: str | None = None
+    synonyms: tuple[str, ...] = ()
 
     def finish(self) -> model.Column:
         """Return the column; a time of the manifest has the role of one."""
         return model.Column(
             self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
             best(self.descriptions), self.natural_granularity, self.timezone, self.unit, self.values, self.nullable,
-            self.place, self.unique,
+            self.place, self.unique, self.label, self.synonyms,
         )  # fmt: skip
 
 
@@ -97,6 +99,8 @@ def override(entry: Entry, draft: ColumnDraft) -> None:
     draft.timezone = read_timezone(entry) or draft.timezone
     draft.unit = entry.text("unit") or draft.unit
     draft.values = words_by_tool(entry, "enum_values") or draft.values
+    draft.label = read_label(entry) or draft.label
+    draft.synonyms = read_texts(entry, SYNONYMS) or draft.synonyms
     _read_rules(entry, draft)
 
 
@@ -173,8 +177,10 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
 """The origins of descriptions, best first; then any other. Several texts of one tool are joined: see `merged`."""
 
-QUESTIONS, SYNONYMS = "questions", "synonyms"
+LABEL, QUESTIONS, SYNONYMS = "label", "questions", "synonyms"
 SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)
+NOT_AUTHORS: Final = frozenset((LABEL, *SEARCH_TEXTS))
+"""Keys of `descriptions` of a source that say something else than who describes it."""
 MOST_TEXTS: Final = 8
 LONGEST_TEXT: Final = 200
 """How many questions and synonyms something may have, and the characters of each."""
@@ -186,7 +192,7 @@ _PARTS: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the questions or synonyms of a measure or segment; those that cannot be used are a warning."""
+    """Return the questions or synonyms of something; those that cannot be used are a warning."""
     value = entry.values.get(key)
     if value is None:
         return ()
@@ -198,11 +204,37 @@ def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
     return _bounded(entry, key, texts, key)
 
 
+def read_label(entry: Entry) -> str | None:
+    """Return what people call something, on one line; one that cannot be used is a warning.
+
+    Of a source it may also stand in its `descriptions`; see `read_source_texts`.
+    """
+    below = entry.values.get("descriptions")
+    steps: tuple[str, ...] = (LABEL,)
+    value = entry.values.get(LABEL)
+    if LABEL not in entry.values and isinstance(below, dict):
+        steps, value = ("descriptions", LABEL), below.get(LABEL)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        what = f"`{LABEL}` of {entry.what} must be a string"
+        entry.warn("shape", what, *steps, hint=f"write {LABEL}: Net revenue")
+        return None
+    label = " ".join(str(value).split())
+    if len(label) > LONGEST_TEXT:
+        what = f"`{LABEL}` of {entry.what} has more than {LONGEST_TEXT} characters"
+        entry.warn("value", what, *steps, hint="shorten it, and move the rest to `descriptions`")
+        return None
+    return label or None
+
+
 def read_source_texts(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the questions or synonyms of a source, which are one text of its `descriptions`.
+    """Return the questions or synonyms of a source: of its key, else one text of its `descriptions`.
 
     The TypeScript ktx refuses a file with a key of a source that it does not know; any description is fine.
     """
+    if key in entry.values:
+        return read_texts(entry, key)
     below = entry.values.get("descriptions")
     text = below.get(key) if isinstance(below, dict) else None
     return _bounded(entry, key, _PARTS[key].split(text), "descriptions", key) if isinstance(text, str) else ()
@@ -264,7 +296,7 @@ def best(descriptions: Mapping[str, str]) -> str | None:
     for who in PRIORITY:
         if who in descriptions:
             return descriptions[who]
-    return next((text for who, text in descriptions.items() if who not in SEARCH_TEXTS), None)
+    return next((text for who, text in descriptions.items() if who not in NOT_AUTHORS), None)
 
 
 def texts_in(value: Any) -> list[str]:
@@ -316,10 +348,10 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 MEASURE_KEYS = frozenset((
     "name", "expr", "filter", "segments", "description", "descriptions", "visibility", "unit", "format", "time",
-    "semi_additive", "cumulative", "offset", "percent_of", "per", *APPROVALS, "reason", QUESTIONS, SYNONYMS,
+    "semi_additive", "cumulative", "offset", "percent_of", "per", *APPROVALS, "reason", LABEL, QUESTIONS, SYNONYMS,
 ))  # fmt: skip
 SEGMENT_KEYS = frozenset((
-    "name", "expr", "description", "descriptions", *APPROVALS, "reason", QUESTIONS, SYNONYMS,
+    "name", "expr", "description", "descriptions", *APPROVALS, "reason", LABEL, QUESTIONS, SYNONYMS,
 ))  # fmt: skip
 TAKES = ("last", "first", "average")
 TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
@@ -354,6 +386,7 @@ def read_measure(entry: Entry) -> model.Measure | None:
         imported=is_imported(descriptions),
         owner=approval.owner,
         review_by=approval.review_by,
+        label=read_label(entry),
     )
     return None if entry.failed else measure
 
@@ -365,7 +398,7 @@ def read_segment(entry: Entry) -> model.Segment | None:
     segment = model.Segment(
         entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place, approval.status,
         entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS), approval.owner,
-        approval.review_by,
+        approval.review_by, read_label(entry),
     )  # fmt: skip
     return None if entry.failed else segment
 

@@ -360,7 +360,7 @@ _KNOWN: Final = frozenset((
     "segments", "default_time_dimension", "tags", "freshness", "usage", "lineage", "parameters", "tests",
     "exclude_columns", "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role",
     "natural_granularity", "constraints", "enum_values", "nullable", "timezone", "unit", "pk", "filter", "to", "on",
-    "relationship", "alias", "source", "user", "ai", "dbt", "db", "ktx", "questions", "synonyms",
+    "relationship", "alias", "source", "user", "ai", "dbt", "db", "ktx", "questions", "synonyms", "label",
 ))  # fmt: skip
 """Keys that are looked at without a comparison: nearly all there are."""
 

@@ -10,9 +10,10 @@ from typing import Any, Final
 from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.semantic import model
 from ktx_cli.semantic.load.columns import (
+    LABEL,
+    NOT_AUTHORS,
     OVERRIDES,
     QUESTIONS,
-    SEARCH_TEXTS,
     SYNONYMS,
     ColumnDraft,
     best,
@@ -21,6 +22,7 @@ from ktx_cli.semantic.load.columns import (
     override,
     read_column,
     read_descriptions,
+    read_label,
     read_measure,
     read_parameter,
     read_policy,
@@ -37,7 +39,7 @@ from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEAS
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
-    "usage", "lineage", "visibility", "policies", "parameters", "tests", *APPROVALS,
+    "usage", "lineage", "visibility", "policies", "parameters", "tests", *APPROVALS, LABEL, QUESTIONS, SYNONYMS,
 )  # fmt: skip
 SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
 STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
@@ -79,6 +81,7 @@ class SourceDraft:
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
+    label: str | None = None
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
     overlay: model.Place | None = None
@@ -154,7 +157,7 @@ class SourceDraft:
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
             self.visibility, self.generated, bool(unique), self.search, self.place, self.questions, self.synonyms,
-            self.grain_place, self.lineage,
+            self.grain_place, self.lineage, self.label,
         )  # fmt: skip
 
 
@@ -285,7 +288,7 @@ def _is_imported(entry: Entry) -> bool:
     """Say whether all that a file says of a source itself is a tool's: so are measures that nobody describes."""
     stated = (entry.values.get(key) for key in ("descriptions", "default_time_dimension"))
     authors = {str(who) for texts in stated if isinstance(texts, dict) for who in texts}
-    return is_imported(authors.difference(SEARCH_TEXTS))
+    return is_imported(authors.difference(NOT_AUTHORS))
 
 
 def _read_search(entry: Entry, draft: SourceDraft) -> None:
@@ -300,6 +303,7 @@ def _read_search(entry: Entry, draft: SourceDraft) -> None:
             entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")
             continue
         draft.search = unique((*draft.search, *texts_in(value)))
+    draft.label = read_label(entry) or draft.label
     draft.questions = read_source_texts(entry, QUESTIONS) or draft.questions
     draft.synonyms = read_source_texts(entry, SYNONYMS) or draft.synonyms
 
@@ -402,6 +406,8 @@ def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
     column.timezone = column.timezone or base.timezone
     column.unit = column.unit or base.unit
     column.values = column.values or base.values
+    column.label = column.label or base.label
+    column.synonyms = column.synonyms or base.synonyms
 
 
 EXCLUDED, OVERRIDDEN = "exclude_columns", "column_overrides"

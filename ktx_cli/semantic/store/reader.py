@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 """Raised when files of earlier versions of ktx must not be read."""
 
 

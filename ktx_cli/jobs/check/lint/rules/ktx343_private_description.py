@@ -30,8 +30,8 @@ def _may_have(text: str) -> bool:
 
 
 def _text(part: Source | Column | Measure | Segment) -> str:
-    words = () if isinstance(part, Column) else (*part.questions, *part.synonyms)
-    return "\n".join((part.description or "", *words))
+    questions = () if isinstance(part, Column) else part.questions
+    return "\n".join((part.description or "", part.label or "", *questions, *part.synonyms))
 
 
 RULE = Rule(
