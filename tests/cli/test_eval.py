@@ -93,6 +93,26 @@ def test_a_regression_in_every_form(ktx: Run, evals: Path, git: Callable[..., st
     assert suite[1][0].text == '- ["NO", 1]\n- ["SE", 1]\n+ ["NO", 2]'
 
 
+def test_a_query_that_differs_from_its_sql_is_shown_with_both_receipts(ktx: Run, evals: Path) -> None:
+    layer = evals / "semantic-layer" / "warehouse"
+    layer.mkdir(parents=True, exist_ok=True)
+    (layer / "customers.yaml").write_text(
+        "name: customers\ntable: customers\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+    )
+    case = (
+        "{id: both, query: {measures: [count(customers) as people]}, sql: SELECT count(*) + 1 AS people FROM customers}"
+    )
+    (evals / "evals" / "shop.yaml").write_text(f"cases:\n  - {case}\n")
+    answer = ktx("eval", "--plain")
+    assert answer.code == 1
+    lines = answer.out.splitlines()
+    assert "shop/both: the query and the SQL differ: 1 row only in the SQL, 1 row only in the query" in lines
+    assert "is\tpeople\nsql\t3\nquery\t2\n" in answer.out
+    query, sql = lines.index("shop/both: receipt of the query"), lines.index("shop/both: receipt of the SQL")
+    assert lines[query + 1] == "fact customers, 2 rows: COUNT(customers)" and "  SELECT" in lines[query:sql]
+    assert "1 AS people" in " ".join(lines[sql:])
+
+
 def test_the_envelope(ktx: Run, evals: Path) -> None:
     change(evals, "DELETE FROM customers WHERE id = 2")
     answer = ktx("eval", "people", "--json")

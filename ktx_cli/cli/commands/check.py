@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ktx_cli.cli.findings import JunitCase
     from ktx_cli.jobs.check.diff import Drift, SchemaChange
-    from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
+    from ktx_cli.jobs.check.eval.results import CaseResult, ComparedAnswers, EvalReport
     from ktx_cli.jobs.check.lint.lint import LintReport
 
 commands = typer.Typer()
@@ -265,14 +265,28 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
         yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
         yield as_table(result.answer.columns, result.answer.rows[:most], result.answer.formats)
     elif found is not None and (found.missing or found.unexpected):
-        signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
+        (before, after), missing, unexpected = found.sides, found.missing[:most], found.unexpected[:most]
+        signed = [(before, row) for row in missing] + [(after, row) for row in unexpected]
         yield Lines((f"{result.case.name}: {one_line(found.message, _WIDEST)}",))
         yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
+    if found is not None and result.compared is not None and found.sides[0] == "sql":
+        yield Lines(tuple(_receipts(result.case.name, result.compared)))
     if result.query is not None and result.status != "pass":
         asked = one_line(json.dumps(result.query, ensure_ascii=False), _WIDEST)
         yield Lines((f"{result.case.name}: query written by the model: {asked}",))
     if result.error is not None and result.error.hint:
         yield Lines((f"{result.case.name}: hint: {one_line(result.error.hint, _WIDEST)}",))
+
+
+def _receipts(name: str, compared: ComparedAnswers) -> Iterator[str]:
+    """Yield what the answers of a query and of the SQL beside it are made of."""
+    from ktx_cli.jobs.semantic.explain import fact_lines
+
+    yield f"{name}: receipt of the query"
+    yield from fact_lines(compared.receipt)
+    yield from (f"  {line}" for line in compared.query_sql.splitlines())
+    yield f"{name}: receipt of the SQL"
+    yield from (f"  {line}" for line in compared.sql.splitlines())
 
 
 def _of(count: int, most: int | None) -> str:

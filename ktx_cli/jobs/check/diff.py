@@ -488,13 +488,15 @@ class ContextUses:
             layer = layers.get(case.connection or (next(iter(layers)) if len(layers) == 1 else ""))
             if layer is not None:
                 part = Part("eval", case.name, layer.model.connection, Place(case.path, case.line))
-                layer.uses.note(part, _asked(layer.model, case))
+                for named in _asked(layer.model, case):
+                    layer.uses.note(part, named)
 
 
-def _asked(model: Model, case: Case) -> Named | None:
+def _asked(model: Model, case: Case) -> Iterator[Named | None]:
     if case.asked.sql is not None:
-        return names_in(case.asked.sql, model.dialect)
-    return None if case.asked.query is None else asked_names(model, case.asked.query)
+        yield names_in(case.asked.sql, model.dialect)
+    if case.asked.query is not None:
+        yield asked_names(model, case.asked.query)
 
 
 def _page_part(page: Page, line: int) -> Part:

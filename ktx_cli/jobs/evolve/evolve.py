@@ -498,7 +498,9 @@ class _Session:
             plan.warn(warning)
         cases = loaded.named(self.request.names)
         computed = [
-            TrialQuestion(each) for each in cases if each.asked.kind == "query" and each.asked.expect is not None
+            TrialQuestion(each)
+            for each in cases
+            if each.asked.compares or (each.asked.kind == "query" and each.asked.expect is not None)
         ]
         if self.models is None and not self._earlier:
             return tuple(computed)

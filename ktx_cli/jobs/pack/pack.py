@@ -677,9 +677,9 @@ class _Packer:
         ]
         for hit in Index(documents).search(self._request.question, _MOST_QUESTIONS).hits:
             case = cases[hit.id]
-            asked = case.asked.sql or case.asked.query
+            asked = case.asked.query or case.asked.sql
             connections = [case.connection] if case.connection else list(self._layers.config.databases())
-            text = f"{case.asked.question} {asked}"
+            text = f"{case.asked.question} {case.asked.query} {case.asked.sql}"
             if asked is not None and not any(self._layers.hides(each, text) for each in connections):
                 text = f"{case.asked.question} -> {one_line(str(asked), 400)}"
                 yield PackLine(QUESTIONS, text, f"evals/{case.file}.yaml", 4)

@@ -147,25 +147,40 @@ class EvalCase(Block):
     id: Annotated[str, _ID_RULE] = setting(REQUIRED, "Names the case in its file.")
     question: str | None = setting(None, "The question in words.", min_length=1)
     query: dict[str, Any] | None = setting(None, "The question to the semantic layer.", min_length=1)
-    sql: str | None = setting(None, "One statement that reads.", min_length=1)
+    sql: str | None = setting(
+        None, "One statement that reads; with `query`, it must have the same result.", min_length=1
+    )
     ask: bool = setting(False, "Whether the configured model is asked the question in words.")
     connection: str | None = setting(None, "The connection that is asked.", min_length=1)
     attributes: dict[str, Any] = setting(dict, "Who asks, for policies.")
+    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "How far numbers of `query` and `sql` may be apart.")
     expect: Annotated[Expectation | None, BeforeValidator(_as_rows)] = setting(None, "What has to come out.")
 
     @model_validator(mode="after")
     def _check(self) -> EvalCase:
-        ways = sum((self.query is not None, self.sql is not None, self.ask))
-        if ways != 1:
-            hint = "keep one of them" if ways else "add `ask: true` to put its question to the configured model"
-            raise wrong("needs one of `query`, `sql` and `ask: true`", hint=hint)
+        has_statement = self.query is not None or self.sql is not None
+        if not has_statement and not self.ask:
+            hint = "add `ask: true` to put its question to the configured model"
+            raise wrong("needs `query`, `sql`, both or `ask: true`", hint=hint)
+        if has_statement and self.ask:
+            raise wrong("has `ask: true` and a `query` or `sql`", hint="keep one of them")
+        if self.tolerance and not self.compares:
+            hint = "write it below `expect`"
+            raise wrong("is for cases with both `query` and `sql`", hint=hint, key="tolerance")
         if self.ask and self.question is None:
             raise wrong("is missing", hint="question: How many orders were shipped late?", key="question")
         return self
 
     @property
-    def kind(self) -> Literal["query", "sql", "ask"]:
-        """The kind of the question: to the semantic layer, a database or the model."""
+    def compares(self) -> bool:
+        """Whether the answer of its query is compared with that of its SQL."""
+        return self.query is not None and self.sql is not None
+
+    @property
+    def kind(self) -> Literal["query", "sql", "compare", "ask"]:
+        """The kind of the question: to the semantic layer, a database, both or the model."""
+        if self.compares:
+            return "compare"
         return "ask" if self.ask else "sql" if self.sql is not None else "query"
 
 
@@ -209,7 +224,8 @@ class Case:
         """A digest of what the case asks and expects."""
         asked = self.asked
         expected: Mapping[str, Any] | None = None if asked.expect is None else asked.expect.to_json()
-        facts = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]
+        facts: list[Any] = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]
+        facts += [asked.tolerance] if asked.tolerance else []
         text = json.dumps([*facts, asked.attributes, expected], sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 

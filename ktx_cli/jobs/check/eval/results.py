@@ -67,12 +67,18 @@ class CaseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Difference(Record):
-    """In which way an answer is not the expected one: a sentence, and the rows only one of them has."""
+    """In which way an answer is not the expected one: a sentence, and the rows only one of them has.
+
+    `sides`: what has the rows that are missing, and what those that are not expected.
+    """
 
     message: str
     columns: tuple[str, ...] = ()
     missing: tuple[Row, ...] = ()
     unexpected: tuple[Row, ...] = ()
+    sides: tuple[str, str] = ("expected", "got")
+
+    json_keys = ("message", "columns", "missing", "unexpected")
 
 
 def difference(expect: Expectation, answer: CaseAnswer) -> Difference | None:
@@ -86,6 +92,37 @@ def difference(expect: Expectation, answer: CaseAnswer) -> Difference | None:
     if len(answer.rows) == expect.rows:
         return None
     return Difference(f"{plural(expect.rows, 'row')} expected, the answer has {len(answer.rows):,}")
+
+
+def comparison(sql: CaseAnswer, query: CaseAnswer, tolerance: float) -> Difference | None:
+    """Return in which way the answer of a query is not that of its SQL, None where both are the same table.
+
+    Names of columns may differ in case, and that of a single value in all letters. The order of rows counts where both
+    say in which order they come.
+    """
+    allowed, sides = Decimal(repr(tolerance)), ("sql", "query")
+    if len(sql.columns) != len(query.columns):
+        message = f"the SQL has {plural(len(sql.columns), 'column')}, the query has {len(query.columns):,}"
+        return Difference(f"{message}: {listing(sql.columns, 10)} and {listing(query.columns, 10)}", sides=sides)
+    names = {name.casefold(): name for name in query.columns}
+    columns = [names.get(name.casefold(), name) for name in sql.columns]
+    if len(columns) == 1:
+        columns = list(query.columns)
+    if sorted(columns) != sorted(query.columns):
+        both = f"{listing(sql.columns, 10)} and {listing(query.columns, 10)}"
+        return Difference(f"the columns of the SQL and of the query have different names: {both}", sides=sides)
+    asked = replace(query, ordered=sql.ordered and query.ordered)
+    found = _of_rows(columns, sql.rows, asked, allowed)
+    if found is None:
+        return None
+    parts = ((found.missing, "the SQL"), (found.unexpected, "the query"))
+    only = [f"{plural(len(rows), 'row')} only in {where}" for rows, where in parts if rows]
+    message = f"the query and the SQL differ: {', '.join(only)}"
+    if not only and len(sql.rows) != len(query.rows):
+        message = f"the SQL has {plural(len(sql.rows), 'row')}, the query has {len(query.rows):,}"
+    elif not only:
+        message = "the query has the rows of the SQL in another order"
+    return replace(found, message=message, sides=sides)
 
 
 def _of_value(expected: Any, answer: CaseAnswer, tolerance: Decimal) -> Difference | None:
@@ -298,9 +335,24 @@ class Taken(Record):
     json_keys = ("model", "tokens", "cost_usd=usd")
 
 
+@dataclass(frozen=True, slots=True)
+class ComparedAnswers(Record):
+    """The two sides of a case with `query` and `sql`: the answer of the SQL, and what both are made of."""
+
+    answer: CaseAnswer = field(repr=False)
+    sql: str
+    query_sql: str
+    receipt: Mapping[str, Any]
+
+    json_keys = ("answer", "sql", "query_sql", "receipt")
+
+
 @dataclass(slots=True)
 class CaseResult(Record):
-    """The result of one case. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time."""
+    """The result of one case. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time.
+
+    `compared`: of a case with both, the answer of its SQL and both receipts.
+    """
 
     case: Case
     status: Status
@@ -313,6 +365,7 @@ class CaseResult(Record):
     taken: Taken | None = None
     before: Past | None = None
     accepted: bool = False
+    compared: ComparedAnswers | None = None
 
     @property
     def milliseconds(self) -> int:
@@ -342,7 +395,8 @@ class CaseResult(Record):
     json_keys = (
         *("name=case.name", "path=case.path", "line=case.line", "question=case.asked.question", "kind=case.asked.kind"),
         *("connection=case.connection", "status", "message=what", "milliseconds", "expected=case.asked.expect"),
-        *("answer", "difference=shown_difference", "query", "model=taken", "previous=before", "accepted", "error"),
+        *("answer", "difference=shown_difference", "compared", "query", "model=taken", "previous=before", "accepted"),
+        "error",
     )
 
 

@@ -7,7 +7,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import Field
 
@@ -39,16 +39,18 @@ from ktx_cli.jobs.check.eval.cases import Case, Loaded, load_evals
 from ktx_cli.jobs.check.eval.results import (
     CaseAnswer,
     CaseResult,
+    ComparedAnswers,
     EvalReport,
     Past,
     Status,
     Taken,
+    comparison,
     difference,
     read_history,
     write_history,
 )
 from ktx_cli.jobs.semantic.layers import choose_layer
-from ktx_cli.jobs.semantic.question import Question, ask_layer
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.sql import only_database, run_sql
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
@@ -62,6 +64,8 @@ MOST_ROWS: Final = 100_000
 Warn = Callable[[ResultWarning], None]
 
 STEP: Final = "evals"
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +99,18 @@ class Asker:
         case = result.case
         if case.asked.kind == "ask":
             self._ask_model(result)
-        elif case.asked.kind == "sql":
+            return
+        if case.asked.sql is not None:
             with _which(case):
                 connection = case.connection or only_database(self.request.layout, self.request.config)
             result.answer = self._reached(connection, lambda: self._sql(case, connection))
-        else:
-            result.answer = self._ask_layer(case, case.asked.query or {}, case.connection)
+        if case.asked.query is not None:
+            reply, answer = self._answered(case, case.asked.query, case.connection)
+            if case.asked.compares and result.answer is not None:
+                result.compared = ComparedAnswers(result.answer, case.asked.sql or "", reply.sql, reply.receipt)
+            result.answer = answer
 
-    def _reached(self, connection: str, ask: Callable[[], CaseAnswer]) -> CaseAnswer:
+    def _reached(self, connection: str, ask: Callable[[], _Found]) -> _Found:
         if connection in self.unreachable:
             raise self.unreachable[connection]
         try:
@@ -126,11 +134,14 @@ class Asker:
         return CaseAnswer(answer.columns, answer.rows, ordered, answer.formats)
 
     def _ask_layer(self, case: Case, query: Mapping[str, Any], connection: str | None) -> CaseAnswer:
+        return self._answered(case, query, connection)[1]
+
+    def _answered(self, case: Case, query: Mapping[str, Any], connection: str | None) -> tuple[LayerAnswer, CaseAnswer]:
         with _which(case):
             chosen = choose_layer(self.request.layout, self.request.config, connection)
         return self._reached(chosen, lambda: self._query(case, query, chosen))
 
-    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> CaseAnswer:
+    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> tuple[LayerAnswer, CaseAnswer]:
         result = ask_layer(
             *(self.request.layout, self.request.config),
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
@@ -142,7 +153,7 @@ class Asker:
         if error is not None:
             raise error
         _require_whole(None if result.cut == "rows" and "limit" in query else result.cut, case)
-        return CaseAnswer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
+        return result, CaseAnswer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
 
     def _layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
         if connection not in self.models:
@@ -431,10 +442,13 @@ def _judge(result: CaseResult) -> None:
     expect, answer = result.case.asked.expect, result.answer
     if result.status == "skip":
         return
-    if answer is None or expect is None:
+    compared = result.compared
+    if answer is None or (expect is None and compared is None):
         result.status = "new"
         return
-    result.difference = difference(expect, answer)
+    result.difference = None if expect is None else difference(expect, answer)
+    if result.difference is None and compared is not None:
+        result.difference = comparison(compared.answer, answer, result.case.asked.tolerance)
     passed_once = result.before is not None and result.before.passed is not None
     wrong: Status = "regress" if passed_once else "fail"
     result.status = "pass" if result.difference is None else wrong

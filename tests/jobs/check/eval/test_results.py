@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.jobs.check.eval import results
 from ktx_cli.jobs.check.eval.cases import Expectation
-from ktx_cli.jobs.check.eval.results import CaseAnswer, Difference, difference, same_value
+from ktx_cli.jobs.check.eval.results import CaseAnswer, Difference, comparison, difference, same_value
 
 VALUES = st.recursive(
     st.one_of(
@@ -204,3 +204,44 @@ def test_values_of_all_kinds_stand_in_one_column() -> None:
     values = [None, 1, "1x", "2025-01-01", [1], {"a": 1}, True]
     expect = {"columns": ["v"], "rows": [[value] for value in values]}
     assert found(expect, "v", *[(value,) for value in reversed(values)]) is None
+
+
+def _table(columns: str, *rows: tuple[Any, ...], ordered: bool = False) -> CaseAnswer:
+    return CaseAnswer(tuple(columns.split()), rows, ordered)
+
+
+@pytest.mark.table(
+    ("sql", "query", "message"),
+    [
+        (_table("n", (3,)), _table("n", (3.0,)), None),
+        (_table("COUNT(*)", (3,)), _table("orders", ("3",)), None),
+        (_table("N C", (3, "x")), _table("c n", ("x", 3)), None),
+        (_table("a b", (1, 2), (3, 4)), _table("a b", (3, 4), (1, 2)), None),
+        (_table("a", (1,), (2,), ordered=True), _table("a", (2,), (1,)), None),
+        (_table("a"), _table("b"), None),
+        (_table("a", (1,), (1,)), _table("a", (1,)), "the query and the SQL differ: 1 row only in the SQL"),
+        (_table("a"), _table("a", (1,)), "the query and the SQL differ: 1 row only in the query"),
+        (_table("n", (3,)), _table("n", (4,)), "differ: 1 row only in the SQL, 1 row only in the query"),
+        (_table("n", (None,)), _table("n", (0,)), "differ: 1 row only in the SQL, 1 row only in the query"),
+        (
+            _table("a", (1,), (2,), ordered=True),
+            _table("a", (2,), (1,), ordered=True),
+            "rows of the SQL in another order",
+        ),
+        (_table("a b", (1, 2)), _table("a", (1,)), "the SQL has 2 columns, the query has 1: a, b and a"),
+        (_table("a b", (1, 2)), _table("a c", (1, 2)), "have different names: a, b and a, c"),
+        (_table("a"), _table("a", *((n,) for n in range(1_001))), "the SQL has 0 rows, the query has 1,001"),
+    ],
+)
+def test_a_query_and_its_sql_are_compared_as_tables(sql: CaseAnswer, query: CaseAnswer, message: str | None) -> None:
+    found = comparison(sql, query, 0.0)
+    assert (found is None) is (message is None)
+    if found is not None:
+        assert message is not None and message in found.message
+        assert found.sides == ("sql", "query")
+
+
+def test_numbers_of_a_query_and_its_sql_may_differ_within_the_tolerance() -> None:
+    assert comparison(_table("n", (3,)), _table("n", (3.4,)), 0.5) is None
+    found = comparison(_table("n", (3,)), _table("n", (3.6,)), 0.5)
+    assert found is not None and (found.missing, found.unexpected) == (((3,),), ((3.6,),))

@@ -250,3 +250,50 @@ def test_which_database_is_meant_must_be_said_where_there_are_two(project: Path)
     write(project, COUNT.format(3))
     (result,) = evaluated(project).results
     assert result.error is not None and result.error.hint == "name it in evals/shop.yaml: connection: ID"
+
+
+COMPARED = """
+cases:
+- id: same
+  query: {measures: [orders.order_count], dimensions: [orders.region]}
+  sql: SELECT region, count(*) AS order_count FROM orders WHERE region = 'N' GROUP BY 1
+  attributes: {region: N}
+- id: other
+  query: {measures: ["count(orders) as n"]}
+  sql: SELECT count(*) AS n FROM orders
+  attributes: {region: N}
+- {id: close, query: {measures: [orders.order_count]}, sql: SELECT 3, attributes: {region: N}, tolerance: 1}
+- {id: expected, query: {measures: [orders.order_count]}, sql: SELECT 2, attributes: {region: N}, expect: {value: 2}}
+- id: not-expected
+  query: {measures: [orders.order_count]}
+  sql: SELECT 2
+  attributes: {region: N}
+  expect: {value: 3}
+- {id: writes, query: {measures: [orders.order_count]}, sql: DELETE FROM orders, attributes: {region: N}}
+- {id: refused, query: {measures: [orders.order_count]}, sql: SELECT 1}
+"""
+
+
+def test_a_query_and_sql_are_both_run_and_compared(project: Path) -> None:
+    path = write(project, COMPARED)
+    report = evaluated(project, accept=True)
+    assert statuses(report) == {
+        "same": "pass", "other": "fail", "close": "pass", "expected": "pass", "not-expected": "fail",
+        "writes": "error", "refused": "error",
+    }  # fmt: skip
+    assert path.read_text() == COMPARED, "nothing of them is new"
+    other = next(each for each in report.results if each.case.asked.id == "other")
+    assert other.difference is not None and other.compared is not None
+    assert (other.difference.missing, other.difference.unexpected) == (((3,),), ((2,),))
+    assert other.compared.receipt["facts"][0]["fact"] == "orders"
+    shown = other.to_json()
+    assert shown["kind"] == "compare"
+    assert "count(*)" in shown["compared"]["sql"].lower() and "region" in shown["compared"]["query_sql"]
+    assert shown["compared"]["answer"]["rows"] == [[3]]
+
+
+def test_a_comparison_that_passed_once_regresses(project: Path, change: Change) -> None:
+    write(project, "cases: [{id: a, query: {measures: [orders.order_count]}, sql: SELECT 2, attributes: {region: N}}]")
+    assert statuses(evaluated(project)) == {"a": "pass"}
+    change(project, "INSERT INTO orders VALUES (4, 'N')")
+    assert statuses(evaluated(project)) == {"a": "regress"}
