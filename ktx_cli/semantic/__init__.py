@@ -95,12 +95,12 @@ if TYPE_CHECKING:
         stray_problems,
     )
     from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
-    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, parse_call, read_documents, render
+    from ktx_cli.semantic.interchange.dbt.project import STEERS, TARGET_NAME, Call, parse_call, read_documents, render
     from ktx_cli.semantic.interchange.drafts import IMPORT_HEADER
     from ktx_cli.semantic.interchange.importer import Placed, import_path, place
     from ktx_cli.semantic.interchange.lookml.importer import import_lookml
     from ktx_cli.semantic.interchange.lookml.project import Block, parse_lookml, read_project
-    from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE, condition
+    from ktx_cli.semantic.interchange.lookml.views import IRRELEVANT, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported

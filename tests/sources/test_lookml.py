@@ -53,7 +53,7 @@ def test_views_and_explores_are_measures_and_joins() -> None:
         made.errors() == []
         and projection.warnings == ()
         and lost(projection)
-        == ["shop.model.lkml:1 `connection` of shop.model.lkml: an import is for the connection it is asked for"]
+        == ["shop.model.lkml:1 `connection` of shop.model.lkml: ktx settings determine the connection, not LookML"]
     )
     assert projection.handled == set(FILES) and projection.left == ()
     before = dict(made.files)
@@ -90,7 +90,7 @@ def test_a_view_of_a_table_nobody_scanned_is_named() -> None:
     files = {**FILES, "views/ghosts.view.lkml": VISITS}
     projection = made.run(LookMlSource(), files, entry())
     assert [each.message for each in projection.warnings] == [
-        "views/ghosts.view.lkml:1: view `visits`: the scanned database has no such table"
+        "views/ghosts.view.lkml:1: view `visits`: the table is not in the scanned database"
     ]
     assert "semantic-layer/shop/visits.yaml" not in made.files
 

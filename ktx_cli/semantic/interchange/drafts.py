@@ -1,4 +1,4 @@
-"""The sources of an import while they are put together, and the YAML of ktx they become."""
+"""Drafts of imported sources, and the ktx YAML written from them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedErro
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.model import Model, Place, Source, Visibility
 
-TAKEN: Final = "the table has a column of that name, or the name has a dot"
-"""The reason why a computed column has another name."""
+TAKEN: Final = "the table already has a column with this name, or the name contains a dot"
+"""The reason why an imported computed column was renamed."""
 
 
 @dataclass(slots=True)
 class ColumnDraft:
-    """A column; `expr` where it is computed; `extra`: further keys as they are written."""
+    """A column. Computed columns have an `expr`; `extra` holds further YAML keys."""
 
     name: str
     type: str | None = None
@@ -31,10 +31,11 @@ class ColumnDraft:
 
 @dataclass(slots=True)
 class SourceDraft:
-    """A source of an import.
+    """An imported source.
 
-    `base`: the source of the manifest it changes; else it has `table` or `sql`. `measures`, `segments`: name -> as
-    written. `hops`: what may stand before a dot in its expressions, a source or alias -> its source.
+    It either changes a source of the manifest (`base`) or has its own `table` or `sql`. `measures` and `segments` map
+    names to YAML entries. `hops` maps each prefix that its expressions can use, a source name or join alias, to that
+    source.
     """
 
     name: str
@@ -56,7 +57,7 @@ class SourceDraft:
     guessed: list[str] = field(default_factory=list)
 
     def find(self, name: str) -> str | None:
-        """Return a column's name as it is spelled, whatever the case it is asked in."""
+        """Return the exact spelling of a column name; the lookup ignores case."""
         if name in self.columns:
             return name
         known = (*self.columns, *(self.base.columns if self.base else ()))
@@ -64,7 +65,7 @@ class SourceDraft:
         return name if name in alike else min(alike, default=None)
 
     def physical(self, name: str) -> str | None:
-        """Return the name of a column of the table itself, as it is spelled."""
+        """Return the exact spelling of a column name if the column is in the table, not computed."""
         found = self.find(name)
         if found is None:
             return None
@@ -74,14 +75,15 @@ class SourceDraft:
         return found if self.columns[found].expr is None else None
 
     def column(self, name: str) -> ColumnDraft:
-        """Return the draft of a column, a new one where there is none."""
+        """Return the draft of a column, and create it if necessary."""
         found = self.find(name) or name
         return self.columns.setdefault(found, ColumnDraft(found))
 
     def require(self, name: str, kind: str | None = None) -> str | None:
-        """Return a column's name; in a source of its own one nobody declared is added, for definitions alone.
+        """Return the exact spelling of a column name, or None if the table has no such column.
 
-        None where the table has no such column, or the name has a dot, which ktx cannot name.
+        If the source is not in the manifest, an undeclared column is added as internal, so that definitions can use
+        it. ktx cannot refer to names that contain a dot: the result is None for them.
         """
         found = self.find(name)
         if found is None and self.base is None and "." not in name:
@@ -94,16 +96,17 @@ class SourceDraft:
     def define(
         self, name: str, expr: str, kind: str | None, *, otherwise: str | None = "string", renames: bool = False
     ) -> tuple[ColumnDraft, bool]:
-        """Return the column an expression is, and whether it is a computed one that could not have the name.
+        """Return the column for an expression, and whether the column had to be renamed.
 
-        A plain name is the column itself where it is the same one, or where the column may be called otherwise
-        (`renames`). `otherwise`: the type where nothing shows it. Raises `KtxError` where it cannot stand here.
+        If the expression is a plain column name, that column is used when the names match or when `renames` allows
+        another name; otherwise a computed column is added. `otherwise` is the type if it cannot be determined. Raises
+        `KtxError` if the source cannot evaluate the expression.
         """
         plain = plain_name(expr)
         if plain is not None and (renames or plain.casefold() == name.casefold()):
             found = self.require(plain, kind)
             if found is None:
-                raise UnresolvedError(f"`{self.name}` has no column `{plain}` that can be named")
+                raise UnresolvedError(f"`{self.name}` has no column `{plain}`, or ktx cannot refer to it by name")
             return self.column(found), False
         names = checked(self, expr, aggregate=False)
         if plain is not None:
@@ -112,7 +115,7 @@ class SourceDraft:
         return column, column.name != name
 
     def compute(self, name: str, expr: str, kind: str | None, reads: Iterable[tuple[str, ...]]) -> ColumnDraft:
-        """Add a computed column; under another name where the table has, or the expr reads, a column of that one."""
+        """Add a computed column, renamed if the table has or the expression reads a column with that name."""
         own = {parts[0].casefold() for parts in reads if len(parts) == 1}
         taken = {each.casefold() for each in (*own, *self.columns, *(self.base.columns if self.base else ()))}
         free = name.replace(".", "_")
@@ -123,7 +126,10 @@ class SourceDraft:
         return self.columns[free]
 
     def _all_public(self, reads: Iterable[tuple[str, ...]]) -> bool:
-        """Say whether nothing that is read was hidden before the import; if not, what reads it is as hidden."""
+        """Say whether all columns that are read were public before the import.
+
+        Otherwise the column that reads them is hidden as well.
+        """
         return all(len(parts) == 1 and self._is_public(parts[0]) for parts in reads)
 
     def _is_public(self, name: str) -> bool:
@@ -138,9 +144,9 @@ DEFAULT_DIALECT: Final = "duckdb"
 
 
 class Sources:
-    """The sources of an import by name, and where their tables are in the model there is.
+    """The imported sources by name, matched to the tables of the existing model.
 
-    `dialect`: sqlglot's name for the SQL of the expressions; the model's, else DuckDB's.
+    `dialect` is the sqlglot dialect of the expressions: by default that of the model, or DuckDB without a model.
     """
 
     def __init__(self, model: Model | None, report: Report, dialect: str | None = None) -> None:
@@ -149,12 +155,12 @@ class Sources:
         self.drafts: dict[str, SourceDraft] = {}
 
     def add(self, name: str, place: Place, *, table: str | None = None, sql: str | None = None) -> SourceDraft:
-        """Return a new source: a change of the manifest's where that has the table and no other draft changes it."""
+        """Return a new draft. It changes the manifest's source of the table if no other draft does so already."""
         base = self._base(table, name, place) if table else None
         if base is not None and base.name not in self.drafts:
             if base.name != name:
                 self.report.approximated(
-                    f"the name `{name}`", "the manifest's source has another one", place, base.name
+                    f"the name `{name}`", "the manifest uses another name for this table", place, base.name
                 )
             draft = SourceDraft(base.name, place, self.dialect, base=base)
         else:
@@ -163,12 +169,12 @@ class Sources:
         return draft
 
     def has_table(self, table: str) -> bool:
-        """Say whether the manifest has exactly one source of a table, which no draft changes yet."""
+        """Say whether the manifest has exactly one source for a table and no draft changes it yet."""
         found = self._tables(table)
         return len(found) == 1 and found[0].name not in self.drafts
 
     def knows(self, table: str) -> bool:
-        """Say whether the manifest has a source of a table."""
+        """Say whether the manifest has a source for a table."""
         return bool(self._tables(table))
 
     def _base(self, table: str, name: str, place: Place) -> Source | None:
@@ -178,13 +184,13 @@ class Sources:
             found = exact if len(exact) == 1 else found
         if len(found) > 1:
             names = ", ".join(sorted(source.name for source in found))
-            why = f"several sources could be its table: {names}; it is a source of its own"
+            why = f"several sources match the table: {names}; ktx adds a separate source"
             self.report.approximated(f"the table of `{name}`", why, place, name)
             return None
         return found[0] if found else None
 
     def _tables(self, table: str) -> list[Source]:
-        """Return the manifest's sources whose table has that name, or one of which the other is the end."""
+        """Return the manifest's sources for a table: exact matches, or names of which one ends with the other."""
         try:
             wanted = _folded(table_parts(table))
         except ConfigError:
@@ -197,12 +203,12 @@ class Sources:
         ]
 
     def _free(self, name: str, place: Place) -> str:
-        """Return the name, or one with a number where a source of another file has it."""
+        """Return the name, with a number appended if a source in another file already has it."""
         free, number = name, 2
         while free in self.drafts or self._is_taken(free):
             free, number = f"{name}_{number}", number + 1
         if free != name:
-            self.report.approximated(f"the name `{name}`", "another source has it", place, free)
+            self.report.approximated(f"the name `{name}`", "another source already has this name", place, free)
         return free
 
     def _is_taken(self, name: str) -> bool:
@@ -214,7 +220,7 @@ class Sources:
 
 
 def file_of(name: str) -> str:
-    """Return the file a source is written to, below the connection's folder."""
+    """Return the file of a source, relative to the connection's folder."""
     return f"{file_stem(name)}.yaml"
 
 
@@ -223,19 +229,19 @@ def _folded(parts: Iterable[str]) -> tuple[str, ...]:
 
 
 def described(description: str | None, label: str | None) -> str | None:
-    """Return a description with the label before it, where it is not in it already."""
+    """Return a description prefixed with the label, unless the description already contains it."""
     if not label or (description and label.casefold() in description.casefold()):
         return description
     return f"{label}: {description}" if description else label
 
 
 def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping without what says nothing."""
+    """Return a mapping without its empty values."""
     return {key: value for key, value in entry.items() if value is not None and value not in ("", [], (), {})}
 
 
 LONGEST: Final = 20_000
-"""Characters of the longest piece of SQL that is read."""
+"""Maximum length of an imported SQL expression, in characters."""
 
 NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _TOKEN: Final = re.compile(
@@ -245,10 +251,11 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The names in a piece of SQL: `columns` inside aggregates (all, where it has none), those `outside` them.
+    """The columns that an SQL expression uses.
 
-    `numbers`: columns that are added up. `added`: `sum` or `avg`, and the column it takes as it is. `type`: the ktx
-    type of what it gives, None where that does not show.
+    `columns` are those inside aggregates (all columns if there is no aggregate), `outside` the others. `numbers` are
+    the columns whose values are added up. `added` lists each `sum` or `avg` directly of a column, with that column.
+    `type` is the ktx type of the result, or None if it cannot be determined.
     """
 
     columns: tuple[tuple[str, ...], ...]
@@ -260,15 +267,15 @@ class Read:
 
 
 def read(text: str, dialect: str) -> Read:
-    """Read one expression; `KtxError` for what is none, or none a definition may hold."""
+    """Analyze one expression. Raises `KtxError` if it is invalid or not allowed in a definition."""
     from ktx_cli.semantic.check import added_columns
     from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
 
     if len(text) > LONGEST:
-        raise UnresolvedError(f"it is longer than {LONGEST:,} characters")
+        raise UnresolvedError(f"the expression is longer than {LONGEST:,} characters")
     if "{{" in text or "{%" in text or "${" in text:
-        raise UnresolvedError("it holds a template that stands for nothing here")
-    tree = parse(text, dialect, what="it")
+        raise UnresolvedError("the expression contains a template that ktx cannot resolve")
+    tree = parse(text, dialect, what="the expression")
     inside: list[tuple[str, ...]] = []
     outside: list[tuple[str, ...]] = []
     numbers: set[tuple[str, ...]] = set()
@@ -281,7 +288,7 @@ def read(text: str, dialect: str) -> Read:
         if _is_added(column, around):
             numbers.add(parts)
     if any(_is_nested(node, is_aggregate) for node in tree.walk()):
-        raise UnresolvedError("it holds an aggregate inside another one")
+        raise UnresolvedError("the expression nests an aggregate inside another aggregate")
     aggregates = any(is_aggregate(node) for node in tree.walk())
     found = tuple(dict.fromkeys(inside if aggregates else outside))
     added = tuple(added_columns(tree))
@@ -289,7 +296,7 @@ def read(text: str, dialect: str) -> Read:
 
 
 def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
-    """Say whether a node is an aggregate inside one; FILTER and WITHIN GROUP belong to the aggregate they are of."""
+    """Say whether a node is an aggregate inside another one. FILTER and WITHIN GROUP do not count as nesting."""
     above = _aggregate_around(node, fits) if fits(node) else None
     return above is not None and above.this is not node
 
@@ -302,7 +309,7 @@ def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.E
 
 
 def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
-    """Say whether an aggregate of numbers takes the column as it is, or in arithmetic."""
+    """Say whether a numeric aggregate takes the column directly or in arithmetic."""
     if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
         return False
     above = column.parent
@@ -315,7 +322,7 @@ _CAST_TYPES: Final = ("number", "time", "string", "boolean")
 
 
 def type_of(tree: exp.Expr) -> str | None:
-    """Return the ktx type an expression gives, None where its form does not show it."""
+    """Return the ktx type of an expression, or None if it cannot be determined."""
     while isinstance(tree, exp.Paren | exp.Neg):
         tree = tree.this
     if isinstance(tree, exp.Case):
@@ -341,20 +348,21 @@ def type_of(tree: exp.Expr) -> str | None:
 
 
 def checked(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterable[str] = ()) -> Read:
-    """Return what a definition names, of which undeclared columns are added; `KtxError` where it cannot stand there.
+    """Return the columns that a definition uses, and add the undeclared ones to the draft.
 
-    `aggregate`: it must hold one (or one of `measures`), or must not.
+    If `aggregate` is true, the definition must contain an aggregate or one of `measures`; otherwise it must not. Raises
+    `KtxError` if the source cannot evaluate the definition.
     """
     found = read(text, draft.dialect)
     if found.aggregates and not aggregate:
-        raise UnresolvedError("it holds an aggregate, but is about single rows")
+        raise UnresolvedError("the expression contains an aggregate, but it applies to single rows")
     named = found.outside if aggregate else ()
     if aggregate and not found.aggregates and not named:
-        raise UnresolvedError("it holds no aggregate")
+        raise UnresolvedError("the expression contains no aggregate")
     known = set(measures)
     strange = [".".join(parts) for parts in named if ".".join(parts) not in known]
     if strange:
-        raise UnresolvedError(f"`{strange[0]}` in it is no measure that was imported")
+        raise UnresolvedError(f"`{strange[0]}` is not an imported measure")
     columns = found.columns if found.aggregates or not aggregate else ()
     owners = [(_owner(draft, parts), parts) for parts in columns]
     for function, parts in found.added:
@@ -365,34 +373,34 @@ def checked(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterabl
 
 
 def _refuse_sum(draft: SourceDraft, function: str, parts: tuple[str, ...]) -> None:
-    """Raise `KtxError` where the database has no such aggregate of a column of the manifest."""
+    """Raise `KtxError` if the database cannot apply the aggregate to a column of the manifest."""
     from ktx_cli.semantic.check import is_never_added
 
     owner = _owner(draft, parts)
     column = owner.base.columns.get(owner.find(parts[-1]) or "") if owner.base is not None else None
     if column is not None and is_never_added(column, function, draft.dialect):
         raise UnresolvedError(
-            f"the database has no `{function}` of `{'.'.join(parts)}`, which is a {column.type.value}"
+            f"the database cannot apply `{function}` to `{'.'.join(parts)}` of type {column.type.value}"
         )
 
 
 def _owner(draft: SourceDraft, parts: tuple[str, ...]) -> SourceDraft:
-    """Return the source of a column, which it has or can be given."""
+    """Return the source of a column, and add the column if necessary."""
     owner: SourceDraft | None = draft
     for hop in parts[:-1]:
         if owner is not None and hop != owner.name:
             owner = owner.hops.get(hop)
     if owner is None:
-        raise UnresolvedError(f"`{'.'.join(parts)}` in it is of nothing `{draft.name}` is joined to")
+        raise UnresolvedError(f"`{'.'.join(parts)}` is not a column of a source that `{draft.name}` joins")
     if owner.find(parts[-1]) is None and owner.base is not None:
         raise UnresolvedError(f"`{owner.name}` has no column `{parts[-1]}`")
     if owner.find(parts[-1]) is None and "." in parts[-1]:
-        raise UnresolvedError(f"the name `{parts[-1]}` in it has a dot")
+        raise UnresolvedError(f"the column name `{parts[-1]}` contains a dot")
     return owner
 
 
 def plain_name(text: str) -> str | None:
-    """Return the column a text is the bare or quoted name of, else None."""
+    """Return the column name if the text is only a bare or quoted name, or None."""
     stripped = text.strip()
     if NAME.fullmatch(stripped):
         return stripped
@@ -401,45 +409,45 @@ def plain_name(text: str) -> str | None:
 
 
 def quoted(name: str, dialect: str) -> str:
-    """Return a name as the dialect's SQL writes it: in quotes where it is no plain word."""
+    """Return a name in the SQL of a dialect, quoted if necessary."""
     return name if NAME.fullmatch(name) else str(exp.to_identifier(name, quoted=True).sql(dialect))
 
 
 def with_names(text: str, names: dict[str, str]) -> str:
-    """Return the text with bare names replaced; functions, texts and quoted names stay as they are."""
+    """Return the text with bare names replaced. Functions, string literals and quoted names do not change."""
     return _TOKEN.sub(lambda found: names.get(re.sub(r"\s", "", found[0]), found[0]), text)
 
 
 def truncated(text: str, grain: str, dialect: str) -> str:
-    """Return a column cut to a grain, in the dialect; `SemanticError` where the text is no expression."""
+    """Return a column truncated to a grain. Raises `SemanticError` if the text is not a valid expression."""
     from ktx_cli.semantic.expressions.fragments import parse
 
-    tree = parse(text, dialect, what="it").copy()
+    tree = parse(text, dialect, what="the expression").copy()
     if grain == "day":
         return str(exp.cast(tree, "date").sql(dialect))
     return str(exp.TimestampTrunc(this=tree, unit=exp.var(grain.upper())).sql(dialect))
 
 
 def all_of(conditions: Iterable[str]) -> str | None:
-    """Return one condition that holds where all do."""
+    """Return the conjunction of the conditions."""
     several = list(dict.fromkeys(conditions))
     if len(several) < 2:
         return several[0] if several else None
     return " AND ".join(f"({each})" for each in several)
 
 
-IMPORT_HEADER = "# Imported from {tool}: the next import replaces this file. Take this line out to keep your changes.\n"
-"""First line of every imported file; a file without it is people's own."""
+IMPORT_HEADER = "# Imported from {tool}: the next import replaces this file. Remove this line to keep your changes.\n"
+"""First line of every imported file. An import never replaces a file without this line."""
 
 HEADER_START = IMPORT_HEADER.split("{", maxsplit=1)[0]
 
 
 def imported(drafts: Iterable[SourceDraft], report: Report, tool: str) -> Imported:
-    """Return the files of the drafts; `tool` is who the descriptions are from."""
+    """Return the files of the drafts. `tool` names the tool that the descriptions come from."""
     files = {}
     for draft in drafts:
         if draft.base is None and not draft.columns:
-            report.dropped(f"source `{draft.name}`", "it names no column", draft.place)
+            report.dropped(f"source `{draft.name}`", "the source has no columns", draft.place)
             continue
         _guess_types(draft, report)
         document = _overlay(draft, report, tool) if draft.base is not None else _standalone(draft, tool)
@@ -449,7 +457,7 @@ def imported(drafts: Iterable[SourceDraft], report: Report, tool: str) -> Import
 
 
 def _guess_types(draft: SourceDraft, report: Report) -> None:
-    """Take columns without a type for texts, and say so."""
+    """Set the type `string` for columns without a type, and report them."""
     guessed = [each for each in draft.columns.values() if each.type is None and draft.physical(each.name) is None]
     if draft.base is None:
         guessed = [each for each in draft.columns.values() if each.type is None]
@@ -457,7 +465,7 @@ def _guess_types(draft: SourceDraft, report: Report) -> None:
         column.type = "string"
     if guessed:
         names = listing([column.name for column in guessed], 20)
-        why = f"nothing says it of {names}: taken for texts"
+        why = f"unknown for {names}; ktx assumes string"
         report.approximated(f"types of columns of `{draft.name}`", why, draft.place, draft.name)
 
 
@@ -473,7 +481,7 @@ def _overlay(draft: SourceDraft, report: Report, tool: str) -> dict[str, Any]:
         if column.expr is not None:
             computed.append(_column(column, tool))
         elif (name := draft.physical(column.name)) is None:
-            why = f"the table of `{draft.name}` has no such column"
+            why = f"the table of `{draft.name}` does not have this column"
             report.dropped(f"column `{column.name}` of `{draft.name}`", why, draft.place)
         elif len(entry := _override(draft, column, name, tool)) > 1:
             overridden.append(entry)
@@ -483,7 +491,7 @@ def _overlay(draft: SourceDraft, report: Report, tool: str) -> dict[str, Any]:
 
 
 def _shared(draft: SourceDraft, tool: str) -> dict[str, Any]:
-    """Return what both kinds of files say; a grain only where the manifest does not know it."""
+    """Return the keys that new sources and overlays share. The grain is included only if the manifest has none."""
     return {
         "descriptions": {tool: draft.description} if draft.description else None,
         "grain": None if (draft.base is not None and draft.base.keyed) else list(draft.grain),
@@ -510,12 +518,12 @@ def _column(column: ColumnDraft, tool: str) -> dict[str, Any]:
 
 
 def _visibility(column: ColumnDraft) -> str | None:
-    """Return what must be said: of a computed column also that it is public, as it may read an internal one."""
+    """Return the visibility to write. A computed column may read an internal one, so `public` is written for it."""
     return None if column.visibility == "public" and column.expr is None else column.visibility
 
 
 def _override(draft: SourceDraft, column: ColumnDraft, name: str, tool: str) -> dict[str, Any]:
-    """Return what changes of a column of the manifest; it is never shown to more than before."""
+    """Return the override for a column of the manifest. It can restrict the visibility, never widen it."""
     entry = _column(column, tool)
     entry.pop("type", None)
     known = draft.base.columns[name].visibility if draft.base is not None else None
@@ -524,7 +532,7 @@ def _override(draft: SourceDraft, column: ColumnDraft, name: str, tool: str) -> 
 
 
 def _stricter(wanted: str | None, known: Visibility | None) -> str | None:
-    """Return the visibility to write: none where the manifest's is as strict already."""
+    """Return the visibility to write, or None if that of the manifest is at least as strict."""
     order = list(Visibility)
     is_stricter = wanted is not None and order.index(Visibility(wanted)) > order.index(known or Visibility.PUBLIC)
     return wanted if is_stricter else None
@@ -534,7 +542,7 @@ _WORDS: Final = frozenset({"and", "true", "false", "null"})
 
 
 def on_text(pairs: Iterable[tuple[str, str]], hop: str) -> str:
-    """Return the `on` of a join: (own column, the other's) all equal; names in double quotes where they need it."""
+    """Return the `on` of a join that compares pairs of columns. Names are quoted if necessary."""
     return " AND ".join(f"{_named(own)} = {_named(hop)}.{_named(other)}" for own, other in pairs)
 
 
@@ -544,7 +552,7 @@ def _named(name: str) -> str:
 
 
 def reach(drafts: Iterable[SourceDraft]) -> None:
-    """Let expressions of each source name all it reaches over joins to one row."""
+    """Let the expressions of each source refer to all sources that it reaches over to-one joins."""
     by_name = {draft.name: draft for draft in drafts}
     edges: dict[str, list[tuple[str, SourceDraft]]] = {name: [] for name in by_name}
     for draft in by_name.values():

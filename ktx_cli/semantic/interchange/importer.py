@@ -1,4 +1,4 @@
-"""Imports and exports from and to paths: what a command calls."""
+"""Import files of another tool into the project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_mod
 
 
 class _Format(NamedTuple):
-    """The reader of a format, and the files it has."""
+    """The importer of a format and its file suffixes."""
 
     read: Callable[[Mapping[str, str], Model | None], Imported]
     suffixes: tuple[str, ...]
@@ -34,15 +34,15 @@ _FORMATS: Final[Mapping[str, _Format]] = {
     "osi": _Format(import_osi, (*_YAML, ".json")),
 }
 FORMATS: Final = tuple(_FORMATS)
-"""The formats that can be imported."""
+"""The formats that ktx can import."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The imported files by path in the project, and what became of each.
+    """The imported files by their path in the project.
 
-    `written`: new or replaced. `same`: as they were. `kept`: people's own files, left alone -> the text that was not
-    written.
+    `written` are new or replaced, `same` are unchanged. `kept` maps files with the user's own changes, which ktx does
+    not replace, to the text that it would have written.
     """
 
     written: tuple[str, ...]
@@ -51,26 +51,26 @@ class Placed:
 
 
 def import_path(kind: str, path: Path, model: Model | None) -> Imported:
-    """Return what a file or folder of a format (one of `FORMATS`) becomes; nothing is written.
+    """Return the result of importing a file or folder in one of the `FORMATS`, without writing anything.
 
-    Raises `UsageError` for an unknown format and a path without such files, `StorageError` for one that cannot be read.
+    Raises `UsageError` for an unknown format or a path without matching files, and `StorageError` for unreadable files.
     """
     if kind not in _FORMATS:
         near = did_you_mean(kind, FORMATS)
-        raise UsageError(f"`{kind}` is no format that can be imported", hint=f"use {near or ', '.join(FORMATS)}")
+        raise UsageError(f"ktx cannot import the format `{kind}`", hint=f"use {near or ', '.join(FORMATS)}")
     wanted = _FORMATS[kind]
     files = read_inputs(path, wanted.suffixes)
     if not files:
         shown = ", ".join(wanted.suffixes)
-        message = f"there are no {kind} files ({shown}) at {path}"
+        message = f"{path} contains no {kind} files ({shown})"
         raise UsageError(message, hint=Hint("see {}", Command(path, program="ls")))
     return wanted.read(files, model)
 
 
 def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
-    """Return path -> text of a file, or of all files with those endings below a folder.
+    """Return the text of a file, or of all files in a folder with one of the suffixes, by path.
 
-    Paths are relative to the folder. Hidden folders and those of packages and build results are left out.
+    Paths are relative to the folder. Hidden folders, package folders and build folders are skipped.
     """
     if path.is_file():
         return {path.name: text_of(read_bytes(path) or b"")}
@@ -87,9 +87,9 @@ def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
 
 
 def place(imported: Imported, layout: Layout, connection: str) -> Placed:
-    """Write imported files into the project; files of people's own about the same sources are left alone.
+    """Write imported files into the project, except over files with the user's own changes.
 
-    Raises `StorageError`; each file is then either as before or as imported.
+    If it raises `StorageError`, every file has either its previous or its imported content.
     """
     folder = Layout.context_paths(connection)[0]
     tree = WorkingTree(layout.root)

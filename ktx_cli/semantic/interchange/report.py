@@ -1,4 +1,4 @@
-"""The result of an import or export: texts of files, and what became of each part of the input."""
+"""The result of an import or export: the files, and a report on every part of the input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktx_cli.semantic.model import Place
 
 
 class Kind(StrEnum):
-    """The outcome for a part of the input."""
+    """How faithfully a part of the input was converted."""
 
     KEPT = "kept"
     APPROXIMATED = "approximated"
@@ -22,10 +22,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity(Record):
-    """The outcome for one part of the input.
+    """What happened to one part of the input.
 
-    `what` names it, `why` says what differs or why it is gone (empty where it is kept as it is), `place` is where it
-    stands in the input, `target` what it became, such as `orders.revenue`; None where it became nothing.
+    `what` names the part and `place` locates it. `why` explains the difference or why the part was dropped; it is empty
+    if the part was kept. `target` is the resulting definition, such as `orders.revenue`, or None.
     """
 
     kind: Kind
@@ -39,57 +39,63 @@ class Fidelity(Record):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`files`: path below `semantic-layer/<connection>/` -> text. `report`: by place in the input."""
+    """The result of an import.
+
+    `files` maps paths below `semantic-layer/<connection>/` to texts. `report` is sorted by the location in the input.
+    """
 
     files: Mapping[str, str]
     report: tuple[Fidelity, ...]
 
 
 class UnresolvedError(KtxError):
-    """A part of the input that has no meaning here: the report says that it is dropped, and why."""
+    """ktx cannot represent a part of the input. The report lists the part as dropped, with this message."""
 
     code = "config"
 
 
 @dataclass(slots=True)
 class Report:
-    """Collects the items."""
+    """Collects the items of the report."""
 
     items: list[Fidelity] = field(default_factory=list)
 
     def kept(self, what: str, place: Place, target: str, why: str = "") -> None:
-        """Note what means the same as before; `why`: nearly the same, and the difference."""
+        """Add a part that was kept, or approximated if `why` describes a difference."""
         self.items.append(Fidelity(Kind.APPROXIMATED if why else Kind.KEPT, what, why, place, target))
 
     def approximated(self, what: str, why: str, place: Place, target: str) -> None:
-        """Note what means nearly the same, and the difference."""
+        """Add a part that was converted with a difference."""
         self.items.append(Fidelity(Kind.APPROXIMATED, what, why, place, target))
 
     def dropped(self, what: str, why: str, place: Place) -> None:
-        """Note what is gone, and why."""
+        """Add a part that was dropped."""
         self.items.append(Fidelity(Kind.DROPPED, what, why, place))
 
     @contextmanager
     def dropping(self, what: str, place: Place) -> Iterator[None]:
-        """Note a part as dropped where an error in it says why."""
+        """Report a part as dropped if the block raises a `KtxError`, with its message as the reason."""
         try:
             yield
         except KtxError as error:
             self.dropped(what, error.message, place)
 
     def sorted(self) -> tuple[Fidelity, ...]:
-        """Return the items by path and line, each once; what is not kept as it is does not count as kept too."""
+        """Return the distinct items by path and line. A part that is approximated or dropped is not listed as kept."""
         changed = {(item.what, item.place) for item in self.items if item.kind is not Kind.KEPT}
         items = (item for item in self.items if item.kind is not Kind.KEPT or (item.what, item.place) not in changed)
         unique = dict.fromkeys(items)
         return tuple(sorted(unique, key=lambda each: (each.place.path, each.place.line, each.what, each.why)))
 
 
-NO_COUNTERPART = "ktx has nothing like it"
+NO_COUNTERPART = "not supported by ktx"
 
 
 class Item:
-    """One mapping. A value of the wrong shape counts as not read, so `report_rest` names it."""
+    """One mapping of the input.
+
+    A value of the wrong shape counts as unread, so that `report_rest` reports it.
+    """
 
     __slots__ = ("_locate", "_read", "values")
 
@@ -103,11 +109,11 @@ class Item:
         return self._locate()
 
     def at(self, *steps: str | int) -> Place:
-        """Return where a part of it stands."""
+        """Return the location of a part of the item."""
         return self._locate(*steps)
 
     def text(self, key: str) -> str | None:
-        """Return a text, a number or a boolean as text; None where there is none of them, or nothing in it."""
+        """Return a text, number or boolean as text, or None if it is missing or empty."""
         value = self.values.get(key)
         if isinstance(value, bool):
             value = str(value).lower()
@@ -119,18 +125,18 @@ class Item:
         return None
 
     def flag(self, key: str) -> bool:
-        """Return whether it is true; `yes` is."""
+        """Return whether the value is true or `yes`."""
         return (self.text(key) or "").lower() in ("true", "yes")
 
     def number(self, key: str) -> float | None:
-        """Return a number, also one in quotes."""
+        """Return a number, which may be quoted."""
         try:
             return float(self.text(key) or "")
         except ValueError:
             return None
 
     def words(self, key: str) -> list[str]:
-        """Return the texts of a list, or a single one."""
+        """Return the texts of a list or of a single text."""
         value = self.values.get(key)
         if isinstance(value, str):
             value = [value]
@@ -140,17 +146,17 @@ class Item:
         return []
 
     def value(self, key: str) -> Any:
-        """Return a value as it is."""
+        """Return the value unchanged."""
         self._read.add(key)
         return self.values.get(key)
 
     def listed(self, key: str) -> list[Any]:
-        """Return a list as it is; an empty one where there is none."""
+        """Return a list unchanged, or an empty list."""
         value = self.value(key)
         return value if isinstance(value, list) else []
 
     def item(self, key: str) -> Item | None:
-        """Return a mapping in it."""
+        """Return a nested mapping."""
         value = self.values.get(key)
         if not isinstance(value, Mapping):
             return None
@@ -158,7 +164,7 @@ class Item:
         return Item(value, lambda *steps: self._locate(key, *steps))
 
     def items(self, key: str) -> list[Item]:
-        """Return the mappings of a list in it; a list with anything else in it counts as not read."""
+        """Return the mappings of a list. A list with other values counts as unread."""
         value = self.values.get(key)
         if not isinstance(value, list):
             return []
@@ -170,7 +176,7 @@ class Item:
         return Item(value, lambda *steps: self._locate(key, index, *steps))
 
     def has(self, key: str) -> bool:
-        """Say whether there is a value that is not null."""
+        """Say whether the key has a value other than null."""
         return self.values.get(key) is not None
 
     def skip(self, *keys: str) -> None:
@@ -178,7 +184,7 @@ class Item:
         self._read.update(keys)
 
     def report_rest(self, report: Report, owner: str, reasons: Mapping[str, str] | None = None) -> None:
-        """Report every key that was not read as dropped; `reasons`: key -> why."""
+        """Report every unread key as dropped. `reasons` maps keys to the reason to report."""
         for key, value in self.values.items():
             if key not in self._read and value is not None and value != [] and value != {}:
                 why = (reasons or {}).get(str(key), NO_COUNTERPART)

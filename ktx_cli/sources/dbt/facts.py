@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ResultWarning
 from ktx_cli.scan import counted_entity, outcome_rates
-from ktx_cli.semantic import PROPOSED_MEASURES, Kind, UnresolvedError, import_dbt, quoted, relation_of
-from ktx_cli.sources.dbt.project import STEERS, Node, Project
+from ktx_cli.semantic import PROPOSED_MEASURES, STEERS, Kind, UnresolvedError, import_dbt, quoted, relation_of
+from ktx_cli.sources.dbt.project import Node, Project
 from ktx_cli.sources.ownership import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
 from ktx_cli.sources.table_texts import (

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, yaml
 from ktx_cli.documents import RawFile, Snapshot
-from ktx_cli.semantic import Item, Place, Relation, Report, SourceFile, UnresolvedError
+from ktx_cli.semantic import STEERS, Item, Place, Relation, Report, SourceFile, UnresolvedError
 from ktx_cli.sources.dbt.templates import Rendered, Texts, doc_blocks, rendered, variables_of
 from ktx_cli.sources.git import MAX_BYTES, Guided, Wanted
 from ktx_cli.sources.table_texts import Name
@@ -317,7 +317,6 @@ PROJECT: Final = "dbt_project"
 CONFIGURATION: Final = frozenset({PROJECT, "packages", "dependencies", "profiles", "selectors", "package-lock"})
 """Stems of YAML files that say how dbt runs, not what anything means."""
 
-STEERS: Final = "it steers dbt, and means nothing for questions"
 EPHEMERAL: Final = "it is ephemeral: there is no table for it"
 DISABLED: Final = "it is disabled"
 EXPOSURE: Final = "it says who reads a model, which is for a page of the wiki"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.privacy import personal_data, secrets
-from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
+from ktx_cli.semantic import NO_ONE_TABLE, STEERS, Fidelity, Kind, Place, Relation, Report, relation_of
 from ktx_cli.sources.conventions import StatedConvention, convention_warnings, record_conventions, stated_variables
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
@@ -150,7 +150,7 @@ def _left(
 
 NO_TABLE: Final = "no scanned database has its table"
 SEVERAL_TABLES: Final = "several scanned tables could be its own"
-INERT: Final = frozenset({dbt.STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
+INERT: Final = frozenset({STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
 """Reasons for leaving something out that no agent can do anything about."""
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.semantic import (
-    SCREEN,
+    IRRELEVANT,
     UNKNOWN_TABLE,
     Block,
     Fidelity,
@@ -206,16 +206,8 @@ def _left(open_files: Mapping[str, list[Fidelity]]) -> Iterator[str]:
 
 
 _MOST_NOTES: Final = 40
-INERT: Final = frozenset(
-    {
-        SCREEN,
-        UNKNOWN_TABLE,
-        "ktx keeps no results",
-        "the database compares texts as it does",
-        "an import is for the connection it is asked for",
-    }
-)
-"""Reasons for leaving something out that no agent can do anything about."""
+INERT: Final = IRRELEVANT | {UNKNOWN_TABLE}
+"""Reasons for dropping a part that no agent can do anything about."""
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:

@@ -272,8 +272,8 @@ semantic_models:
     measures: [{name: revenue, agg: sum, expr: amount}]
 """
 METRICS = [
-    ("dropped", "{name: m, type: conversion, type_params: {}}", "pairs of events"),
-    ("dropped", "{name: m, type: odd}", "no such type"),
+    ("dropped", "{name: m, type: conversion, type_params: {}}", "conversion measures"),
+    ("dropped", "{name: m, type: odd}", "unknown type"),
     ("dropped", "{name: m, type: simple, type_params: {measure: none}}", "`none` was not imported"),
     ("dropped", "{name: m, type: simple, type_params: {measure: revenue}, filter: \"{{ mystery('x') }} = 1\"}",
      "mystery"),
@@ -282,7 +282,7 @@ METRICS = [
     ("dropped", "{name: m, type: simple, type_params: {measure: revenue}, filter: \"{{ Metric('revenue') }} > 1\"}",
      "metric"),
     ("dropped", "{name: m, type: simple, type_params: {measure: revenue}, filter: \"{{ Dimension('user__x') }} = 1\"}",
-     "`user__x` is no dimension"),
+     "`user__x`"),
     ("dropped",
      "{name: m, type: derived, type_params: {expr: revenue - a, metrics: "
      "[{name: revenue, alias: a, offset_to_grain: month}, {name: revenue}]}}",
@@ -322,8 +322,8 @@ def test_fidelity_of_a_metric(kind: str, metric: str, why: str) -> None:
 
 
 MEASURES = [
-    ("{name: m, agg: mode, expr: amount}", "`mode` is not known"),
-    ("{name: m, agg: percentile, expr: amount}", "`percentile` is no number"),
+    ("{name: m, agg: mode, expr: amount}", "unknown aggregate `mode`"),
+    ("{name: m, agg: percentile, expr: amount}", "`percentile` is not a number"),
     ("{name: m, agg: sum, expr: 'sum(amount) over ()'}", "window"),
     ("{name: m, agg: sum, expr: '(select 1)'}", "query"),
     ("{name: m, agg: sum, expr: 'a b c'}", "is not a valid duckdb expression"),
@@ -352,7 +352,7 @@ def test_an_unknown_column_of_the_table_is_dropped_with_what_needs_it(manifest: 
     found = one(SHOP.replace("expr: amount", "expr: total").replace("name: status", "name: stage"), manifest)
     dropped = {each.what: each.why for each in found.report if each.kind is Kind.DROPPED}
     assert dropped == {
-        "dimension `stage` of `orders`": "`orders` has no column `stage` that can be named",
+        "dimension `stage` of `orders`": "`orders` has no column `stage`, or ktx cannot refer to it by name",
         "measure `revenue` of `orders`": "`orders` has no column `total`",
     }
     assert errors(load(found.files, manifest=True)) == []

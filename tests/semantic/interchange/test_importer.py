@@ -40,11 +40,11 @@ def test_the_files_of_a_format_are_read(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no format") as unknown:
+    with pytest.raises(UsageError, match="cannot import the format `lookm`") as unknown:
         import_path("lookm", tmp_path, None)
     assert unknown.value.hint == "use lookml"
     for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(UsageError, match="no dbt files"):
+        with pytest.raises(UsageError, match="contains no dbt files"):
             import_path("dbt", path, None)
 
 

@@ -143,10 +143,10 @@ def test_answers_as_a_model_written_by_hand(over_manifest: bool, load: Load, man
 def test_what_is_dropped_has_its_reason_and_line() -> None:
     dropped = {each.what: (each.why, each.place.line) for each in shop().report if each.kind is Kind.DROPPED}
     assert dropped == {
-        "`connection` of shop.model.lkml": ("an import is for the connection it is asked for", 1),
-        "`drill_fields` of dimension `orders.status`": ("it is about Looker's screen", 10),
-        "`timeframes` of dimension group `orders.ordered`": ("ktx has no such grain: day_of_week", 16),
-        "`drill_fields` of measure `orders.count`": ("it is about Looker's screen", 18),
+        "`connection` of shop.model.lkml": ("ktx settings determine the connection, not LookML", 1),
+        "`drill_fields` of dimension `orders.status`": ("it only affects the display in Looker", 10),
+        "`timeframes` of dimension group `orders.ordered`": ("not supported by ktx: day_of_week", 16),
+        "`drill_fields` of measure `orders.count`": ("it only affects the display in Looker", 18),
     }
 
 
@@ -166,9 +166,9 @@ FIELDS = [
     ("dropped", "dimension: x { type: location }", "dimension `v.x`", "location"),
     ("dropped", "dimension_group: x { type: duration }", "dimension group `v.x`", "duration"),
     ("dropped", "dimension_group: x { type: time datatype: epoch }", "dimension group `v.x`", "epoch"),
-    ("dropped", "dimension: x { sql: ${nobody} ;; }", "dimension `v.x`", "no field"),
-    ("dropped", "dimension: x { sql: ${other.y} ;; }", "dimension `v.x`", "of no view"),
-    ("dropped", "dimension: x { sql: ${x} ;; }", "dimension `v.x`", "no field"),
+    ("dropped", "dimension: x { sql: ${nobody} ;; }", "dimension `v.x`", "not an imported field"),
+    ("dropped", "dimension: x { sql: ${other.y} ;; }", "dimension `v.x`", "not a field of a joined view"),
+    ("dropped", "dimension: x { sql: ${x} ;; }", "dimension `v.x`", "not an imported field"),
     ("dropped", "dimension: x { sql: sum(a) ;; }", "dimension `v.x`", "aggregate"),
     ("dropped", "measure: x { type: list list_field: a }", "measure `v.x`", "list of values"),
     ("dropped", "measure: x { type: running_total sql: ${n} ;; }", "measure `v.x`", "rows of a result"),
@@ -179,14 +179,14 @@ FIELDS = [
     ("dropped", "measure: x { type: period_over_period based_on: n period: year kind: difference }",
      "measure `v.x`", "difference"),
     ("dropped", "parameter: x { type: string }", "`parameter` of view `v`", "Liquid"),
-    ("dropped", "set: x { fields: [a] }", "`set` of view `v`", "screen"),
-    ("dropped", "mystery: x", "`mystery` of view `v`", "nothing like it"),
+    ("dropped", "set: x { fields: [a] }", "`set` of view `v`", "display in Looker"),
+    ("dropped", "mystery: x", "`mystery` of view `v`", "not supported by ktx"),
     ("approximated", "dimension: x { type: tier tiers: [1, 2] sql: ${a} ;; }", "dimension `v.x`", "labels"),
     ("approximated", "dimension: x { required_access_grants: [g] }", "`required_access_grants` of dimension `x`",
-     "no question"),
+     "access grants"),
     ("approximated", "measure: x { type: sum_distinct sql: ${a} ;; }", "measure `v.x`", "counts once"),
     ("approximated", "dimension: x { sql: lower(${TABLE}.x) ;; }", "the name of dimension `v.x`",
-     "column of that name"),
+     "column with this name"),
     ("kept", "dimension: x { sql: coalesce(${a}, 0) ;; }", "dimension `v.x`", ""),
     ("kept", "measure: x { type: average sql: ${a} ;; filters: [b: \"yes\"] }", "measure `v.x`", ""),
     ("kept", "measure: x { type: period_over_period based_on: n period: year }", "measure `v.x`", ""),
@@ -210,13 +210,14 @@ EXPLORES = [
     ("dropped", "join: b { sql_on: ${a.id} = ${b.id} ;; type: cross }", "join `b` of explore `a`", "cross"),
     ("dropped", "join: c { sql_on: ${a.id} = ${c.id} ;; }", "join `c` of explore `a`", "view was not imported"),
     ("dropped", "join: b { sql_on: 1 = 1 ;; }", "join `b` of explore `a`", "one other view"),
-    ("dropped", "always_filter: { filters: [a.id: \"1\"] }", "`always_filter` of explore `a`", "filters itself"),
-    ("dropped", "aggregate_table: x { }", "`aggregate_table` of explore `a`", "no aggregates"),
+    ("dropped", "always_filter: { filters: [a.id: \"1\"] }", "`always_filter` of explore `a`", "set their own filters"),
+    ("dropped", "aggregate_table: x { }", "`aggregate_table` of explore `a`", "aggregate tables"),
     ("approximated", "join: b { sql_on: ${a.id} = ${b.id} ;; type: inner }", "join `b` of explore `a`",
-     "without a partner"),
+     "without a match"),
     ("approximated", "sql_always_where: ${a.id} > 1 ;;", "`sql_always_where` of explore `a`", "segment"),
-    ("approximated", "access_filter: { field: a.id user_attribute: u }", "`access_filter` of explore `a`", "one value"),
-    ("approximated", "access_filter: { field: z.id user_attribute: u }", "`access_filter` of explore `a`", "hidden"),
+    ("approximated", "access_filter: { field: a.id user_attribute: u }", "`access_filter` of explore `a`",
+     "single value"),
+    ("approximated", "access_filter: { field: z.id user_attribute: u }", "`access_filter` of explore `a`", "hides"),
     ("kept", "join: b { foreign_key: id }", "join `b` of explore `a`", ""),
     ("kept", "join: b { sql_on: ${b.id} = ${a.id} AND ${b.kind} = 'x' ;; }", "join `b` of explore `a`", ""),
 ]  # fmt: skip
@@ -276,14 +277,14 @@ explore: orders {
 
 
 BROKEN = [
-    ("view: a {", 1, "brace of `view` is not closed"),
-    ("view: a { }\n}", 2, "never opened"),
-    ("view a { }", 1, "colon must follow"),
-    ("view: a {\n dimension: b {\n sql: x }", 3, "not ended by ;;"),
-    ('label: "abc', 1, "text is not closed"),
-    ("x: [a, b", 1, "bracket is not closed"),
+    ("view: a {", 1, "missing closing brace of `view`"),
+    ("view: a { }\n}", 2, "unmatched closing brace"),
+    ("view a { }", 1, "expected a colon after `view`"),
+    ("view: a {\n dimension: b {\n sql: x }", 3, "missing ;; after `sql`"),
+    ('label: "abc', 1, "unterminated string"),
+    ("x: [a, b", 1, "missing closing bracket"),
     ("x:", 1, "no value"),
-    ("a: { " * 60, 1, "nests deeper"),
+    ("a: { " * 60, 1, "nested more than"),
 ]
 
 

@@ -72,7 +72,7 @@ measures:
   - {name: per_customer, expr: sum(amount) / count(distinct customers.id)}
 """
 }
-ONE_KEY = "ktx has one grain; a further key of several columns has no place"
+ONE_KEY = "a ktx source has a single grain and no further keys of several columns"
 QUESTIONS: list[dict[str, Any]] = [
     {"measures": ["revenue", "early", "order_count", "per_customer"]},
     {"measures": ["revenue"], "dimensions": ["orders.size", "customers.region"]},
@@ -97,14 +97,14 @@ def test_what_becomes_of_a_document_of_others() -> None:
     found = import_osi({"shop.yaml": OTHERS}, None)
     dropped = {each.what: each.why for each in found.report if each.kind is Kind.DROPPED}
     assert dropped == {
-        "description of semantic model `shop`": "ktx describes sources, not models",
-        "`ai_context` of semantic model `shop`": "ktx describes sources, not models",
+        "description of semantic model `shop`": "ktx stores descriptions of sources, not of models",
+        "`ai_context` of semantic model `shop`": "ktx stores descriptions of sources, not of models",
         "unique key customer_id, ordered_at of `orders`": ONE_KEY,
-        "field `orders.odd`": "it has no expression in ANSI SQL or the connection's dialect",
-        "`custom_extensions` of dataset `customers`": "they are of another tool",
-        "relationship `lost`": "it names a dataset that was not imported, or not as many columns on both sides",
-        "`ai_context` of metric `revenue` (examples)": "ktx has no place for examples",
-        "metric `twice`": "it names no dataset that was imported",
+        "field `orders.odd`": "no expression in ANSI SQL or in the dialect of the connection",
+        "`custom_extensions` of dataset `customers`": "they belong to another tool",
+        "relationship `lost`": "a dataset was not imported, or the numbers of columns on both sides differ",
+        "`ai_context` of metric `revenue` (examples)": "not supported by ktx: examples",
+        "metric `twice`": "the expression uses no imported dataset",
     }
     orders = yaml.load(found.files["orders.yaml"], where="orders.yaml")
     assert orders["descriptions"] == {"osi": "Orders. Also: purchases."}
@@ -123,7 +123,7 @@ def test_a_sum_that_the_database_does_not_have_is_left_out(manifest: Model) -> N
     listed = [{"name": f"m{place}", "expression": text} for place, text in enumerate(metrics)]
     model = {"name": "shop", "datasets": [{"name": "orders", "source": "main.orders"}], "metrics": listed}
     found = import_osi({"a.yaml": yaml.dump({"version": "0.1.1", "semantic_model": [model]})}, manifest)
-    why = "the database has no `sum` of `ordered_at`, which is a time"
+    why = "the database cannot apply `sum` to `ordered_at` of type time"
     assert {each.what: each.why for each in found.report if each.kind is Kind.DROPPED} == {
         "metric `m0`": why,
         "metric `m1`": why,
@@ -218,16 +218,17 @@ def test_what_osi_cannot_say_is_reported(load: Load) -> None:
     _, report = export_osi(load(OURS, manifest=True))
     dropped = {each.what: each.why for each in report if each.kind is Kind.DROPPED}
     assert dropped == {
-        "source `vault`": "it is hidden, and OSI hides nothing",
+        "source `vault`": "it is hidden, and OSI does not support visibility",
         "join `orders -> balances`": "it has a constant condition",
-        "measure `orders.last_year`": "OSI has nothing like `offset`",
-        "measure `orders.growth`": "OSI has nothing like `offset`",
-        "measure `orders.secret`": "it is internal; measures that use it have it written out",
-        "measure `orders.of_buyers`": "`buyer.region` in it goes through an alias, which OSI cannot name",
-        "segment `orders.paid`": "OSI has no segments",
-        "parameter `orders.rate`": "OSI has no parameters",
-        "test `orders.t`": "OSI has no tests",
-        "policy `customers.own`": "OSI restricts no rows: who reads the document sees the dataset without it",
+        "measure `orders.last_year`": "OSI does not support `offset`",
+        "measure `orders.growth`": "OSI does not support `offset`",
+        "measure `orders.secret`": "it is internal; measures that use it include its expression",
+        "measure `orders.of_buyers`": "`buyer.region` uses a join alias, which OSI does not support",
+        "segment `orders.paid`": "OSI does not support segments",
+        "parameter `orders.rate`": "OSI does not support parameters",
+        "test `orders.t`": "OSI does not support tests",
+        "policy `customers.own`": "OSI does not support row policies: readers of the document see all rows of the "
+        "dataset",
     }
     assert _about(report, "measure `customers.revenue`")[0].kind is Kind.KEPT
     assert "another measure" in _about(report, "measure `orders.revenue`")[0].why
@@ -277,5 +278,8 @@ def test_a_proposed_measure_is_exported_once_somebody_accepts_it(load: Load) -> 
         dropped = {each.what: each.why for each in report if each.kind is Kind.DROPPED}
         return {each["name"] for each in model["metrics"]}, dropped
 
-    assert exported(text) == ({"n", "share"}, {"measure `orders.guess`": "it is proposed, and nobody has accepted it"})
+    assert exported(text) == (
+        {"n", "share"},
+        {"measure `orders.guess`": "its status is proposed; only accepted measures are exported"},
+    )
     assert exported(text.replace("proposed", "accepted")) == ({"n", "guess", "share"}, {})

@@ -100,7 +100,7 @@ def test_what_is_lost_is_named_with_file_and_line() -> None:
         f"{path}:18 test `not_null` of column `orders.status`: it does not look at all rows: it has `where`",
         f"{path}:19 test `dbt_utils.not_constant` of column `orders.status`: it says nothing a question can use",
         f"{path}:21 description of column `orders.amount`: `env_var()` has an outcome only dbt knows",
-        f"{path}:22 `meta` of column `orders.amount`: ktx has nothing like it",
+        f"{path}:22 `meta` of column `orders.amount`: not supported by ktx",
         f"{path}:23 column `orders.nothing`: the table `shop/orders` has no such column",
     ]
     assert path not in projection.handled and "dbt_project.yml" in projection.handled

@@ -1,1 +1,1 @@
-"""Semantic models and metrics of dbt (MetricFlow)."""
+"""Import of dbt semantic models and metrics (MetricFlow)."""

@@ -1,4 +1,4 @@
-"""dbt's YAML as the files of ktx: entities and dimensions become columns, keys and joins of sources."""
+"""Import dbt YAML as ktx sources: entities and dimensions become columns, keys and joins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CUT: Final = re.compile(
 
 
 def add_columns(semantic: dbt.Semantic, scope: dbt.Scope, report: Report) -> None:
-    """Set the columns of a semantic model's entities and dimensions."""
+    """Add the columns for the entities and dimensions of a semantic model."""
     for entity in semantic.entities.values():
         _add_entity(semantic, entity, scope, report)
     for dimension in semantic.dimensions.values():
@@ -50,7 +50,7 @@ def _add_entity(semantic: dbt.Semantic, entity: dbt.Entity, scope: dbt.Scope, re
     what = f"entity `{entity.name}` of `{semantic.name}`"
     with report.dropping(what, entity.place):
         if entity.kind == dbt.NATURAL:
-            raise UnresolvedError("ktx joins on equality alone: a key of a slowly changing dimension is none")
+            raise UnresolvedError("the key of a slowly changing dimension does not support joins on equality")
         column = _column(semantic, entity, None, what, scope, report)
         column.description = column.description or entity.description
         if entity.kind == dbt.UNIQUE:
@@ -69,13 +69,13 @@ def _add_dimension(semantic: dbt.Semantic, dimension: dbt.Dimension, scope: dbt.
         column.description = dimension.description or column.description
         why = ""
         if cut and own == dimension.expr:
-            why = f"the column itself, whose values are taken for those of a {dimension.grain}"
+            why = f"ktx uses the column unchanged and assumes that its values have the grain {dimension.grain}"
         if dimension.is_time:
             column.type, column.extra["role"] = "time", "time"
             if dimension.grain in GRAINS:
                 column.extra["natural_granularity"] = dimension.grain
             else:
-                why = f"the grain `{dimension.grain}` is none of ktx's: it is not written"
+                why = f"ktx does not support the grain `{dimension.grain}`"
                 dimension.grain = None
         report.kept(what, dimension.place, f"{semantic.draft.name}.{column.name}", why)
 
@@ -88,7 +88,7 @@ def _column(
     scope: dbt.Scope,
     report: Report,
 ) -> ColumnDraft:
-    """Return the column of an entity or dimension, a computed one where its `expr` is no plain name."""
+    """Return the column of an entity or dimension. It is computed unless its `expr` is a plain name."""
     draft, expr = semantic.draft, scope.render(of.expr)
     plain = plain_name(expr)
     known = draft.base.column(plain) if plain is not None and draft.base is not None else None
@@ -100,7 +100,7 @@ def _column(
         report.approximated(f"the name of {what}", TAKEN, of.place, column.name)
     if column.expr is not None and column.type is None:
         column.type = "string"
-        report.approximated(f"the type of {what}", "its SQL does not show it: taken for a text", of.place, column.name)
+        report.approximated(f"the type of {what}", "unknown from its SQL; ktx assumes string", of.place, column.name)
     column.visibility = None if column.visibility == "internal" else column.visibility
     return column
 
@@ -110,14 +110,14 @@ def _set_time(semantic: dbt.Semantic, report: Report) -> None:
         return
     dimension = semantic.dimensions.get(semantic.time)
     if dimension is None or dimension.column is None:
-        why = "it is no dimension that was imported"
+        why = "it is not an imported dimension"
         report.dropped(f"default time `{semantic.time}` of `{semantic.name}`", why, semantic.place)
         return
     semantic.draft.time = dimension.column
 
 
 def add_joins(semantics: list[dbt.Semantic], report: Report) -> None:
-    """Join what shares an entity: where one has it as a key many to one, where both have one to one."""
+    """Join semantic models that share an entity: many-to-one if it is a key of one, one-to-one if of both."""
     wanted: dict[tuple[str, str], list[tuple[dbt.Semantic, dbt.Semantic, str, str]]] = {}
     for one, other in itertools.permutations(semantics, 2):
         for name in one.entities:
@@ -132,13 +132,13 @@ def add_joins(semantics: list[dbt.Semantic], report: Report) -> None:
     for semantic in semantics:
         for entity in semantic.entities.values():
             if entity.kind == dbt.FOREIGN and entity.name not in joined and entity.column:
-                why = "no imported semantic model has it as a key: it is a column without a join"
+                why = "it is not a key of any imported semantic model; ktx adds its column without a join"
                 what = f"join by entity `{entity.name}` of `{semantic.name}`"
                 report.approximated(what, why, entity.place, f"{semantic.draft.name}.{entity.column}")
 
 
 def _relationship(one: dbt.Semantic, other: dbt.Semantic, name: str) -> str | None:
-    """Return how `one` is joined to `other` by an entity; two keys are joined once, from the first name."""
+    """Return the relationship of a join by an entity. If it is a key of both, only one direction is joined."""
     own, its = one.entities[name], other.entities.get(name)
     if its is None or not own.column or not its.column or not its.is_key:
         return None
@@ -176,18 +176,18 @@ _KNOWN: Final = (
     "latest_version", "versions", "docs", "access",
 )  # fmt: skip
 _REASONS: Final = {
-    "config": "it steers dbt, and means nothing for questions",
-    "meta": "it means nothing for questions",
-    "time_spine": "ktx computes the periods; it needs no table of them",
-    "tests": "a test of a whole model says nothing a question can use",
-    "data_tests": "a test of a whole model says nothing a question can use",
-    "constraints": "the database knows its constraints; a scan reads them",
+    "config": dbt.STEERS,
+    "meta": "it does not affect queries",
+    "time_spine": "ktx computes time periods without a table",
+    "tests": "ktx does not use tests of a whole model",
+    "data_tests": "ktx does not use tests of a whole model",
+    "constraints": "ktx reads constraints from the database in a scan",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A `relationships` test: a column whose values are those of `field` of the relation `to`."""
+    """A `relationships` test: the values of a column must exist in `field` of the relation `to`."""
 
     draft: SourceDraft
     column: str
@@ -198,7 +198,7 @@ class Reference:
 
 
 def add_properties(item: Item, draft: SourceDraft, report: Report) -> list[Reference]:
-    """Add what an entry of `models:` says to a source; return the references its tests claim."""
+    """Add the facts of a `models:` entry to a source, and return the references that its tests check."""
     text = item.text("description")
     if text:
         several = [each.strip() for each in (draft.description, text) if each]
@@ -214,11 +214,11 @@ def _add_column(item: Item, draft: SourceDraft, report: Report) -> list[Referenc
     name = item.text("name")
     what = f"column `{name or '?'}` of `{draft.name}`"
     if name is None or (draft.base is not None and draft.physical(name) is None):
-        report.dropped(what, f"the table of `{draft.name}` has no such column", item.place)
+        report.dropped(what, f"the table of `{draft.name}` does not have this column", item.place)
         return []
     column = draft.column(draft.physical(name) or name)
     if column.expr is not None:
-        report.dropped(what, "a computed column has its name", item.place)
+        report.dropped(what, "a computed column has the same name", item.place)
         return []
     column.visibility = None if column.visibility == "internal" else column.visibility
     _describe(item, column, what, draft, report)
@@ -231,7 +231,8 @@ def _add_column(item: Item, draft: SourceDraft, report: Report) -> list[Referenc
 def _describe(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, report: Report) -> None:
     text, native = item.text("description"), item.text("data_type")
     if text and column.description:
-        report.dropped(f"description of {what}", "its dimension or entity has one", item.at("description"))
+        why = "the dimension or entity already has a description"
+        report.dropped(f"description of {what}", why, item.at("description"))
     elif text:
         column.description = text
         report.kept(what, item.place, f"{draft.name}.{column.name}")
@@ -256,7 +257,7 @@ def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, r
             elif name == "relationships" and to is not None:
                 references.append(Reference(draft, column.name, *to, label, item.at(key)))
             else:
-                report.dropped(label, "it says nothing a question can use", item.at(key))
+                report.dropped(label, "ktx does not use this test", item.at(key))
     if tests:
         column.extra["tests"] = {"dbt": list(dict.fromkeys([*column.extra.get("tests", {}).get("dbt", []), *tests]))}
     return references
@@ -268,14 +269,14 @@ def _reference(arguments: Any) -> tuple[str, str] | None:
 
 
 def add_references(references: Iterable[Reference], drafts: Mapping[str, SourceDraft], report: Report) -> None:
-    """Join what `relationships` tests refer to, where that is unique; `drafts`: by relation."""
+    """Add a join for each `relationships` test whose target column is unique. `drafts` are by relation."""
     for reference in references:
         target = drafts.get(reference.to)
         field = target.find(reference.field) if target is not None else None
         if target is None or field is None:
             report.dropped(reference.what, f"`{reference.to}` was not imported", reference.place)
         elif not _is_unique(target, field):
-            report.dropped(reference.what, f"nothing says that `{field}` is unique in `{target.name}`", reference.place)
+            report.dropped(reference.what, f"`{field}` is not known to be unique in `{target.name}`", reference.place)
         elif any(join["to"] == target.name for join in reference.draft.joins):
             report.kept(reference.what, reference.place, f"{reference.draft.name} -> {target.name}")
         else:
@@ -305,14 +306,14 @@ def _values(arguments: Any) -> list[str]:
     return [str(value) for value in values if isinstance(value, str | int | float)] if isinstance(values, list) else []
 
 
-NO_ONE_TABLE: Final = "no scanned database has its table, or several have"
-"""The reason to leave out a semantic model where the tables are known."""
+NO_ONE_TABLE: Final = "its table is in no scanned database, or in several"
+"""The reason why a semantic model is dropped when the tables are known."""
 
 _BRACES: Final = re.compile(r"^\{\{(.*)\}\}$", re.DOTALL)
 
 
 Relation = tuple[str, ...]
-"""The reference in `model:` of a semantic model: `("ref", name)` or `("source", source, table)`."""
+"""The target of `model:` in a semantic model: `("ref", name)` or `("source", source, table)`."""
 
 
 def import_dbt(
@@ -322,12 +323,12 @@ def import_dbt(
     tables: Mapping[Relation, str] | None = None,
     properties: bool = True,
 ) -> Imported:
-    """Return ktx's files for dbt's semantic models, metrics and what it says of models and columns.
+    """Return the ktx files for the semantic models, metrics, models and columns of a dbt project.
 
-    `files`: path -> text of a dbt project; all but `.yml` and `.yaml` are left out. `model`: the connection's semantic
-    layer, whose manifest's sources are then changed, not repeated. `tables`: the only relations that are known, each
-    with its table; a semantic model of another one is dropped. `properties` False: what is said of models and columns
-    is left out, of the report too. Raises nothing for what the files hold: it is in the report.
+    `files` maps paths to texts; only `.yml` and `.yaml` files are read. `model` is the semantic layer of the
+    connection: sources of its manifest are changed, not repeated. `tables` maps the known relations to their tables;
+    semantic models of other relations are dropped. If `properties` is false, properties of models and columns are
+    neither imported nor reported. Invalid content is listed in the report and raises nothing.
     """
     report = Report()
     documents = dbt.read_documents(files, report, rest=properties)
@@ -353,7 +354,7 @@ def _semantics(
     sources: Sources,
     report: Report,
 ) -> list[dbt.Semantic]:
-    """Return the semantic models, each with its source."""
+    """Return the semantic models with their sources."""
     read = [dbt.read_older(item, report) for item in documents.semantic_models]
     read += [dbt.read_newer(item, report) for item in documents.models]
     result: list[dbt.Semantic] = []
@@ -365,10 +366,11 @@ def _semantics(
                 report.dropped(f"semantic model `{semantic.name}`", NO_ONE_TABLE, semantic.place)
                 continue
         if table is None:
-            why = f"its `model` is `{semantic.relation}`, not ref('name') or source('schema', 'table')"
+            why = f"its `model` is `{semantic.relation}` instead of ref('name') or source('schema', 'table')"
             report.dropped(f"semantic model `{semantic.name}`", why, semantic.place)
         elif any(each.name == semantic.name for each in result):
-            report.dropped(f"semantic model `{semantic.name}`", "another one has the name", semantic.place)
+            why = "another semantic model has the same name"
+            report.dropped(f"semantic model `{semantic.name}`", why, semantic.place)
         else:
             semantic.draft = sources.add(semantic.name, semantic.place, table=table)
             semantic.draft.description = semantic.description
@@ -378,7 +380,7 @@ def _semantics(
 
 
 def relation_of(text: str) -> Relation | None:
-    """Return what `ref('name')` or `source('schema', 'table')` refers to, in braces or not; None for anything else."""
+    """Return the relation of `ref('name')` or `source('schema', 'table')`, with or without braces, or None."""
     inner = _BRACES.match(text.strip())
     try:
         call: dbt.Call = dbt.parse_call(inner[1] if inner else text)
@@ -391,7 +393,7 @@ def relation_of(text: str) -> Relation | None:
 
 
 def _table(text: str, configs: Mapping[str, Item]) -> str | None:
-    """Return the table of a relation, with the schema and alias dbt's YAML says of it."""
+    """Return the table of a relation, with the schema and alias from the dbt YAML."""
     relation = relation_of(text)
     if relation is None:
         return None
@@ -408,7 +410,7 @@ def _quoted(part: str) -> str:
 
 
 class _Models:
-    """The texts of dbt about models and sources that became sources, or that the manifest has."""
+    """The dbt models and sources that were imported or are in the manifest, with their descriptions and tests."""
 
     def __init__(
         self, configs: Mapping[str, Item], semantics: list[dbt.Semantic], sources: Sources, report: Report
@@ -428,10 +430,10 @@ class _Models:
                 name = item.text("identifier") or item.text("name") or ""
                 self._add(item, ".".join(_quoted(part) for part in (schema, name) if part) or None)
             source.skip("name", "schema", "database", "description", "version")
-            source.report_rest(self._report, f"source `{source.text('name')}`", {"config": "it steers dbt"})
+            source.report_rest(self._report, f"source `{source.text('name')}`", {"config": "it configures dbt"})
 
     def join(self) -> None:
-        """Join what tests say belongs together, after the joins by entities."""
+        """Add the joins that tests describe, after the joins by entities."""
         relations = {reference.to: _table(reference.to, self._configs) for reference in self._references}
         drafts = {to: self._drafts[table] for to, table in relations.items() if table in self._drafts}
         add_references(self._references, drafts, self._report)
@@ -444,5 +446,5 @@ class _Models:
         if draft is not None:
             self._references += add_properties(item, draft, self._report)
         else:
-            why = "it has no semantic model, and the manifest has no table of that name"
+            why = "it has no semantic model, and the manifest has no table with this name"
             self._report.dropped(f"model `{name or '?'}`", why, item.place)

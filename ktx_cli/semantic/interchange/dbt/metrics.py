@@ -1,4 +1,4 @@
-"""Metrics as measures: each by the source of its first input, what it is computed from before it."""
+"""Import dbt metrics as measures. A metric belongs to the source of its first input; inputs are imported first."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from ktx_cli.semantic.load.columns import SEARCH_TEXTS
 if TYPE_CHECKING:
     pass
 
-_FILLED: Final = "ktx shows empty periods where a question says `fill: true`; a count is 0 there, any other value empty"
-_MISSING: Final = "inputs of several sources: where one has no rows, a sum or count is 0 here and empty in dbt"
+_FILLED: Final = "ktx includes empty periods if a query sets `fill: true`: counts are 0, other values are null"
+_MISSING: Final = "it combines sources: without rows, a sum or count is 0 in ktx and null in dbt"
 _REASONS: Final = {
-    "config": "it steers dbt, and means nothing for questions",
-    "meta": "it means nothing for questions",
-    "time_granularity": "a question says its grain",
+    "config": dbt.STEERS,
+    "meta": "it does not affect queries",
+    "time_granularity": "ktx queries set the grain themselves",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A measure that was written: by which semantic model, under which name."""
+    """An imported measure: its semantic model and its name."""
 
     semantic: dbt.Semantic
     name: str
 
     @property
     def ref(self) -> str:
-        """Its name in reports."""
+        """The qualified name for reports."""
         return f"{self.semantic.draft.name}.{self.name}"
 
     def sql(self, home: dbt.Semantic) -> str:
-        """Return how formulas of a semantic model name it."""
+        """Return the name of the measure in formulas of a semantic model."""
         parts = (self.name,) if self.semantic is home else (self.semantic.draft.name, self.name)
         return ".".join(quoted(part, home.draft.dialect) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A metric as written; `home`: the semantic model whose entry it stands in, in the newer form."""
+    """A metric of the input. `home` is the semantic model that contains it in the newer YAML spec."""
 
     item: Item
     home: dbt.Semantic | None = None
 
 
 class Metrics:
-    """Resolves metrics one by one, those they are made of first."""
+    """Imports metrics, with their inputs first."""
 
     def __init__(self, semantics: list[dbt.Semantic], variables: Mapping[str, Any], report: Report) -> None:
         self._variables, self._report = variables, report
@@ -61,7 +61,7 @@ class Metrics:
         self._found: dict[str, Found | None] = {}
 
     def run(self, metrics: list[Item]) -> None:
-        """Write all measures and metrics into the sources."""
+        """Add all measures and metrics to the sources."""
         self._collect(metrics)
         for semantic in self._semantics:
             self._add_measures(semantic)
@@ -74,7 +74,8 @@ class Metrics:
         for entry in (*entries, *map(Entry, metrics)):
             name = entry.item.text("name")
             if name is None or name in self._entries or "." in name:
-                why = "another metric has the name" if name in self._entries else "it has no name, or one with a dot"
+                why = "`name` is missing or contains a dot"
+                why = "another metric has the same name" if name in self._entries else why
                 self._report.dropped(f"metric `{name or '?'}`", why, entry.item.place)
             elif _is_disabled(entry.item):
                 self._report.dropped(f"metric `{name}`", "it is disabled", entry.item.place)
@@ -82,13 +83,14 @@ class Metrics:
                 self._entries[name] = entry
 
     def _add_measures(self, semantic: dbt.Semantic) -> None:
-        """Write the measures of the older form; one gives its name up for a metric that is something else."""
+        """Add the measures of the older YAML spec. A metric with the same name takes precedence over a measure."""
         reader = MeasureReader(semantic, dbt.Scope(semantic, self._variables), self._report)
         for item in semantic.measures:
             name = item.text("name") or ""
             what = f"measure `{name or '?'}` of `{semantic.name}`"
             if not name or name in self._measures or "." in name:
-                why = "another measure has the name" if name in self._measures else "it has no name, or one with a dot"
+                why = "`name` is missing or contains a dot"
+                why = "another measure has the same name" if name in self._measures else why
                 self._report.dropped(what, why, item.place)
                 continue
             shown = name if name not in self._entries or self._exposes(self._entries[name], name) else f"{name}_measure"
@@ -102,7 +104,7 @@ class Metrics:
             reader.rest(item, what)
 
     def _exposes(self, entry: Entry, measure: str) -> bool:
-        """Say whether a metric is a measure and nothing more."""
+        """Say whether a metric only exposes a measure."""
         params = entry.item.item("type_params")
         wanted = dbt.read_input(params.value("measure"), entry.item.place) if params else None
         simple = (entry.item.text("type") or "").lower() == "simple" and not entry.item.has("filter")
@@ -113,7 +115,7 @@ class Metrics:
         self._report.kept(what, item.place, found.ref, why)
 
     def _metric(self, name: str) -> Found | None:
-        """Return the measure of a metric, None where it is dropped."""
+        """Return the measure of a metric, or None if it was dropped."""
         if name in self._found or name not in self._entries:
             return self._found.get(name)
         entry = self._entries[name]
@@ -122,7 +124,7 @@ class Metrics:
             "simple": self._simple, "ratio": self._ratio, "derived": self._derived, "cumulative": self._cumulative,
         }  # fmt: skip
         read = readers.get((entry.item.text("type") or "").lower(), self._unknown)
-        self._found[name] = None  # also for those that are made of it, of which it must not be made
+        self._found[name] = None  # so that a metric that depends on itself is found
         with self._report.dropping(what, entry.item.place):
             self._found[name] = read(entry, name, what)
             if self._found[name] is not None:
@@ -139,11 +141,11 @@ class Metrics:
 
     def _unknown(self, entry: Entry, _name: str, _what: str) -> Found:
         kind = entry.item.text("type")
-        why = "ktx has no measure over pairs of events" if kind == "conversion" else "no such type is known"
+        why = "ktx does not support conversion measures" if kind == "conversion" else "unknown type"
         raise UnresolvedError(f"its type is `{kind}`: {why}")
 
     def _params(self, entry: Entry) -> Item:
-        """Return the mapping the type's own keys stand in: below `type_params` in the older form."""
+        """Return the mapping with the keys of the metric type, which is `type_params` in the older YAML spec."""
         return entry.item.item("type_params") or entry.item
 
     def _simple(self, entry: Entry, name: str, what: str) -> Found:
@@ -152,7 +154,7 @@ class Metrics:
         wanted = dbt.read_input(self._params(entry).value("measure"), entry.item.place)
         found = self._measures.get(wanted.name) if wanted else None
         if wanted is None or found is None:
-            raise UnresolvedError(f"its measure `{wanted.name}` was not imported" if wanted else "it names no measure")
+            raise UnresolvedError(f"its measure `{wanted.name}` was not imported" if wanted else "it has no measure")
         wanted = wanted.with_filters(dbt.read_filters(entry.item, "filter"))
         self._note_fill(entry, wanted, what, f"{found.semantic.draft.name}.{name}")
         if wanted.is_plain and found.name == name:
@@ -164,7 +166,7 @@ class Metrics:
         return self._add(entry, found.semantic, name, measure, what)
 
     def _aggregate(self, entry: Entry, home: dbt.Semantic, name: str, what: str) -> Found:
-        """Write a simple metric of the newer form."""
+        """Add a simple metric of the newer YAML spec."""
         scope = dbt.Scope(home, self._variables)
         measure = MeasureReader(home, scope, self._report).read(entry.item, name, what)
         measure["filter"] = scope.condition(dbt.read_filters(entry.item, "filter"))
@@ -176,12 +178,12 @@ class Metrics:
     def _add(
         self, entry: Entry, semantic: dbt.Semantic, name: str, measure: Mapping[str, Any], what: str, why: str = ""
     ) -> Found:
-        """Write a measure after a check of its filter; described as the metric is."""
+        """Check the filter of a measure and add the measure with the description of the metric."""
         written = filled(measure)
         draft = semantic.draft
         _check_filter(draft, written.get("filter"), "its filter")
         if name in draft.measures:
-            raise UnresolvedError(f"`{draft.name}` has another measure of that name")
+            raise UnresolvedError(f"`{draft.name}` already has a measure with this name")
         self._describe(entry, written)
         found = Found(semantic, name)
         self._write(found, written, what, entry.item, why)
@@ -198,7 +200,7 @@ class Metrics:
             self._report.approximated(what, _FILLED, entry.item.place, target)
 
     def _input(self, entry: Entry, wanted: dbt.Input, name: str, what: str) -> Found:
-        """Return the measure of an input, a hidden one of its own where it is filtered or moved in time."""
+        """Return the measure of an input. For a filter or time offset, an internal measure is added."""
         found = self._metric(wanted.name) or self._measures.get(wanted.name)
         if found is None:
             raise UnresolvedError(f"its input `{wanted.name}` was not imported")
@@ -206,10 +208,10 @@ class Metrics:
         if wanted.is_plain:
             return found
         if wanted.offset_to_grain:
-            raise UnresolvedError(f"ktx has no value at the start of a {wanted.offset_to_grain} (`offset_to_grain`)")
+            raise UnresolvedError(f"ktx does not support `offset_to_grain` (here {wanted.offset_to_grain})")
         offset = dbt.window(wanted.offset)
         if wanted.offset and offset is None:
-            raise UnresolvedError(f"its `offset_window` is `{wanted.offset}`, no length of time")
+            raise UnresolvedError(f"its `offset_window` is `{wanted.offset}`, which is not a time span")
         draft = found.semantic.draft
         condition = dbt.Scope(found.semantic, self._variables).condition(wanted.filters)
         _check_filter(draft, condition, f"the filter of its input `{wanted.name}`")
@@ -223,7 +225,7 @@ class Metrics:
         return Found(found.semantic, own)
 
     def _inputs(self, entry: Entry, inputs: Sequence[dbt.Input], name: str, what: str) -> list[Found] | None:
-        """Return the measures of all inputs, None after a report of those that have none."""
+        """Return the measures of all inputs, or None if an input was reported as dropped."""
         found = []
         for each in inputs:
             with self._report.dropping(what, entry.item.place):
@@ -235,7 +237,7 @@ class Metrics:
         inputs = [dbt.read_input(params.value(key), entry.item.place) for key in ("numerator", "denominator")]
         own = dbt.read_filters(entry.item, "filter")
         if None in inputs:
-            raise UnresolvedError("it has no `numerator` or no `denominator`")
+            raise UnresolvedError("`numerator` or `denominator` is missing")
         result = self._inputs(entry, [each.with_filters(own) for each in inputs if each], name, what)
         if result is None:
             return None
@@ -252,7 +254,7 @@ class Metrics:
         inputs = [dbt.read_input(each, entry.item.place) for each in listed if isinstance(listed, list)]
         text = params.text("expr")
         if not inputs or text is None or None in inputs:
-            raise UnresolvedError("it has no `expr` or names no metrics")
+            raise UnresolvedError("`expr` or `metrics` is missing")
         several = {each.alias: each.with_filters(own) for each in inputs if each}
         result = self._inputs(entry, list(several.values()), name, what)
         if result is None:
@@ -272,7 +274,7 @@ class Metrics:
         value = params.value("measure") or params.value("input_metric") or (below.value("metric") if below else None)
         wanted = dbt.read_input(value, entry.item.place)
         if wanted is None:
-            raise UnresolvedError("it names no measure and no metric")
+            raise UnresolvedError("it has neither a measure nor a metric")
         found = self._input(entry, wanted, name, what)
         length, grain, taken = (
             next((text for place in places if (text := place.text(key))), None)
@@ -280,16 +282,16 @@ class Metrics:
         )
         cumulative = filled({"window": dbt.window(length), "to_date": dbt.to_date(grain)})
         if (length and "window" not in cumulative) or (grain and "to_date" not in cumulative) or (length and grain):
-            raise UnresolvedError(f"`{length or grain}` is no window ktx has")
+            raise UnresolvedError(f"ktx does not support the window `{length or grain}`")
         condition = dbt.Scope(found.semantic, self._variables).condition(dbt.read_filters(entry.item, "filter"))
         measure = {"name": name, "expr": found.sql(found.semantic), "filter": condition, "cumulative": cumulative}
-        why = "" if taken == "last" else f"a period has the value at its end; dbt takes its {taken or 'first'} value"
+        why = "" if taken == "last" else f"ktx uses the value at the end of a period, dbt the {taken or 'first'} value"
         added = self._add(entry, found.semantic, name, measure, what, why)
-        added.semantic.draft.measures[added.name]["cumulative"] = cumulative  # also the one that says nothing
+        added.semantic.draft.measures[added.name]["cumulative"] = cumulative  # even if it is empty
         return added
 
     def _hide_inputs(self) -> None:
-        """Keep measures of the older form that metrics expose under other names out of questions, as dbt does."""
+        """Hide measures of the older YAML spec that metrics expose under other names, as dbt does."""
         exposed = {found.ref for found in self._found.values() if found is not None}
         for found in self._measures.values():
             draft = found.semantic.draft
@@ -303,7 +305,7 @@ class Metrics:
 
 
 def _check_filter(draft: SourceDraft, condition: str | None, what: str) -> None:
-    """Raise `UnresolvedError` where a filter cannot stand in a source."""
+    """Raise `UnresolvedError` if the source cannot evaluate a filter."""
     try:
         if condition:
             checked(draft, condition, aggregate=False)
@@ -312,7 +314,7 @@ def _check_filter(draft: SourceDraft, condition: str | None, what: str) -> None:
 
 
 def _search_texts(item: Item) -> dict[str, list[str]]:
-    """Return the `questions` and `synonyms` below `config.meta` (or `meta`) of a metric."""
+    """Return the `questions` and `synonyms` in `config.meta` or `meta` of a metric."""
     config = item.values.get("config")
     below = config.get("meta") if isinstance(config, Mapping) else None
     found: dict[str, list[str]] = {}
@@ -346,20 +348,20 @@ _AGGREGATES: Final[dict[str, Callable[[str], str]]] = {
 }
 _TAKES: Final = {"min": "first", "max": "last"}
 _UNREAD_KEYS: Final = {
-    "config": "it steers dbt, and means nothing for questions",
-    "meta": "it means nothing for questions",
-    "percentile_type": "only `continuous` and `discrete` are known",
+    "config": dbt.STEERS,
+    "meta": "it does not affect queries",
+    "percentile_type": "only `continuous` and `discrete` are supported",
 }
 
 
 class MeasureReader:
-    """Reads the aggregates of one semantic model."""
+    """Converts the aggregates of one semantic model."""
 
     def __init__(self, semantic: dbt.Semantic, scope: dbt.Scope, report: Report) -> None:
         self._semantic, self._scope, self._report = semantic, scope, report
 
     def read(self, item: Item, name: str, what: str) -> dict[str, Any]:
-        """Return the measure of an entry with `agg`; keys it does not know are left unread."""
+        """Return the measure of an entry with `agg`. Unknown keys stay unread."""
         expr = self._aggregate(item, name, what)
         measure: dict[str, Any] = {"name": name, "expr": expr}
         self._add_time(item, measure)
@@ -370,7 +372,7 @@ class MeasureReader:
         return filled(measure)
 
     def rest(self, item: Item, what: str) -> None:
-        """Report what of an entry was not read."""
+        """Report the unread keys of an entry."""
         item.report_rest(self._report, what, _UNREAD_KEYS)
 
     def _aggregate(self, item: Item, name: str, what: str) -> str:
@@ -381,11 +383,11 @@ class MeasureReader:
         if agg == "percentile":
             return self._percentile(item, expr, what)
         if agg not in _AGGREGATES:
-            raise UnresolvedError(f"the aggregate `{agg}` is not known")
+            raise UnresolvedError(f"unknown aggregate `{agg}`")
         return _AGGREGATES[agg](expr)
 
     def _own(self, expr: str) -> str:
-        """Return the column for a bare name: a dimension that had to be renamed is not meant, the table's column is."""
+        """Return the column for a bare name: the column of the table, not a renamed dimension."""
         plain = plain_name(expr)
         found = self._semantic.draft.find(plain) if plain else None
         return quoted(found, self._semantic.draft.dialect) if found is not None else expr
@@ -396,12 +398,12 @@ class MeasureReader:
         if fraction is not None and fraction > 1:
             fraction /= 100
         if fraction is None or not 0 <= fraction <= 1:
-            raise UnresolvedError("its `percentile` is no number from 0 to 100")
+            raise UnresolvedError("its `percentile` is not a number from 0 to 100")
         discrete = params.flag("use_discrete_percentile") or params.text("percentile_type") == "discrete"
         approximate = params.flag("use_approximate_percentile")
         if discrete or approximate:
-            form = "a value that occurs" if discrete else "an approximate one"
-            why = f"dbt takes {form}; ktx computes the continuous percentile"
+            form = "the discrete percentile" if discrete else "an approximate percentile"
+            why = f"dbt computes {form}, ktx the continuous percentile"
             self._report.approximated(what, why, item.place, f"{self._semantic.draft.name}.{item.text('name')}")
         if params is not item:
             params.report_rest(self._report, what)
@@ -412,7 +414,7 @@ class MeasureReader:
         if wanted is not None and wanted != self._semantic.time:
             measure["time"] = self._dimension(wanted)
             if measure["time"] is None:
-                raise UnresolvedError(f"its time `{wanted}` is no dimension that was imported")
+                raise UnresolvedError(f"its `agg_time_dimension` `{wanted}` is not an imported dimension")
 
     def _add_semi_additive(self, item: Item, measure: dict[str, Any], what: str) -> None:
         below = item.item("non_additive_dimension")
@@ -424,7 +426,7 @@ class MeasureReader:
         groups = below.words("window_groupings") or below.words("group_by")
         keys = [self._key(group) for group in groups]
         if column is None or take is None or None in keys:
-            message = "its `non_additive_dimension` names what was not imported, or a choice that is not min or max"
+            message = "its `non_additive_dimension` uses a dimension that was not imported, or is not min or max"
             raise UnresolvedError(message)
         measure["semi_additive"] = filled({"over": column, "take": take, "per": keys})
         below.report_rest(self._report, what)

@@ -1,4 +1,4 @@
-"""A dbt project as its YAML files say it: semantic models in both forms of dbt's YAML, and the Jinja in their texts."""
+"""Read the YAML of a dbt project: semantic models in the older and newer spec, and the Jinja in their texts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from ktx_cli.semantic.model import GRAINS, Place
 
 PRIMARY, UNIQUE, FOREIGN, NATURAL = "primary", "unique", "foreign", "natural"
 _TIME: Final = "time"
+STEERS: Final = "it configures dbt and does not affect queries"
+"""The reason for dropping settings of dbt itself."""
 
 
 @dataclass(slots=True)
 class Entity:
-    """A key; `column`: what it became in its source, None as long as it did not."""
+    """An entity. `column` is its column in the source, once it has been imported."""
 
     name: str
     kind: str
@@ -34,13 +36,13 @@ class Entity:
 
     @property
     def is_key(self) -> bool:
-        """Whether a value of it is there once."""
+        """Whether its values are unique."""
         return self.kind in (PRIMARY, UNIQUE)
 
 
 @dataclass(slots=True)
 class Dimension:
-    """A column to group by; `grain` of a time; `column`: what it became."""
+    """A dimension. `grain` applies to time dimensions; `column` is its column in the source."""
 
     name: str
     is_time: bool
@@ -53,7 +55,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A join to another semantic model by an entity; `hop`: how expressions name it."""
+    """A join to another semantic model by an entity. `hop` is its prefix in expressions."""
 
     entity: str
     target: Semantic
@@ -62,9 +64,10 @@ class Edge:
 
 @dataclass(slots=True)
 class Semantic:
-    """One semantic model. `measures` of the older form, `metrics` of the newer, both as written.
+    """One semantic model.
 
-    `draft`: its source, once its table is known.
+    `measures` (older spec) and `metrics` (newer spec) are unprocessed entries. `draft` is its source, once its table is
+    known.
     """
 
     name: str
@@ -85,7 +88,7 @@ def read_older(item: Item, report: Report) -> Semantic | None:
     """Read an entry of `semantic_models:`."""
     name, relation = item.text("name"), item.text("model")
     if not name or not relation:
-        report.dropped(f"semantic model `{name or '?'}`", "it has no `name` or no `model`", item.place)
+        report.dropped(f"semantic model `{name or '?'}`", "`name` or `model` is missing", item.place)
         return None
     found = Semantic(name, relation, item.place, described(item.text("description"), item.text("label")))
     found.primary = item.text("primary_entity")
@@ -98,12 +101,12 @@ def read_older(item: Item, report: Report) -> Semantic | None:
     for below in item.items("dimensions"):
         _add_dimension(found, below, below.text("name"), _params_grain(below, report), report)
     found.measures = item.items("measures")
-    item.report_rest(report, f"semantic model `{name}`", {"config": "it steers dbt, and means nothing for questions"})
+    item.report_rest(report, f"semantic model `{name}`", {"config": STEERS})
     return found
 
 
 def read_newer(item: Item, report: Report) -> Semantic | None:
-    """Read a model with `semantic_model:` in it, None where it has none or it is off."""
+    """Read a model with a `semantic_model:` key. Returns None if it is missing or disabled."""
     block = item.item("semantic_model")
     stated = item.flag("semantic_model")
     name = item.text("name")
@@ -130,7 +133,7 @@ def read_newer(item: Item, report: Report) -> Semantic | None:
 
 
 def _read_column(found: Semantic, column: Item, report: Report) -> None:
-    """Read what a column of the newer form says it is; each of both may be a word or a mapping."""
+    """Read `entity` and `dimension` of a column in the newer spec, which are words or mappings."""
     name = column.text("name")
     if name is None:
         return
@@ -173,10 +176,10 @@ def _add_dimension(found: Semantic, item: Item, name: str | None, grain: str | N
 
 
 _REASONS: Final = {
-    "validity_params": "ktx joins on equality alone: a slowly changing dimension is a source with `sql:`",
-    "is_partition": "it steers how dbt reads the table",
-    "config": "it steers dbt, and means nothing for questions",
-    "meta": "it means nothing for questions",
+    "validity_params": "ktx only joins on equality; write slowly changing dimensions as a source with `sql:`",
+    "is_partition": "it configures how dbt reads the table",
+    "config": STEERS,
+    "meta": "it does not affect queries",
 }
 
 
@@ -190,7 +193,7 @@ def _params_grain(item: Item, report: Report) -> str | None:
 
 
 def paths(start: Semantic, hops: list[str]) -> Iterator[tuple[Semantic, tuple[str, ...]]]:
-    """Yield every semantic model the entities lead to, with the hops expressions name; the start's own key first."""
+    """Yield the semantic models reachable over entities, with the hops to them, starting with the own key."""
     if not hops:
         yield start, ()
         return
@@ -208,7 +211,7 @@ _WINDOW: Final = re.compile(rf"(\d{{1,6}})\s*_?({'|'.join(NATURAL_GRAINS)})s?", 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a metric. `fill`: it asked dbt to join the time spine or to fill empty values."""
+    """One input of a metric. `fill` is true if it sets `join_to_timespine` or `fill_nulls_with`."""
 
     name: str
     alias: str
@@ -218,17 +221,17 @@ class Input:
     fill: bool = False
 
     def with_filters(self, more: tuple[str, ...]) -> Input:
-        """Return it with more filters."""
+        """Return a copy with more filters."""
         return replace(self, filters=(*self.filters, *more))
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the metric or measure as it is."""
+        """Whether the input uses the metric or measure without changes."""
         return not (self.filters or self.offset or self.offset_to_grain)
 
 
 def read_input(value: Any, place: Place) -> Input | None:
-    """Return the input a name or a mapping says, None where there is none."""
+    """Return the input for a name or a mapping, or None."""
     if isinstance(value, str) and value.strip():
         return Input(value.strip(), value.strip())
     if not isinstance(value, Mapping):
@@ -244,7 +247,7 @@ def read_input(value: Any, place: Place) -> Input | None:
 
 
 def read_filters(item: Item, key: str) -> tuple[str, ...]:
-    """Return the filters of a text, a list of texts, or dbt's compiled form of them."""
+    """Return the filters of a text, a list of texts, or the compiled form of dbt."""
     value = item.value(key)
     if isinstance(value, Mapping):
         value = value.get("where_filters")
@@ -254,7 +257,7 @@ def read_filters(item: Item, key: str) -> tuple[str, ...]:
 
 
 def window(text: str | None) -> str | None:
-    """Return a length of time as ktx writes it, such as `7 days`; None where it is none."""
+    """Return a time span in the form of ktx, such as `7 days`, or None if it is invalid."""
     found = _WINDOW.fullmatch(text.strip()) if text else None
     if found is None or not int(found[1]):
         return None
@@ -263,7 +266,7 @@ def window(text: str | None) -> str | None:
 
 
 def to_date(text: str | None) -> str | None:
-    """Return the unit of a value to date, None where ktx has none of that name."""
+    """Return the unit of a value to date, or None if ktx does not support it."""
     word = (text or "").lower()
     return word if word in TO_DATE else None
 
@@ -273,20 +276,20 @@ _NO_MODEL: Final = frozenset({_PROJECT, "packages", "dependencies", "profiles", 
 _KINDS: Final = ("semantic_models", "models", "metrics", "sources")
 _SILENT: Final = frozenset({"version"})
 _KIND_REASONS: Final = {
-    "saved_queries": "a saved question is no definition; keep it where questions are kept",
-    "exposures": "they say who reads a model, not what it means",
-    "groups": "they say who owns a model, not what it means",
-    "macros": "they are code of dbt",
-    "seeds": "they are tables; a scan reads them",
-    "snapshots": "they are tables; a scan reads them",
-    "unit_tests": "they test dbt's models, not measures",
-    "data_tests": "they test dbt's models, not measures",
+    "saved_queries": "ktx does not store queries in the semantic layer",
+    "exposures": "they list the users of a model, not its meaning",
+    "groups": "they list the owners of a model, not its meaning",
+    "macros": "they are dbt code",
+    "seeds": "they are tables, which ktx reads in a scan",
+    "snapshots": "they are tables, which ktx reads in a scan",
+    "unit_tests": "they test dbt models, not measures",
+    "data_tests": "they test dbt models, not measures",
 }
 
 
 @dataclass(slots=True)
 class Documents:
-    """The entries of a project by kind. `variables`: of `dbt_project.yml`."""
+    """The entries of a project by kind. `variables` come from `dbt_project.yml`."""
 
     semantic_models: list[Item] = field(default_factory=list)
     models: list[Item] = field(default_factory=list)
@@ -296,9 +299,9 @@ class Documents:
 
 
 def read_documents(files: Mapping[str, str], report: Report, *, rest: bool = True) -> Documents:
-    """Read all `.yml` and `.yaml` files; what cannot be read is reported as dropped.
+    """Read all `.yml` and `.yaml` files. Unreadable files are reported as dropped.
 
-    `rest` False: what else stands in them is not reported, as somebody else reads it.
+    If `rest` is false, unsupported entries are not reported, because the caller imports them elsewhere.
     """
     found = Documents()
     for path, text in sorted(files.items()):
@@ -319,7 +322,7 @@ def _load(path: str, text: str, report: Report) -> Any:
         return yaml.load(text, where=path)
     except KtxError as error:
         line = error.details.get("line", 1)
-        report.dropped(f"file {path}", f"it is no valid YAML: {error.message}", Place(path, line))
+        report.dropped(f"file {path}", f"invalid YAML: {error.message}", Place(path, line))
         return None
 
 
@@ -327,7 +330,7 @@ def _sort_in(path: str, text: str, document: Any, found: Documents, report: Repo
     file = SourceFile(path, text.encode("utf-8", "replace"), document)
     if not isinstance(document, dict):
         if rest:
-            report.dropped(f"file {path}", "it is no mapping", Place(path))
+            report.dropped(f"file {path}", "the content is not a mapping", Place(path))
         return
     top = Item(document, file.place)
     top.skip(*_SILENT)
@@ -344,12 +347,12 @@ _FAULTS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 TARGET_NAME: Final = "target.name"
-"""The variable with the name of the profile's target: the one name that is known without a call."""
+"""The variable with the name of the profile's target, the only variable that can be used without a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call: `name`, its arguments, and the calls chained to it, such as `.grain('month')`; or `TARGET_NAME`."""
+    """A Jinja call with its arguments and chained calls such as `.grain('month')`, or the variable `TARGET_NAME`."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -358,34 +361,34 @@ class Call:
 
     @property
     def shown(self) -> str:
-        """Its name in messages."""
+        """The name for messages."""
         return self.name if self.name == TARGET_NAME else f"{self.name}()"
 
     def argument(self, index: int, name: str) -> Any:
-        """Return an argument by its place or name, None where it is not given."""
+        """Return an argument by position or name, or None if it is missing."""
         return self.arguments[index] if index < len(self.arguments) else self.named.get(name)
 
 
 def render(text: str, resolve: Callable[[Call], str]) -> str:
-    """Return the text with every `{{ call }}` replaced by what `resolve` gives; raises `UnresolvedError`."""
+    """Return the text with every `{{ call }}` replaced by the result of `resolve`. Raises `UnresolvedError`."""
     plain = _COMMENT.sub("", text)
     if "{%" in plain:
-        raise UnresolvedError(f"it holds a Jinja statement: {one_line(text, 80)}")
+        raise UnresolvedError(f"it contains a Jinja statement: {one_line(text, 80)}")
     rendered = _EXPRESSION.sub(lambda found: resolve(parse_call(found[1])), plain)
     if "{{" in rendered or "}}" in rendered:
-        raise UnresolvedError(f"its Jinja cannot be read: {one_line(text, 80)}")
+        raise UnresolvedError(f"its Jinja cannot be parsed: {one_line(text, 80)}")
     return rendered.strip()
 
 
 def parse_call(text: str) -> Call:
-    """Return the call a piece of Jinja is; raises `UnresolvedError` for anything else."""
+    """Parse the inside of a Jinja expression as a call. Raises `UnresolvedError` for anything else."""
     shown = one_line(text.strip(), 60)
     if shown == TARGET_NAME:
         return Call(TARGET_NAME, (), {})
     try:
         return _call(ast.parse(text.strip()[:_LONGEST], mode="eval").body)
     except _FAULTS:
-        raise UnresolvedError(f"the Jinja `{shown}` is no call that is known") from None
+        raise UnresolvedError(f"unknown Jinja expression `{shown}`") from None
 
 
 def _call(tree: ast.expr) -> Call:
@@ -405,17 +408,17 @@ METRIC_TIME: Final = "metric_time"
 
 
 class Scope:
-    """Resolves the calls in texts of a semantic model; `variables`: what `var()` gives."""
+    """Resolves the Jinja calls in the texts of a semantic model. `variables` are the values of `var()`."""
 
     def __init__(self, semantic: Semantic, variables: Mapping[str, Any]) -> None:
         self._semantic, self._variables = semantic, variables
 
     def render(self, text: str) -> str:
-        """Return SQL of the text; raises `KtxError` where something in it has no meaning here."""
+        """Return the SQL of a text. Raises `KtxError` if it contains something that ktx cannot resolve."""
         return render(text, self._resolve)
 
     def condition(self, filters: Iterable[str]) -> str | None:
-        """Return one condition of several filters."""
+        """Combine several filters into one condition."""
         return all_of(self.render(condition) for condition in filters)
 
     def _resolve(self, call: Call) -> str:
@@ -425,7 +428,7 @@ class Scope:
             return self._entity(call)
         if call.name == "var":
             return self._variable(call)
-        why = "it filters by a metric" if call.name == "Metric" else f"`{call.name}()` is no call that is known"
+        why = "it filters by a metric" if call.name == "Metric" else f"unknown Jinja call `{call.name}()`"
         raise UnresolvedError(why)
 
     def _variable(self, call: Call) -> str:
@@ -440,7 +443,7 @@ class Scope:
         name = call.argument(0, "name")
         path = call.argument(2 if call.name == "TimeDimension" else 1, "entity_path") or []
         if not isinstance(name, str) or not isinstance(path, list | tuple):
-            raise UnresolvedError(f"`{call.name}()` names nothing")
+            raise UnresolvedError(f"`{call.name}()` has no argument")
         return [*(str(each) for each in path), *name.split("__")]
 
     def _dimension(self, call: Call) -> str:

@@ -1,1 +1,1 @@
-"""Views, explores and measures of LookML."""
+"""Import of LookML views, explores and measures."""

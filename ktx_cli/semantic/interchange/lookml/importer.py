@@ -1,4 +1,4 @@
-"""LookML as the files of ktx."""
+"""Import LookML as ktx sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import Any, Final
 from ktx_cli.core import KtxError
 from ktx_cli.semantic.interchange.drafts import Sources, checked, described, imported, reach
 from ktx_cli.semantic.interchange.lookml.project import Block, read_project, references, replaced
-from ktx_cli.semantic.interchange.lookml.views import SCREEN, Dimensions, Measures, View, World
+from ktx_cli.semantic.interchange.lookml.views import (
+    COLLATION,
+    NO_CACHE,
+    OWN_CONNECTION,
+    SCREEN,
+    Dimensions,
+    Measures,
+    View,
+    World,
+)
 from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
 from ktx_cli.semantic.load.joins import Sides, parse_on
 from ktx_cli.semantic.model import Model
@@ -17,26 +26,26 @@ from ktx_cli.semantic.model import Model
 _TOPS: Final = {
     "week_start_day": "set semantic.week_start in ktx.yaml",
     "fiscal_month_offset": "set semantic.fiscal_year_start in ktx.yaml",
-    "access_grant": "who has it is not asked here: fields that need it are hidden",
-    "datagroup": "ktx keeps no results",
-    "persist_with": "ktx keeps no results",
-    "persist_for": "ktx keeps no results",
+    "access_grant": "ktx does not know access grants; it hides the fields that require one",
+    "datagroup": NO_CACHE,
+    "persist_with": NO_CACHE,
+    "persist_for": NO_CACHE,
     "named_value_format": SCREEN,
     "map_layer": SCREEN,
     "label": SCREEN,
-    "case_sensitive": "the database compares texts as it does",
-    "test": "a data test of Looker asks an explore; write it under `tests:` of the source",
-    "connection": "an import is for the connection it is asked for",
+    "case_sensitive": COLLATION,
+    "test": "ktx does not import data tests of explores; write the test under `tests:` of the source",
+    "connection": OWN_CONNECTION,
 }
 _VIEWS: Final = {
-    "filter": "its value goes into Liquid alone",
-    "parameter": "its value goes into Liquid alone",
+    "filter": "its value is only used in Liquid",
+    "parameter": "its value is only used in Liquid",
     "set": SCREEN,
     "drill_fields": SCREEN,
     "suggestions": SCREEN,
     "view_label": SCREEN,
     "label": SCREEN,
-    "required_access_grants": "who has the access grant is not asked here: write a policy instead",
+    "required_access_grants": "ktx does not know access grants; write a row policy instead",
     "fields_hidden_by_default": SCREEN,
 }
 _USED: Final = (
@@ -46,11 +55,11 @@ _USED: Final = (
 
 
 def import_lookml(files: Mapping[str, str], model: Model | None, *, known_only: bool = False) -> Imported:
-    """Return ktx's files for the views and explores of a LookML project.
+    """Return the ktx files for the views and explores of a LookML project.
 
-    `files`: path -> text; all but `.lkml` and `.lookml` are left out. `model`: the connection's semantic layer, whose
-    manifest's sources are then changed, not repeated. `known_only`: a view of a table the manifest does not have is
-    dropped. Raises nothing for what the files hold: it is in the report.
+    `files` maps paths to texts; only `.lkml` and `.lookml` files are read. `model` is the semantic layer of the
+    connection: sources of its manifest are changed, not repeated. If `known_only` is true, views of tables outside the
+    manifest are dropped. Invalid content is listed in the report and raises nothing.
     """
     report = Report()
     project = read_project(files, report)
@@ -74,14 +83,14 @@ def import_lookml(files: Mapping[str, str], model: Model | None, *, known_only: 
 
 
 def _add_view(view: View, report: Report) -> None:
-    """Add what a view says of itself, and report the rest."""
+    """Add the properties of a view, and report unsupported ones."""
     item = view.block.item
     view.draft.description = described(item.text("description"), item.text("label")) or view.draft.description
     item.skip(*_USED)
     if view.block.values.get("required_access_grants"):
         view.draft.extra["visibility"] = "hidden"
         item.skip("required_access_grants")
-        why = "who has the access grant is not asked here: no question may use it"
+        why = "ktx does not know access grants, so it hides the source"
         what = f"`required_access_grants` of view `{view.block.name}`"
         report.approximated(what, why, view.block.place, view.draft.name)
     for table in view.block.below("derived_table"):
@@ -95,16 +104,16 @@ RELATIONSHIPS: Final = ("many_to_one", "one_to_one", "one_to_many")
 _LEFT: Final = "left_outer"
 _REASONS: Final = {
     **dict.fromkeys(("view_label", "group_label", "hidden", "fields", "tags", "required_joins", "query"), SCREEN),
-    "always_filter": "a question says its filters itself; ask for the segment or filter you need",
-    "conditionally_filter": "a question says its filters itself; ask for the segment or filter you need",
-    "sql_always_having": "a question says itself which results it keeps (`having`)",
-    "aggregate_table": "ktx keeps no aggregates",
-    "persist_with": "ktx keeps no results",
-    "persist_for": "ktx keeps no results",
-    "cancel_grouping_fields": "it is about Looker's SQL",
-    "case_sensitive": "the database compares texts as it does",
-    "sql_where": "a join of ktx has equalities alone",
-    "required_access_grants": "who has the access grant is not asked here: write a policy instead",
+    "always_filter": "ktx queries set their own filters; use a segment or filter in the query",
+    "conditionally_filter": "ktx queries set their own filters; use a segment or filter in the query",
+    "sql_always_having": "ktx queries set their own `having`",
+    "aggregate_table": "ktx does not use aggregate tables",
+    "persist_with": NO_CACHE,
+    "persist_for": NO_CACHE,
+    "cancel_grouping_fields": "it only affects the SQL of Looker",
+    "case_sensitive": COLLATION,
+    "sql_where": "ktx joins only support equality conditions",
+    "required_access_grants": "ktx does not know access grants; write a row policy instead",
 }
 _EXPLORE_KEYS: Final = (
     "from", "view_name", "join", "label", "description", "sql_always_where", "access_filter", "extension",
@@ -112,14 +121,14 @@ _EXPLORE_KEYS: Final = (
 
 
 class Explores:
-    """Reads explores: first the joins of all, then what the joined views are needed for."""
+    """Imports explores: first the joins of all explores, then the filters, which may use joined views."""
 
     def __init__(self, world: World, dimensions: Dimensions) -> None:
         self._world, self._dimensions, self._report = world, dimensions, world.report
         self._joins: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add_joins(self) -> None:
-        """Add the joins of all explores, then what each view can reach over them."""
+        """Add the joins of all explores, and determine the views that each view reaches over them."""
         wanted = [
             item for item in self._world.project.explores.items() if item[1].values.get("extension") != "required"
         ]
@@ -130,7 +139,7 @@ class Explores:
         reach(view.draft for view in self._world.views.values())
 
     def add_rules(self) -> None:
-        """Add segments of what explores always filter, and policies of what they filter by user."""
+        """Add segments for the fixed filters of explores, and row policies for their access filters."""
         for name, explore in self._world.project.explores.items():
             if explore.values.get("extension") == "required":
                 continue
@@ -151,7 +160,7 @@ class Explores:
         return self._world.views.get(str(explore.values.get("from") or explore.values.get("view_name") or name))
 
     def _names(self, name: str, explore: Block) -> dict[str, View]:
-        """Return what an explore calls its views."""
+        """Return the views of an explore by the names it uses."""
         result: dict[str, View] = {}
         base = self._base(name, explore)
         if base is not None:
@@ -176,41 +185,39 @@ class Explores:
         if target is None:
             raise UnresolvedError("its view was not imported")
         if relationship not in RELATIONSHIPS or kind == "cross":
-            raise UnresolvedError(f"it is {relationship} ({kind}), which ktx has not")
+            raise UnresolvedError(f"ktx does not support {relationship} joins of type {kind}")
         sql = item.text("sql_on") or self._by_key(names, block, target)
         own_name, own = self._own_side(names, block, sql)
         hop, on = self._on(own_name, own, block, target, sql)
         self._add_join(own, target, hop, on, relationship, explore, block, what)
         target_text = f"{own.draft.name} -> {hop}"
         if kind != _LEFT:
-            why = (
-                f"its type is {kind}; ktx keeps rows without a partner, and shows the members of a dimension on demand"
-            )
+            why = f"its type is {kind}; ktx keeps rows without a match, and lists unused dimension values on request"
             self._report.approximated(what, why, block.place, target_text)
         self._report.kept(what, block.place, target_text)
         item.skip("from", "outer_only")
         item.report_rest(self._report, what, _REASONS)
 
     def _by_key(self, names: dict[str, View], block: Block, target: View) -> str:
-        """Return the `sql_on` a `foreign_key` stands for."""
+        """Return the `sql_on` that is equivalent to a `foreign_key`."""
         field = block.values.get("foreign_key")
         keys = [name for name, each in target.blocks("dimension").items() if each.values.get("primary_key") == "yes"]
         if not field or len(keys) != 1:
-            raise UnresolvedError("it has no `sql_on`, or its view no primary key")
+            raise UnresolvedError("`sql_on` is missing, or the view has no primary key")
         own = str(field) if "." in str(field) else f"{next(iter(names))}.{field}"
         return f"${{{own}}} = ${{{block.name}.{keys[0]}}}"
 
     def _own_side(self, names: dict[str, View], block: Block, sql: str) -> tuple[str, View]:
-        """Return the view that is joined, by what the explore calls it: the only other one in the condition."""
+        """Return the view that the join starts from: the only other view in the condition."""
         others = list(dict.fromkeys(reference.split(".")[0] for reference in references(sql) if "." in reference))
         others = [other for other in others if other != block.name]
         if len(others) != 1 or others[0] not in names:
             shown = ", ".join(others) or "none"
-            raise UnresolvedError(f"its condition must name one other view, and names {shown}")
+            raise UnresolvedError(f"its condition must use exactly one other view, but uses {shown}")
         return others[0], names[others[0]]
 
     def _on(self, own_name: str, own: View, block: Block, target: View, sql: str) -> tuple[str, str]:
-        """Return how the joined source is called, and the condition as ktx writes it."""
+        """Return the name or alias of the joined source, and the condition in ktx syntax."""
         name = block.name or ""
         hop = target.draft.name if name == target.block.name and target is not own else name
         if hop != target.draft.name and hop in {view.draft.name for view in self._world.views.values()}:
@@ -222,7 +229,7 @@ class Explores:
                 return f"{hop}.{self._dimensions.sql_of(target, field)}"
             if side == own_name:
                 return self._dimensions.sql_of(own, field)
-            raise UnresolvedError(f"`${{{reference}}}` is of neither side")
+            raise UnresolvedError(f"`${{{reference}}}` belongs to neither side of the join")
 
         on = " ".join(replaced(sql, find).split())
         columns = {*own.draft.columns, *(own.draft.base.columns if own.draft.base else ())}
@@ -233,7 +240,7 @@ class Explores:
     def _add_join(
         self, own: View, target: View, hop: str, on: str, relationship: str, explore: str, block: Block, what: str
     ) -> None:
-        """Add a join once; another one of the same name with another condition gets the explore's name too."""
+        """Add a join once. If another explore has the same join with another condition, add an alias."""
         join = {"to": target.draft.name, "on": on, "relationship": relationship}
         if hop != target.draft.name:
             join["alias"] = hop
@@ -245,7 +252,7 @@ class Explores:
             join |= {"on": on.replace(f"{hop}.", f"{alias}."), "alias": alias}
             if self._joins.setdefault((own.draft.name, alias), join) is join:
                 own.draft.joins.append(join)
-            why = "another explore joins it otherwise: it has a name of its own"
+            why = "another explore joins it differently, so this join has an alias"
             self._report.approximated(what, why, block.place, f"{own.draft.name} -> {alias}")
 
     def _always(self, name: str, explore: Block, base: View) -> None:
@@ -256,11 +263,11 @@ class Explores:
         with self._report.dropping(what, place):
             segment = {"name": f"{name}_always", "expr": self._condition(sql, base, name, explore)}
             base.draft.segments[segment["name"]] = segment
-            why = "it is a segment: a question must ask for it"
+            why = "it becomes a segment, which queries must request explicitly"
             self._report.approximated(what, why, place, f"{base.draft.name}.{segment['name']}")
 
     def _condition(self, sql: str, base: View, name: str, explore: Block) -> str:
-        """Return a condition over the rows of an explore's first view."""
+        """Return a condition on the rows of an explore's first view."""
         called = str(explore.values.get("view_name") or name)
         expr = replaced(sql, lambda each: self._dimensions.sql_of(base, each.removeprefix(f"{called}.")))
         checked(base.draft, expr, aggregate=False)
@@ -271,18 +278,18 @@ class Explores:
         what = f"`access_filter` of explore `{name}`"
         try:
             if not field or not attribute or not re.fullmatch(r"\w+", attribute):
-                raise UnresolvedError("it has no `field`, or no `user_attribute` that ktx can name")
+                raise UnresolvedError("`field` is missing, or `user_attribute` is missing or invalid")
             column = self._condition(f"${{{field}}}", base, name, explore)
             if "." in column:
-                raise UnresolvedError("a policy of ktx is over columns of its own source, and this field is of another")
-        except KtxError as error:  # no question may use a source whose rows cannot be restricted as they were
+                raise UnresolvedError("its field is in another view; row policies only use columns of their own source")
+        except KtxError as error:  # fail closed: without the filter, queries would return rows that Looker hides
             base.draft.extra["visibility"] = "hidden"
-            why = f"{error.message}: the source is hidden"
+            why = f"{error.message}; ktx hides the source instead"
             self._report.approximated(what, why, block.place, base.draft.name)
             return
         policy = f"{name}_{attribute}_{column}"
         base.draft.policies[policy] = {"name": policy, "filter": f"{column} = {{{{ user.{attribute} }}}}"}
-        why = "it holds wherever the source is read, and for one value of the attribute"
+        why = "it applies to every query of the source, and to a single value of the attribute"
         self._report.approximated(what, why, block.place, f"{base.draft.name}.{policy}")
 
 

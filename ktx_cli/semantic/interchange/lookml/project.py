@@ -1,6 +1,6 @@
-"""All LookML files as one: views and explores by name, refinements and extensions applied.
+"""Read a LookML project: its views and explores by name, with refinements and extensions applied.
 
-The syntax, of which the line of every key is kept:
+The parser records the line of every key and reads this syntax:
 
     document  = { pair }
     pair      = key ":" value
@@ -27,7 +27,7 @@ from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 from ktx_cli.semantic.model import Place
 
 MAX_DEPTH: Final = 50
-"""The largest depth of nested blocks."""
+"""The maximum depth of nested blocks."""
 
 _BLANK: Final = re.compile(r"(?:\s+|#[^\n]*)+")
 _KEY: Final = re.compile(r"[\w+.-]+")
@@ -38,10 +38,10 @@ _RAW_KEY: Final = re.compile(r"(?:sql|html|expression)(?:_\w+)?")
 
 @dataclass(slots=True)
 class Block:
-    """A mapping of LookML. `name`: what stands between its key and its brace.
+    """A LookML block, such as `view: orders { ... }` with the key `view` and the name `orders`.
 
-    `values`: key -> text, or list of texts and of (key, value); the last of several. `blocks`: key -> its blocks in
-    their order. `places`: where each key stands, the last of several.
+    `values` maps keys to a text or to a list of texts and (key, value) pairs, `blocks` maps keys to their blocks in
+    order, and `places` maps keys to locations. If a key occurs several times, `values` and `places` have the last one.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Block:
 
     @property
     def item(self) -> Item:
-        """Its values, and its blocks as lists of what they hold."""
+        """The block as an item, with nested blocks as lists of mappings."""
         held: Mapping[str, Any] = {
             **self.values,
             **{key: [b.name or b.values for b in found] for key, found in self.blocks.items()},
@@ -61,12 +61,12 @@ class Block:
         return Item(held, lambda *steps: self.places.get(str(steps[0]), self.place) if steps else self.place)
 
     def below(self, *keys: str) -> list[Block]:
-        """Return the blocks of some keys."""
+        """Return the nested blocks of some keys."""
         return [block for key in keys for block in self.blocks.get(key, ())]
 
 
 def parse_lookml(text: str, path: str) -> Block:
-    """Return the document; raises `ConfigError` (`PATH:LINE: what`) for what is no LookML."""
+    """Parse a document. Raises `ConfigError` (`PATH:LINE: message`) for invalid LookML."""
     return _Parser(text, path).document()
 
 
@@ -79,17 +79,17 @@ class _Parser:
         block = Block("", None, self._place())
         self._pairs(block, 0)
         if self._at < len(self._text):
-            self._refuse("a brace is closed that was never opened")
+            self._refuse("unmatched closing brace")
         return block
 
     def _pairs(self, block: Block, depth: int) -> None:
-        """Read pairs up to a closing brace or the end, neither of which is taken."""
+        """Read pairs until a closing brace or the end of the document."""
         if depth > MAX_DEPTH:
-            self._refuse(f"it nests deeper than {MAX_DEPTH} levels")
+            self._refuse(f"blocks are nested more than {MAX_DEPTH} levels deep")
         while self._skip() and self._text[self._at] != "}":
             place = self._place()
-            key = self._take(_KEY, "a key must stand here")
-            self._expect(":", f"a colon must follow `{key}`")
+            key = self._take(_KEY, "expected a key")
+            self._expect(":", f"expected a colon after `{key}`")
             block.places[key] = place
             self._value(block, key, place, depth)
 
@@ -111,7 +111,7 @@ class _Parser:
             self._word_or_block(block, key, place, depth)
 
     def _word_or_block(self, block: Block, key: str, place: Place, depth: int) -> None:
-        word = self._take(_WORD, f"`{key}` has no value that can be read")
+        word = self._take(_WORD, f"invalid value of `{key}`")
         if self._skip() and self._text[self._at] == "{":
             self._block(block, Block(key, word, place), depth)
         elif key == "include":
@@ -122,13 +122,13 @@ class _Parser:
     def _block(self, parent: Block, block: Block, depth: int) -> None:
         self._at += 1
         self._pairs(block, depth + 1)
-        self._expect("}", f"the brace of `{block.key}` is not closed")
+        self._expect("}", f"missing closing brace of `{block.key}`")
         parent.blocks.setdefault(block.key, []).append(block)
 
     def _list(self, depth: int) -> list[Any]:
-        """Return the elements up to the closing bracket."""
+        """Return the elements of a list."""
         if depth > MAX_DEPTH:
-            self._refuse(f"it nests deeper than {MAX_DEPTH} levels")
+            self._refuse(f"blocks are nested more than {MAX_DEPTH} levels deep")
         result: list[Any] = []
         while self._skip() and self._text[self._at] != "]":
             word = self._element()
@@ -139,7 +139,7 @@ class _Parser:
                 result.append(word)
             if self._skip() and self._text[self._at] == ",":
                 self._at += 1
-        self._expect("]", "a bracket is not closed")
+        self._expect("]", "missing closing bracket")
         return result
 
     def _right_side(self, depth: int) -> Any:
@@ -151,12 +151,12 @@ class _Parser:
     def _element(self) -> str:
         if self._skip() and self._text[self._at] == '"':
             return self._string()
-        return self._take(_WORD, "a value must stand here")
+        return self._take(_WORD, "expected a value")
 
     def _raw(self, key: str) -> str:
         end = self._text.find(";;", self._at)
         if end < 0:
-            self._refuse(f"`{key}` is not ended by ;;")
+            self._refuse(f"missing ;; after `{key}`")
         value = self._text[self._at : end].strip()
         self._at = end + 2
         return value
@@ -164,7 +164,7 @@ class _Parser:
     def _string(self) -> str:
         found = _TEXT.match(self._text, self._at)
         if found is None:
-            self._refuse("a text is not closed")
+            self._refuse("unterminated string")
         self._at = found.end()
         return re.sub(r'\\(["\\])', r"\1", found[1])
 
@@ -182,7 +182,7 @@ class _Parser:
         self._at += 1
 
     def _skip(self) -> bool:
-        """Pass blanks and comments; say whether something is left."""
+        """Skip whitespace and comments. Returns False at the end of the document."""
         found = _BLANK.match(self._text, self._at)
         if found is not None:
             self._at = found.end()
@@ -209,7 +209,7 @@ _SINGLE: Final = frozenset({"derived_table", "case", "query", "always_filter", "
 
 @dataclass(slots=True)
 class Project:
-    """`views` and `explores` by name; `tops`: the documents, for what stands beside them."""
+    """The `views` and `explores` by name. `tops` are the documents, which have further keys."""
 
     views: dict[str, Block] = field(default_factory=dict)
     explores: dict[str, Block] = field(default_factory=dict)
@@ -217,12 +217,12 @@ class Project:
 
 
 def read_project(files: Mapping[str, str], report: Report) -> Project:
-    """Read all LookML files, refinements in the order of the paths; what cannot be read is reported as dropped."""
+    """Read all LookML files, and apply refinements in the order of their paths. Invalid files are reported."""
     project = Project()
     refinements: list[Block] = []
     for path, text in sorted(files.items()):
         if path.endswith(".dashboard.lookml"):
-            report.dropped(f"file {path}", "a dashboard is no definition", Place(path))
+            report.dropped(f"file {path}", "dashboards contain no definitions", Place(path))
         elif path.endswith(SUFFIXES):
             _read_file(path, text, project, refinements, report)
     _refine(project, refinements, report)
@@ -235,7 +235,7 @@ def _read_file(path: str, text: str, project: Project, refinements: list[Block],
     try:
         top = parse_lookml(text, path)
     except ConfigError as error:
-        why = f"it cannot be read: {error.message}"
+        why = f"invalid LookML: {error.message}"
         report.dropped(f"file {path}", why, Place(path, error.details["line"]))
         return
     project.tops.append(top)
@@ -245,7 +245,7 @@ def _read_file(path: str, text: str, project: Project, refinements: list[Block],
             if name.startswith("+"):
                 refinements.append(block)
             elif not name or name in kind:
-                why = "another one has the name" if name else "it has no name"
+                why = f"another {key} has the same name" if name else "the name is missing"
                 report.dropped(f"{key} `{name or '?'}`", why, block.place)
             else:
                 kind[name] = block
@@ -260,11 +260,11 @@ def _refine(project: Project, refinements: list[Block], report: Report) -> None:
             kind[name] = merged(kind[name], block)
             report.kept(what, block.place, name)
         else:
-            report.dropped(what, "nothing of that name was read", block.place)
+            report.dropped(what, f"no {block.key} has this name", block.place)
 
 
 def _extend(blocks: dict[str, Block], report: Report) -> None:
-    """Put what they extend into those with `extends`."""
+    """Merge the extended blocks into the blocks with `extends`."""
     done: dict[str, Block] = {}
     for name in blocks:
         _extended(name, blocks, done, [], report)
@@ -281,7 +281,7 @@ def _extended(name: str, blocks: dict[str, Block], done: dict[str, Block], above
     for parent in wanted:
         what = f"`extends: {parent}` of {block.key} `{name}`"
         if parent not in blocks or parent in (*above, name):
-            why = "it extends itself" if parent in blocks else "nothing of that name was read"
+            why = "it extends itself" if parent in blocks else f"no {block.key} has this name"
             report.dropped(what, why, block.places.get("extends", block.place))
             continue
         base = _extended(parent, blocks, done, [*above, name], report)
@@ -298,13 +298,13 @@ def _extended(name: str, blocks: dict[str, Block], done: dict[str, Block], above
 
 
 def _extends(block: Block) -> list[str]:
-    """Return what a block extends: both spellings, `extends: [a]` and `extends__all: [[a]]`."""
+    """Return the names that a block extends, from `extends: [a]` or `extends__all: [[a]]`."""
     value = block.values.get("extends")
     return [str(each) for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def merged(base: Block, above: Block) -> Block:
-    """Return a block with another's keys put over it, fields of one name merged, both left as they are."""
+    """Return a new block with the keys of `above` merged into those of `base`, and fields of the same name merged."""
     made = deepcopy(base)
     made.values |= {key: deepcopy(value) for key, value in above.values.items() if key != "extends"}
     made.places |= above.places
@@ -328,7 +328,7 @@ TIMEFRAMES: Final = {
     "raw": None, "time": None, "date": "day", "week": "week", "month": "month", "quarter": "quarter", "year": "year",
     "hour": "hour", "minute": "minute", "second": "second",
 }  # fmt: skip
-"""Timeframe of a dimension group -> the grain it is here; None: the time itself."""
+"""The ktx grain of each timeframe of a dimension group; None for the time without truncation."""
 
 _REFERENCE: Final = re.compile(r"\$\{\s*([\w.]+)\s*\}")
 _TABLE: Final = re.compile(r"\$\{TABLE\}\s*\.\s*")
@@ -336,29 +336,29 @@ _LIQUID: Final = re.compile(r"\{%|\{\{")
 
 
 def without_liquid(text: str) -> str:
-    """Return the text; raises `UnresolvedError` where Liquid stands in it."""
+    """Return the text unchanged. Raises `UnresolvedError` if it contains Liquid."""
     if _LIQUID.search(text):
-        raise UnresolvedError(f"it holds Liquid: {one_line(text, 80)}")
+        raise UnresolvedError(f"it contains Liquid: {one_line(text, 80)}")
     return text
 
 
 def replaced(text: str, find: Callable[[str], str]) -> str:
-    """Return SQL with `${TABLE}.column` as the column, and every other `${reference}` as `find` gives it."""
+    """Return SQL with `${TABLE}.column` replaced by the column, and other `${reference}`s by the result of `find`."""
     plain = _TABLE.sub("", without_liquid(text).strip())
     found = _REFERENCE.sub(lambda match: find(match[1]), plain)
     if "${" in found:
-        raise UnresolvedError(f"its reference cannot be read: {one_line(text, 80)}")
+        raise UnresolvedError(f"it contains an invalid reference: {one_line(text, 80)}")
     return found
 
 
 def references(text: str) -> list[str]:
-    """Return what stands in `${...}`, without `TABLE`."""
+    """Return the references in `${...}`, except `TABLE`."""
     return [name for name in _REFERENCE.findall(text) if name != "TABLE"]
 
 
 def cut(column: str, timeframe: str, dialect: str) -> str:
-    """Return a column of a dimension group cut to a timeframe; raises `UnresolvedError` for one ktx does not have."""
+    """Return a column truncated to a timeframe. Raises `UnresolvedError` if ktx does not support the timeframe."""
     if timeframe not in TIMEFRAMES:
-        raise UnresolvedError(f"ktx has no timeframe `{timeframe}`")
+        raise UnresolvedError(f"ktx does not support the timeframe `{timeframe}`")
     grain = TIMEFRAMES[timeframe]
     return column if grain is None else truncated(column, grain, dialect)

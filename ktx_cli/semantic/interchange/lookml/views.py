@@ -1,4 +1,4 @@
-"""The views of a LookML project as sources: their dimensions and measures, and how fields refer to each other."""
+"""Import LookML views as sources, with their dimensions and measures and the references between fields."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 if TYPE_CHECKING:
     pass
 
-UNKNOWN_TABLE: Final = "the scanned database has no such table"
-"""The reason to leave out a view where only known tables count."""
+UNKNOWN_TABLE: Final = "the table is not in the scanned database"
+"""The reason why a view is dropped if only known tables are imported."""
 
 _TABLE_NAME: Final = "SQL_TABLE_NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The column and its ktx type that a field became, or the measure (`kind` None)."""
+    """The result of importing a field: a column with its ktx type, or a measure (`kind` is None)."""
 
     name: str
     kind: str | None
@@ -31,19 +31,19 @@ class Resolved:
 
 @dataclass(slots=True)
 class View:
-    """A view and its source. `fields`: name -> what it became, None where it is dropped."""
+    """A view and its source. `fields` maps names to their results, or None for dropped fields."""
 
     block: Block
     draft: drafts.SourceDraft
     fields: dict[str, Resolved | None] = field(default_factory=dict)
 
     def blocks(self, *keys: str) -> dict[str, Block]:
-        """Return its fields of some kinds by name."""
+        """Return the fields of some kinds by name."""
         return {block.name: block for block in self.block.below(*keys) if block.name}
 
 
 class World:
-    """All views. `names`: what explores call a view -> the view's name, empty where that is not one view."""
+    """All views. `names` maps names that explores use to view names, or to an empty string if ambiguous."""
 
     def __init__(self, project: Project, sources: drafts.Sources, report: Report, *, known_only: bool = False) -> None:
         self.project, self.sources, self.report, self._known_only = project, sources, report, known_only
@@ -51,7 +51,7 @@ class World:
         self.names: dict[str, str] = {}
         for name, block in project.views.items():
             if block.values.get("extension") == "required":
-                report.kept(f"view `{name}`", block.place, "(what extends it)")
+                report.kept(f"view `{name}`", block.place, "(the views that extend it)")
                 continue
             with report.dropping(f"view `{name}`", block.place):
                 self.views[name] = View(block, self._draft(name, block))
@@ -65,13 +65,13 @@ class World:
             return self.sources.add(name, block.place, sql=self._derived(derived[-1], [name]))
         table = without_liquid(str(block.values.get("sql_table_name") or name))
         if "${" in table:
-            raise UnresolvedError("its table is that of another view")
+            raise UnresolvedError("its table is the table of another view")
         if self._known_only and not self.sources.knows(table):
             raise UnresolvedError(UNKNOWN_TABLE)
         return self.sources.add(name, block.place, table=table.strip())
 
     def _derived(self, block: Block, above: list[str]) -> str:
-        """Return the SQL of a derived table, other views' tables put in."""
+        """Return the SQL of a derived table, with references to other views replaced by their tables."""
         text = block.values.get("sql")
         if not isinstance(text, str) or not text.strip():
             raise UnresolvedError("its derived table has no `sql`")
@@ -81,24 +81,24 @@ class World:
         view, _, what = name.partition(".")
         block = self.project.views.get(view)
         if what != _TABLE_NAME or block is None or view in above or len(above) > 20:
-            raise UnresolvedError(f"`${{{name}}}` in its derived table is no table")
+            raise UnresolvedError(f"its derived table refers to `${{{name}}}`, which is not a table")
         derived = block.below("derived_table")
         if derived:
             return f"({self._derived(derived[-1], [*above, view])})"
         return without_liquid(str(block.values.get("sql_table_name") or view))
 
     def call(self, name: str, view: View) -> None:
-        """Note that an explore calls a view so; a name of several views is none."""
+        """Record the name that an explore uses for a view. A name for several views is ambiguous."""
         own = str(view.block.name)
         self.names[name] = own if self.names.get(name, own) == own else ""
 
     def view_of(self, name: str) -> View | None:
-        """Return the view an explore calls so."""
+        """Return the view for a name that explores use."""
         return self.views.get(self.names.get(name, ""))
 
 
 def group_of(view: View, name: str) -> tuple[str, str] | None:
-    """Return (dimension group, timeframe) of a name such as `created_month`; the longest group that fits."""
+    """Split a name such as `created_month` into dimension group and timeframe. The longest group name wins."""
     groups = view.blocks("dimension_group")
     for timeframe in sorted(TIMEFRAMES, key=len, reverse=True):
         group = name.removesuffix(f"_{timeframe}")
@@ -108,7 +108,7 @@ def group_of(view: View, name: str) -> tuple[str, str] | None:
 
 
 def cut_of(view: View, column: Resolved, timeframe: str, prefix: str = "") -> str:
-    """Return the SQL of a dimension group's timeframe."""
+    """Return the SQL for a timeframe of a dimension group."""
     return cut(prefix + column.name, timeframe, view.draft.dialect)
 
 
@@ -116,7 +116,12 @@ TYPES: Final = {
     "string": "string", "number": "number", "yesno": "boolean", "zipcode": "string", "tier": "string", "bin": "string",
     "date": "time", "date_time": "time", "date_raw": "time", "int": "number", "case": "string",
 }  # fmt: skip
-SCREEN: Final = "it is about Looker's screen"
+SCREEN: Final = "it only affects the display in Looker"
+NO_CACHE: Final = "ktx does not cache results"
+COLLATION: Final = "the database determines how texts are compared"
+OWN_CONNECTION: Final = "ktx settings determine the connection, not LookML"
+IRRELEVANT: Final = frozenset({SCREEN, NO_CACHE, COLLATION, OWN_CONNECTION})
+"""Reasons for dropping a part whose loss does not matter in ktx."""
 REASONS: Final = {
     **dict.fromkeys(
         (
@@ -127,19 +132,19 @@ REASONS: Final = {
         ),
         SCREEN,
     ),
-    "convert_tz": "ktx shifts timestamps by the column's and the question's time zone, never dates",
-    "tags": "a column has no tags here",
+    "convert_tz": "ktx converts timestamps between the time zones of column and query, and never converts dates",
+    "tags": "ktx columns have no tags",
 }  # fmt: skip
 
 
 class Dimensions:
-    """Resolves the dimensions of all views, each when it is first named."""
+    """Imports the dimensions of all views. A dimension is imported when something first refers to it."""
 
     def __init__(self, world: World) -> None:
         self._world, self._report = world, world.report
 
     def add_all(self, view: View) -> None:
-        """Resolve all dimensions of a view, and what its keys and times are."""
+        """Import all dimensions of a view, its key and its default time."""
         blocks = view.blocks("dimension", "dimension_group")
         for name in blocks:
             self.field(view, name)
@@ -149,41 +154,41 @@ class Dimensions:
         times = [each for name, each in view.fields.items() if each and name in view.blocks("dimension_group")]
         if len(times) == 1:
             view.draft.time = times[0].name
-            why = "LookML has no default time: the only dimension group is taken"
+            why = "LookML has no default time; ktx uses the only dimension group"
             what = f"default time of `{view.block.name}`"
             self._report.approximated(what, why, view.block.place, f"{view.draft.name}.{times[0].name}")
 
     def field(self, view: View, name: str) -> Resolved | None:
-        """Return the column of a dimension or a dimension group, None where it is dropped or there is none."""
+        """Return the column of a dimension or dimension group, or None if it is unknown or was dropped."""
         if name in view.fields:
             return view.fields[name]
         block = view.blocks("dimension", "dimension_group").get(name)
         if block is None:
             return None
-        view.fields[name] = None  # also for what it is made of
+        view.fields[name] = None  # so that a field that refers to itself is found
         what = f"{block.key.replace('_', ' ')} `{view.block.name}.{name}`"
         with self._report.dropping(what, block.place):
             view.fields[name] = self._resolve(view, block, name, what)
         return view.fields[name]
 
     def sql_of(self, view: View, name: str) -> str:
-        """Return how definitions of a view name a field, such as `status`, `created_month` or `customers.region`."""
+        """Return the SQL for a field in definitions of a view, such as `status` or `customers.region`."""
         other, _, own = name.rpartition(".")
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         prefix = "" if target is view else f"{other}."
         if target is None or (prefix and other not in view.draft.hops):
-            raise UnresolvedError(f"`${{{name}}}` is of no view it is joined to")
+            raise UnresolvedError(f"`${{{name}}}` is not a field of a joined view")
         resolved = self.field(target, own)
         if resolved is not None:
             return prefix + resolved.name
         group = group_of(target, own)
         column = self.field(target, group[0]) if group else None
         if group is None or column is None:
-            raise UnresolvedError(f"`${{{name}}}` is no field that was imported")
+            raise UnresolvedError(f"`${{{name}}}` is not an imported field")
         return cut_of(target, column, group[1], prefix)
 
     def kind_of(self, view: View, name: str) -> str:
-        """Return the ktx type of a field a filter names."""
+        """Return the ktx type of the field of a filter."""
         other, _, own = name.rpartition(".")
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         resolved = self.field(target, own) if target is not None else None
@@ -195,7 +200,7 @@ class Dimensions:
         kind = "time" if block.key == "dimension_group" and word == "time" else TYPES.get(word)
         if kind is None or item.text("datatype") in ("epoch", "yyyymmdd"):
             shown = word if kind is None else f"{word} of {item.text('datatype')}"
-            raise UnresolvedError(f"its type is `{shown}`, which ktx has not")
+            raise UnresolvedError(f"ktx does not support its type `{shown}`")
         draft, is_renamed = view.draft.define(name, self._expression(view, block, name, word), kind)
         column = draft.name
         if is_renamed:
@@ -232,7 +237,7 @@ class Dimensions:
             if item.text("datatype") == "date" or item.text("type") == "date":
                 column.extra["natural_granularity"] = "day"
         if restricted:
-            why = "who has the access grant is not asked here: no question may use it"
+            why = "ktx does not know access grants, so it hides the field"
             what = f"`required_access_grants` of {block.key} `{block.name}`"
             self._report.approximated(what, why, block.place, f"{view.draft.name}.{name}")
 
@@ -241,17 +246,17 @@ class Dimensions:
         item.skip("sql", "case", "tiers", "bins", "primary_key", "datatype", "type")
         strange = [each for each in item.words("timeframes") if each not in TIMEFRAMES]
         if strange:
-            why = f"ktx has no such grain: {', '.join(strange)}"
+            why = f"not supported by ktx: {', '.join(strange)}"
             self._report.dropped(f"`timeframes` of {what}", why, block.places.get("timeframes", block.place))
         if word in ("tier", "bin"):
             item.skip("style")
-            self._report.approximated(what, "its labels may read otherwise than Looker's", block.place, target)
+            self._report.approximated(what, "its labels may differ from those of Looker", block.place, target)
         self._report.kept(what, block.place, target)
         item.report_rest(self._report, what, REASONS)
 
 
 def _visibility(column: drafts.ColumnDraft, *, restricted: bool, hidden: bool) -> str | None:
-    """Return who sees a dimension; a computed one without a visibility of its own is as hidden as what it reads."""
+    """Return the visibility of a dimension. A computed dimension without one inherits it from the columns it reads."""
     if restricted:
         return "hidden"
     if column.expr is None:
@@ -260,13 +265,13 @@ def _visibility(column: drafts.ColumnDraft, *, restricted: bool, hidden: bool) -
 
 
 def _tiers(column: str, tiers: Any, style: str) -> str:
-    """Return the CASE a tier is; `integer` labels read `10 to 19`, all others as intervals."""
+    """Return the CASE expression of a tier. `integer` labels look like `10 to 19`, other labels are intervals."""
     try:
         ends = sorted(float(str(tier)) for tier in tiers or ())
     except ValueError:
         ends = []
     if not ends:
-        raise UnresolvedError("its tiers are no numbers")
+        raise UnresolvedError("its tiers are not numbers")
     whole = style == "integer" and all(end == int(end) for end in ends)
     parts = [f"WHEN {column} IS NULL THEN 'Undefined'"]
     parts.append(
@@ -296,33 +301,33 @@ _AGGREGATES: Final[dict[str, Callable[[str], str]]] = {
 }
 _FORMULAS: Final = ("number", "string", "yesno", "date", "date_time", "int")
 _MEASURES: Final = {
-    "list": "a list of values is no number; ask for the dimension",
-    "running_total": "it runs over the rows of a result; a measure of ktx can be `cumulative` over time",
-    "percent_of_previous": "it runs over the rows of a result; a question can ask for a `comparison`",
+    "list": "a list of values is not a measure; query the dimension instead",
+    "running_total": "it depends on the rows of a result; use a `cumulative` measure instead",
+    "percent_of_previous": "it depends on the rows of a result; use `comparison` in a query instead",
 }
 _PERIODS: Final = ("year", "quarter", "month", "week", "date", "day")
 
 
 class Measures:
-    """Resolves the measures of all views, each when it is first named."""
+    """Imports the measures of all views. A measure is imported when something first refers to it."""
 
     def __init__(self, world: World, dimensions: Dimensions) -> None:
         self._world, self._dimensions, self._report = world, dimensions, world.report
 
     def add_all(self, view: View) -> None:
-        """Resolve all measures of a view."""
+        """Import all measures of a view."""
         for name in view.blocks("measure"):
             self.measure(view, name)
 
     def measure(self, view: View, name: str) -> Resolved | None:
-        """Return a measure, None where it is dropped or there is none."""
+        """Return a measure, or None if it is unknown or was dropped."""
         key = f"measure {name}"
         if key in view.fields:
             return view.fields[key]
         block = view.blocks("measure").get(name)
         if block is None:
             return None
-        view.fields[key] = None  # also for what it is made of
+        view.fields[key] = None  # so that a field that refers to itself is found
         what = f"measure `{view.block.name}.{name}`"
         with self._report.dropping(what, block.place):
             view.draft.measures[name] = self._resolve(view, block, name, what)
@@ -333,7 +338,7 @@ class Measures:
         item = block.item
         word = (item.text("type") or "string").lower()
         if "." in name:
-            raise UnresolvedError("its name has a dot")
+            raise UnresolvedError("its name contains a dot")
         if word in _MEASURES:
             raise UnresolvedError(_MEASURES[word])
         own = self._expression(view, item, word)
@@ -346,7 +351,7 @@ class Measures:
         return drafts.filled({"name": name, **own, "filter": limit, **shown})
 
     def _expression(self, view: View, item: Item, word: str) -> dict[str, Any]:
-        """Return `expr`, what else makes the measure, and the measures it uses."""
+        """Return `expr`, the further keys of the measure, and the measures it uses."""
         sql = item.text("sql")
         if word == "count":
             return {"expr": "count(*)", "uses": ()}
@@ -364,14 +369,14 @@ class Measures:
         if word in ("percentile", "percentile_distinct"):
             fraction = item.number("percentile")
             if fraction is None or not 0 <= fraction <= 100:
-                raise UnresolvedError("its `percentile` is no number from 0 to 100")
+                raise UnresolvedError("its `percentile` is not a number from 0 to 100")
             return {"expr": f"percentile({text}, {fraction / 100:g})", "uses": ()}
         if word not in _AGGREGATES:
-            raise UnresolvedError(f"its type is `{word}`, which ktx has not")
+            raise UnresolvedError(f"ktx does not support its type `{word}`")
         return {"expr": _AGGREGATES[word](text), "uses": ()}
 
     def _operand(self, view: View, name: str, uses: list[str]) -> str:
-        """Return a measure a formula names, or the dimension inside an aggregate of its own."""
+        """Return the measure that a formula refers to, or the dimension inside an aggregate."""
         other, _, own = name.rpartition(".")
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         found = self.measure(target, own) if target is not None else None
@@ -384,15 +389,15 @@ class Measures:
         based, period, kind = item.text("based_on") or "", (item.text("period") or "").lower(), item.text("kind")
         item.skip("based_on_time", "value_to_date")
         if period not in _PERIODS or kind not in (None, "previous"):
-            raise UnresolvedError(f"its period is `{period}`, its kind `{kind}`")
+            raise UnresolvedError(f"ktx does not support the period `{period}` with the kind `{kind}`")
         uses: list[str] = []
         expr = self._operand(view, based, uses)
         if not uses:
-            raise UnresolvedError(f"`based_on` is `{based}`, no measure that was imported")
+            raise UnresolvedError(f"`based_on` is `{based}`, which is not an imported measure")
         return {"expr": expr, "offset": f"1 {'day' if period == 'date' else period}", "uses": uses}
 
     def _filter(self, view: View, block: Block) -> str | None:
-        """Return one condition of `filters`, in the newer form and both older ones."""
+        """Combine `filters` into one condition. Reads the current and both older forms."""
         pairs = [each for each in block.values.get("filters") or () if isinstance(each, tuple)]
         for below in block.below("filters"):
             if "field" in below.values:
@@ -418,10 +423,10 @@ class Measures:
         target = f"{view.draft.name}.{block.name}"
         item.skip("filters", "type", "percentile", "sql_distinct_key")
         if word.endswith("_distinct") and word != "count_distinct":
-            why = f"each row of `{view.draft.name}` counts once; its `sql_distinct_key` is not used"
+            why = f"each row of `{view.draft.name}` counts once; ktx ignores `sql_distinct_key`"
             self._report.approximated(what, why, block.place, target)
         if item.has("required_access_grants"):
-            why = "who has the access grant is not asked here: no question may use it"
+            why = "ktx does not know access grants, so it hides the field"
             self._report.approximated(f"`required_access_grants` of {what}", why, block.place, target)
         self._report.kept(what, block.place, target)
         item.report_rest(self._report, what, REASONS)
@@ -434,19 +439,19 @@ _INTERVAL: Final = re.compile(rf"([\[(])\s*({_NUMBER}|-inf)?\s*,\s*({_NUMBER}|in
 
 
 def condition(column: str, kind: str, text: str) -> str:
-    """Return the condition a filter expression means for a column of a ktx type.
+    """Return the SQL condition of a filter expression for a column of a ktx type.
 
-    Raises `UnresolvedError` for an expression that has no SQL form here, such as a relative date.
+    Raises `UnresolvedError` for unsupported expressions such as relative dates.
     """
     stripped = text.strip()
     if not stripped:
-        raise UnresolvedError("its filter is empty, which means any value")
+        raise UnresolvedError("its filter is empty and matches any value")
     if kind == "boolean":
         return _boolean(column, stripped)
     if kind == "number":
         return _numbers(column, stripped)
     if kind == "time":
-        raise UnresolvedError(f"the date filter `{stripped}` has no SQL form here")
+        raise UnresolvedError(f"ktx does not support the date filter `{stripped}`")
     return _texts(column, stripped)
 
 
@@ -456,7 +461,7 @@ def _boolean(column: str, text: str) -> str:
         return column
     if word in ("no", "false"):
         return f"NOT coalesce({column}, FALSE)"
-    raise UnresolvedError(f"`{text}` is neither yes nor no")
+    raise UnresolvedError(f"the filter value `{text}` is neither yes nor no")
 
 
 def _numbers(column: str, text: str) -> str:
@@ -483,7 +488,7 @@ def _number(column: str, text: str) -> str:
     both = re.split(r"\s+AND\s+", text, flags=re.IGNORECASE)
     if len(both) > 1:
         return " AND ".join(_number(column, each.strip()) for each in both)
-    raise UnresolvedError(f"the number filter `{text}` is not known")
+    raise UnresolvedError(f"ktx does not support the number filter `{text}`")
 
 
 def _interval(column: str, found: re.Match[str]) -> str:
@@ -526,11 +531,11 @@ def _unescaped(text: str) -> str:
 
 
 def _combined(column: str, wanted: list[str], refused: list[str]) -> str:
-    """Return: one of the wanted and none of the refused; a value that is not known is not refused, as in Looker."""
+    """Return a condition for one of the wanted and none of the refused values. As in Looker, null is not refused."""
     found = [wanted[0] if len(wanted) == 1 else f"({' OR '.join(wanted)})"] if wanted else []
     for each in refused:
         unknown = "" if "IS NULL" in each or wanted else f" OR {column} IS NULL"
         found.append(f"(NOT ({each}){unknown})")
     if not found:
-        raise UnresolvedError("its filter says nothing")
+        raise UnresolvedError("its filter has no condition")
     return " AND ".join(found)

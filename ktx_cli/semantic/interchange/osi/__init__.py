@@ -1,1 +1,1 @@
-"""The Open Semantic Interchange format, both ways."""
+"""Import and export of the Open Semantic Interchange (OSI) format."""

@@ -1,4 +1,4 @@
-"""A model of ktx as an OSI document."""
+"""Export a ktx model as an OSI document."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ktx_cli.semantic.model import Column, Join, Measure, Model, Place, Relation
 from ktx_cli.semantic.plan.measures import exact_divisions
 from ktx_cli.warehouses import SemanticType, dialect_named
 
-_ONLY_KTX: Final = "it stands in an extension that only ktx reads"
+_ONLY_KTX: Final = "stored in an extension that only ktx reads"
+_HIDDEN: Final = "it is hidden, and OSI does not support visibility"
 
 
 def export_osi(model: Model) -> tuple[str, tuple[Fidelity, ...]]:
-    """Return the YAML of an OSI document (version 0.1.1) for a model, and what became of everything in the model.
+    """Return the YAML of an OSI document (version 0.1.1) for a model, and a report on every part of the model.
 
-    A measure whose meaning OSI cannot say is left out, never written as something else. So is one with
-    `status: proposed`: other tools could not tell it from a reviewed one.
+    Measures that OSI cannot express are dropped, never approximated. Measures with `status: proposed` are dropped too,
+    because other tools could not tell them from reviewed ones.
     """
     return _Export(model).run()
 
@@ -40,7 +41,7 @@ class _Export:
         shown = [source for source in self.model.sources.values() if source.visibility is not Visibility.HIDDEN]
         for source in self.model.sources.values():
             if source not in shown:
-                self.report.dropped(f"source `{source.name}`", "it is hidden, and OSI hides nothing", _place(source))
+                self.report.dropped(f"source `{source.name}`", _HIDDEN, _place(source))
         for source in shown:
             for measure in source.measures.values():
                 self._metric(source, measure)
@@ -62,14 +63,15 @@ class _Export:
         facts = {"time": source.time_column, "visibility": _other(source.visibility, Visibility.PUBLIC)}
         for key, held in (("segment", source.segments), ("parameter", source.parameters)):
             for name in held:
-                self.report.dropped(f"{key} `{source.name}.{name}`", f"OSI has no {key}s", held[name].place or place)
+                why = f"OSI does not support {key}s"
+                self.report.dropped(f"{key} `{source.name}.{name}`", why, held[name].place or place)
         for policy in source.policies:
-            why = "OSI restricts no rows: who reads the document sees the dataset without it"
+            why = "OSI does not support row policies: readers of the document see all rows of the dataset"
             self.report.dropped(f"policy `{source.name}.{policy.name}`", why, policy.place or place)
         for test in source.tests:
-            self.report.dropped(f"test `{source.name}.{test.name}`", "OSI has no tests", test.place or place)
+            self.report.dropped(f"test `{source.name}.{test.name}`", "OSI does not support tests", test.place or place)
         if source.search:
-            self.report.dropped(f"tags and usage of `{source.name}`", "OSI has no place for them", place)
+            self.report.dropped(f"tags and usage of `{source.name}`", "not supported by OSI", place)
         self._report_extended(what, facts, place, source.name)
         return filled({
             "name": source.name, "source": source.sql or ".".join(source.table or ()),
@@ -81,7 +83,7 @@ class _Export:
     def _field(self, source: Source, column: Column) -> dict[str, Any] | None:
         what, place = f"column `{source.name}.{column.name}`", column.place or _place(source)
         if column.visibility is Visibility.HIDDEN and (source.name, column.name) not in self.needed:
-            self.report.dropped(what, "it is hidden, and OSI hides nothing", place)
+            self.report.dropped(what, _HIDDEN, place)
             return None
         try:
             expression = self._expression(self._own(source, column))
@@ -102,13 +104,13 @@ class _Export:
         })  # fmt: skip
 
     def _own(self, source: Source, column: Column) -> exp.Expr:
-        """Return what a field is: names of its own dataset bare."""
+        """Return the expression of a field, without the prefix of its own dataset."""
         if column.expr is None:
             return exp.column(column.name)
         tree = exp.Paren(this=self.expander.row(source, column.expr))
         for node in list(tree.find_all(exp.Column)):
             if node.table != source.name:
-                raise UnresolvedError(f"it reads `{node.table}`; a field of OSI is of one dataset")
+                raise UnresolvedError(f"it reads `{node.table}`, but OSI fields only read their own dataset")
             node.set("table", None)
         return tree.this  # type: ignore[no-any-return]
 
@@ -120,7 +122,7 @@ class _Export:
         what = f"join `{source.name} -> {join.alias or join.to}`"
         place = join.place or _place(source)
         if join.to not in shown or join.conditions:
-            why = "it has a constant condition" if join.conditions else "its source is not exported"
+            why = "it has a constant condition" if join.conditions else "the joined source is not exported"
             self.report.dropped(what, why, place)
             return
         own, other = [pair[0] for pair in join.pairs], [pair[1] for pair in join.pairs]
@@ -128,7 +130,7 @@ class _Export:
         if join.relationship is Relationship.ONE_TO_MANY:
             entry = {"from": join.to, "to": source.name, "from_columns": other, "to_columns": own}
         if join.alias is None and entry in self.plain:
-            self.report.kept(what, place, "(its other direction)")
+            self.report.kept(what, place, "(exported as the reverse join)")
             return
         self.needed |= {(entry["from"], name) for name in entry["from_columns"]}
         self.needed |= {(entry["to"], name) for name in entry["to_columns"]}
@@ -136,7 +138,7 @@ class _Export:
         if join.relationship is Relationship.ONE_TO_MANY:
             facts["relationship"] = None
             if join.alias is not None:
-                self.report.dropped(what, "it is one to many with an alias, which OSI cannot name", place)
+                self.report.dropped(what, "OSI does not support one-to-many joins with an alias", place)
                 return
         if join.alias is None:
             self.plain.append(entry)
@@ -156,11 +158,11 @@ class _Export:
         what, place = f"measure `{source.name}.{measure.name}`", measure.place or _place(source)
         if measure.visibility is not Visibility.PUBLIC:
             self.report.dropped(
-                what, f"it is {measure.visibility.value}; measures that use it have it written out", place
+                what, f"it is {measure.visibility.value}; measures that use it include its expression", place
             )
             return
         if measure.is_proposed:
-            self.report.dropped(what, "it is proposed, and nobody has accepted it", place)
+            self.report.dropped(what, "its status is proposed; only accepted measures are exported", place)
             return
         try:
             expression = self._expression(self.expander.expand(source, measure))
@@ -181,12 +183,12 @@ class _Export:
     def _report_metric(self, what: str, measure: Measure, name: str, place: Place) -> None:
         why = []
         if name != measure.name:
-            why.append("another measure has the name")
+            why.append("renamed, because another measure has the same name")
         held = [key for key in ("unit", "format", "time") if getattr(measure, key) is not None]
         if held:
             why.append(f"{', '.join(held)}: {_ONLY_KTX}")
         if len(self.expander.facts) > 1:
-            why.append("it is of several datasets: where one has no rows, a sum or count is 0 in ktx and may be empty")
+            why.append("it combines datasets: without rows, a sum or count is 0 in ktx and may be null elsewhere")
         self.report.kept(what, place, name, "; ".join(why))
 
     def _expression(self, tree: exp.Expr) -> dict[str, Any]:
@@ -199,7 +201,7 @@ class _Export:
 
 
 def _search_context(entity: Source | Measure) -> dict[str, Any]:
-    """Return what something is found by, in the words of OSI."""
+    """Return the search terms of a source or measure as an OSI `ai_context`."""
     return filled({"synonyms": list(entity.synonyms), "examples": list(entity.questions)})
 
 
@@ -208,7 +210,7 @@ def _place(source: Source) -> Place:
 
 
 def _other(value: Any, usual: Any) -> Any:
-    """Return a value where it is not the usual one."""
+    """Return a value, or None if it is the default."""
     return None if value == usual else str(value)
 
 
@@ -216,7 +218,10 @@ _SPECIAL: Final = ("semi_additive", "cumulative", "offset", "percent_of", "per")
 
 
 class Expander:
-    """Expands the measures of one model. `facts`: the sources a last expansion aggregated rows of."""
+    """Expands the measures of one model.
+
+    `facts` are the sources whose rows the last expansion aggregated.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -224,18 +229,21 @@ class Expander:
         self.columns: set[tuple[str, str]] = set()
 
     def expand(self, source: Source, measure: Measure) -> exp.Expr:
-        """Return the tree of a measure, columns as `source.column`; `KtxError` for what OSI cannot say."""
+        """Return the expression of a measure with columns as `source.column`.
+
+        Raises `KtxError` if OSI cannot express the measure.
+        """
         self.facts, self.columns = set(), set()
         return exact_divisions(self._measure(source, measure, (), ()))
 
     def row(self, source: Source, text: str) -> exp.Expr:
-        """Return the tree of an expression over the rows of a source, columns as `source.column`."""
+        """Return an expression over the rows of a source with columns as `source.column`."""
         return self._changed(self._parse(text), lambda column: self._column(source, column))
 
     def _parse(self, text: str) -> exp.Expr:
         if "{{" in text:
-            raise UnresolvedError("it holds a parameter, which OSI has not")
-        return parse(text, self._model.dialect, what="it").copy()
+            raise UnresolvedError("it uses a parameter, which OSI does not support")
+        return parse(text, self._model.dialect, what="the expression").copy()
 
     def _measure(
         self, source: Source, measure: Measure, conditions: Sequence[exp.Expr], above: tuple[str, ...]
@@ -245,9 +253,9 @@ class Expander:
         if measure.percent_of == ():
             special = special or "percent_of"
         if special is not None:
-            raise UnresolvedError(f"OSI has nothing like `{special}`")
+            raise UnresolvedError(f"OSI does not support `{special}`")
         if ref in above:
-            raise UnresolvedError("it is computed from itself")
+            raise UnresolvedError("it refers to itself")
         own = [measure.filter] if measure.filter else []
         own += [source.segments[name].expr for name in measure.segments if name in source.segments]
         conditions = [*conditions, *(self.row(source, each) for each in own)]
@@ -256,7 +264,7 @@ class Expander:
     def _formula(
         self, source: Source, tree: exp.Expr, conditions: Sequence[exp.Expr], above: tuple[str, ...]
     ) -> exp.Expr:
-        """Return a formula with its aggregates and measures written out."""
+        """Return a formula with its aggregates and measures expanded."""
         root = exp.Paren(this=tree)
         nodes = [node for node in root.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)]
         for node in nodes:
@@ -273,11 +281,11 @@ class Expander:
         owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
         measure = owner.measures.get(parts[-1]) if owner is not None else None
         if owner is None or measure is None:
-            raise UnresolvedError(f"`{'.'.join(parts)}` in it is no measure")
+            raise UnresolvedError(f"`{'.'.join(parts)}` is not a measure")
         return self._measure(owner, measure, conditions, above)
 
     def _aggregate(self, source: Source, aggregate: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
-        """Return an aggregate with the conditions inside; one of all rows counts the key, which says whose rows."""
+        """Return an aggregate that includes the conditions. A row count becomes a count of the key of the source."""
         if counts_rows(aggregate):
             aggregate = exp.Count(this=self._key(source), big_int=True)
         else:
@@ -288,17 +296,17 @@ class Expander:
 
     def _key(self, source: Source) -> exp.Expr:
         if not source.keyed or not source.grain:
-            raise UnresolvedError(f"it counts rows, and `{source.name}` has no key that would say of which dataset")
+            raise UnresolvedError(f"it counts rows, but `{source.name}` has no key to count in OSI")
         self.columns.add((source.name, source.grain[0]))
         return exp.column(source.grain[0], table=source.name)
 
     def _column(self, source: Source, column: exp.Expr) -> exp.Expr:
-        """Return a column as `dataset.field`."""
+        """Return a column in the form `dataset.field`."""
         parts = _parts(column)
         owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
         found = owner.column(parts[-1]) if owner is not None else None
         if owner is None or found is None:
-            raise UnresolvedError(f"`{'.'.join(parts)}` in it goes through an alias, which OSI cannot name")
+            raise UnresolvedError(f"`{'.'.join(parts)}` uses a join alias, which OSI does not support")
         self.columns.add((owner.name, found.name))
         return exp.column(found.name, table=owner.name)
 
@@ -311,5 +319,5 @@ class Expander:
 
 
 def _parts(column: exp.Expr) -> tuple[str, ...]:
-    """Return the names a column is written with, outermost first."""
+    """Return the parts of a qualified column name, outermost first."""
     return tuple(part.name for part in column.parts) if isinstance(column, exp.Column) else (column.name,)

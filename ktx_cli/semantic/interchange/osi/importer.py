@@ -1,4 +1,4 @@
-"""OSI documents as the files of ktx."""
+"""Import OSI documents as ktx sources."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def import_osi(files: Mapping[str, str], model: Model | None, *, dialect: str | None = None) -> Imported:
-    """Return ktx's files for the semantic models of OSI documents.
+    """Return the ktx files for the semantic models of OSI documents.
 
-    `files`: path -> YAML or JSON. `model`: the connection's semantic layer, whose manifest's sources are then changed,
-    not repeated. `dialect`: sqlglot's name for the SQL to write; the model's, else DuckDB's. Raises nothing for what
-    the files hold: it is in the report.
+    `files` maps paths to YAML or JSON texts. `model` is the semantic layer of the connection: sources of its manifest
+    are changed, not repeated. `dialect` is the sqlglot dialect of the SQL to write: by default that of the model, or
+    DuckDB without a model. Invalid content is listed in the report and raises nothing.
     """
     report = Report()
     sources = Sources(model, report, dialect)
@@ -58,10 +58,10 @@ def _load(path: str, text: str, report: Report) -> Item | None:
         document = yaml.load(text, where=path)
     except KtxError as error:
         place = Place(path, error.details.get("line", 1))
-        report.dropped(f"file {path}", f"it is no valid YAML: {error.message}", place)
+        report.dropped(f"file {path}", f"invalid YAML: {error.message}", place)
         return None
     if not isinstance(document, dict):
-        report.dropped(f"file {path}", "it is no mapping", Place(path))
+        report.dropped(f"file {path}", "the content is not a mapping", Place(path))
         return None
     return Item(document, SourceFile(path, text.encode("utf-8", "replace"), document).place)
 
@@ -94,9 +94,9 @@ def _read_model(item: Item, sources: Sources, report: Report) -> None:
     for metric in item.items("metrics"):
         add_metric(metric, drafts, report)
     if described(item.text("description"), None):
-        report.dropped(f"description of semantic model `{name}`", "ktx describes sources, not models", item.place)
+        report.dropped(f"description of semantic model `{name}`", _NO_MODEL, item.place)
     item.report_rest(report, f"semantic model `{name}`", {
-        "ai_context": "ktx describes sources, not models", "custom_extensions": "they are of another tool",
+        "ai_context": _NO_MODEL, "custom_extensions": _OTHER_TOOL,
     })  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def _ends(item: Item) -> tuple[Any, Any]:
 
 
 def _several(items: list[Item]) -> set[tuple[Any, Any]]:
-    """Return the pairs of datasets with more than one relationship from the one to the other."""
+    """Return the pairs of datasets that have more than one relationship in the same direction."""
     seen: set[tuple[Any, Any]] = set()
     several: set[tuple[Any, Any]] = set()
     for item in items:
@@ -113,17 +113,18 @@ def _several(items: list[Item]) -> set[tuple[Any, Any]]:
     return several
 
 
-_OTHER_TOOL: Final = "they are of another tool"
+_OTHER_TOOL: Final = "they belong to another tool"
+_NO_MODEL: Final = "ktx stores descriptions of sources, not of models"
 _QUERY: Final = re.compile(r"\s*(?:select|with)\b", re.IGNORECASE)
 _FACTS: Final = ("timezone", "unit", "role")
 
 
 def add_dataset(item: Item, sources: Sources, drafts: dict[str, SourceDraft], report: Report) -> SourceDraft | None:
-    """Add a dataset under its name; None after a report."""
+    """Add a dataset. Returns None if it was reported as dropped."""
     name, origin = item.text("name"), item.text("source")
     what = f"dataset `{name or '?'}`"
     if not name or not origin or name in drafts:
-        why = "another one has the name" if name in drafts else "it has no `name` or no `source`"
+        why = "another dataset has the same name" if name in drafts else "`name` or `source` is missing"
         report.dropped(what, why, item.place)
         return None
     query = _QUERY.match(origin) is not None
@@ -151,12 +152,12 @@ def _add_unique(item: Item, draft: SourceDraft, report: Report) -> None:
         if found is not None and names != list(draft.grain):
             draft.column(found).extra["tests"] = {"osi": ["unique"]}
         elif names != list(draft.grain):
-            why = "ktx has one grain; a further key of several columns has no place"
+            why = "a ktx source has a single grain and no further keys of several columns"
             report.dropped(f"unique key {', '.join(names)} of `{draft.name}`", why, item.at("unique_keys"))
 
 
 def extended(item: Item, what: str, report: Report) -> dict[str, Any]:
-    """Return what an extension of ktx says; others are reported."""
+    """Return the facts of the ktx extension. Other extensions are reported as dropped."""
     facts, others = read_extension(item.value("custom_extensions"))
     if others:
         report.dropped(f"`custom_extensions` of {what}", _OTHER_TOOL, item.at("custom_extensions"))
@@ -164,7 +165,7 @@ def extended(item: Item, what: str, report: Report) -> dict[str, Any]:
 
 
 def with_context(item: Item, text: str | None, what: str, target: str, report: Report) -> str | None:
-    """Return a description with what `ai_context` says behind it."""
+    """Return a description followed by the text of `ai_context`."""
     context = item.value("ai_context")
     if context is None:
         return text
@@ -178,16 +179,16 @@ def with_context(item: Item, text: str | None, what: str, target: str, report: R
             parts.append(f"Also: {', '.join(map(str, synonyms))}.")
         rest = [str(key) for key, value in context.items() if not isinstance(value, str) and key != "synonyms"]
         if rest:
-            why = f"ktx has no place for {', '.join(rest)}"
+            why = f"not supported by ktx: {', '.join(rest)}"
             report.dropped(f"`ai_context` of {what} ({', '.join(rest)})", why, item.at("ai_context"))
-    report.approximated(f"`ai_context` of {what}", "it stands in the description", item.at("ai_context"), target)
+    report.approximated(f"`ai_context` of {what}", "added to the description", item.at("ai_context"), target)
     return " ".join(part.strip() for part in parts) or None
 
 
 def expression_of(item: Item, dialect: str) -> str:
-    """Return the expression of a field or metric in a dialect: its own where it has one, else the ANSI one.
+    """Return the expression of a field or metric for a dialect, or its ANSI expression.
 
-    Raises `KtxError` where there is neither, or neither can be read.
+    Raises `KtxError` if neither exists or the ANSI expression cannot be parsed.
     """
     value = item.value("expression")
     if isinstance(value, str) and value.strip():
@@ -198,12 +199,12 @@ def expression_of(item: Item, dialect: str) -> str:
     own = found.get(dialect_named(dialect).osi_name)
     ansi = found.get(ANSI) or found.get("None")
     if not own and not ansi:
-        raise UnresolvedError("it has no expression in ANSI SQL or the connection's dialect")
+        raise UnresolvedError("no expression in ANSI SQL or in the dialect of the connection")
     return own or in_dialect(ansi or "", dialect)
 
 
 def _text(entry: Mapping[Any, Any]) -> str | None:
-    """Return the text of one dialect; an early form has the aggregate beside what it aggregates."""
+    """Return the text for one dialect. In an early version of OSI, the aggregate had its own key."""
     text = entry.get("expression")
     if text is None and entry.get("aggregation_type") and entry.get("input_expr"):
         text = f"{entry['aggregation_type']}({entry['input_expr']})"
@@ -211,13 +212,13 @@ def _text(entry: Mapping[Any, Any]) -> str | None:
 
 
 def in_dialect(text: str, dialect: str) -> str:
-    """Return ANSI SQL in a dialect, as it stands where both read it alike."""
+    """Translate ANSI SQL into a dialect. The text does not change if it means the same in both."""
     from ktx_cli.semantic.expressions.fragments import parse
     from ktx_cli.semantic.model import SemanticError
 
-    written = str(parse(text, "", what="it").sql(dialect))
+    written = str(parse(text, "", what="the expression").sql(dialect))
     try:
-        same = parse(text, dialect, what="it").sql(dialect) == written
+        same = parse(text, dialect, what="the expression").sql(dialect) == written
     except SemanticError:
         same = False
     return text if same else written
@@ -228,7 +229,7 @@ def _add_field(item: Item, draft: SourceDraft, report: Report) -> None:
     what = f"field `{draft.name}.{name or '?'}`"
     with report.dropping(what, item.place):
         if name is None:
-            raise UnresolvedError("it has no name")
+            raise UnresolvedError("`name` is missing")
         text = expression_of(item, draft.dialect)
         facts = extended(item, what, report)
         kind, is_time = _kind(item, facts)
@@ -246,7 +247,7 @@ def _add_field(item: Item, draft: SourceDraft, report: Report) -> None:
 
 
 def _kind(item: Item, facts: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return the ktx type of a field and whether it is a time to ask by."""
+    """Return the ktx type of a field and whether it is a time dimension."""
     datatype = item.text("datatype")
     dimension = item.item("dimension")
     stated = dimension.values.get("is_time") if dimension else None
@@ -272,19 +273,22 @@ def _set_facts(column: ColumnDraft, facts: Mapping[str, Any], kind: str | None, 
 
 
 def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Report, *, aliased: bool) -> None:
-    """Add a relationship as a join of the dataset on its many side; `aliased`: by its name."""
+    """Add a relationship as a join of the dataset on its many side.
+
+    If `aliased` is true, the name of the relationship becomes the alias of the join.
+    """
     name = item.text("name") or "?"
     what = f"relationship `{name}`"
     one, other = drafts.get(item.text("from") or ""), drafts.get(item.text("to") or "")
     own, its = item.words("from_columns"), item.words("to_columns")
     if one is None or other is None or not own or len(own) != len(its):
-        why = "it names a dataset that was not imported, or not as many columns on both sides"
+        why = "a dataset was not imported, or the numbers of columns on both sides differ"
         report.dropped(what, why, item.place)
         return
     result = [(one.require(left), other.require(right)) for left, right in zip(own, its, strict=True)]
     columns = [(left, right) for left, right in result if left is not None and right is not None]
     if len(columns) < len(own):
-        report.dropped(what, "a table does not have one of its columns", item.place)
+        report.dropped(what, "a table lacks one of the columns", item.place)
         return
     facts = extended(item, what, report)
     alias_text = facts.get("alias")
@@ -299,7 +303,7 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
     one.joins.append(join)
     if item.has("ai_context"):
         item.skip("ai_context")
-        report.dropped(f"`ai_context` of {what}", "a join has no description", item.at("ai_context"))
+        report.dropped(f"`ai_context` of {what}", "ktx joins have no description", item.at("ai_context"))
     report.kept(what, item.place, f"{one.name} -> {hop}")
     item.report_rest(report, what)
 
@@ -308,12 +312,12 @@ _METRIC_FACTS: Final = ("unit", "format")
 
 
 def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, home: SourceDraft | None = None) -> None:
-    """Add a metric; `home`: the dataset it stands in, None for one of the whole model."""
+    """Add a metric. `home` is its dataset, or None for a metric of the whole model."""
     name = item.text("name")
     what = f"metric `{name or '?'}`"
     with report.dropping(what, item.place):
         if name is None or "." in name:
-            raise UnresolvedError("it has no name, or one with a dot")
+            raise UnresolvedError("`name` is missing or contains a dot")
         _add(item, name, drafts, home, what, report)
         item.skip("datatype")
         item.report_rest(report, what)
@@ -322,13 +326,13 @@ def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, ho
 def _add(
     item: Item, name: str, drafts: Mapping[str, SourceDraft], home: SourceDraft | None, what: str, report: Report
 ) -> None:
-    """Write the measure into the first dataset that it can stand in."""
+    """Add the measure to the first dataset that can evaluate it."""
     dialect = next(iter(drafts.values())).dialect if drafts else DEFAULT_DIALECT
     text = expression_of(item, dialect)
     facts = extended(item, what, report)
     names = read(text, dialect)
     owners = [home] if home is not None else _owners(names, drafts, facts)
-    problem: KtxError = UnresolvedError("it names no dataset that was imported")
+    problem: KtxError = UnresolvedError("the expression uses no imported dataset")
     for draft in owners:
         expr = with_names(text, _renamed(names, drafts, draft))
         measures = {*draft.measures, *(f"{each.name}.{own}" for each in drafts.values() for own in each.measures)}
@@ -342,7 +346,7 @@ def _add(
 
 
 def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, Any]) -> list[SourceDraft]:
-    """Return the datasets a metric may be of: the one ktx exported it from, then those it names."""
+    """Return the candidate datasets of a metric: the one that ktx exported it from, then those that it uses."""
     source = facts.get("source")
     named = [source] if isinstance(source, str) else []
     named += [parts[-2] for parts in (*names.columns, *names.outside) if len(parts) > 1]
@@ -352,7 +356,7 @@ def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, 
 
 
 def _renamed(names: Read, drafts: Mapping[str, SourceDraft], own: SourceDraft) -> dict[str, str]:
-    """Return what names of datasets' fields are called here: own ones bare."""
+    """Return the ktx names of the fields that a metric uses. Fields of its own dataset have no prefix."""
     result = {}
     for parts in (*names.columns, *names.outside):
         draft = drafts.get(parts[-2]) if len(parts) > 1 else None
@@ -368,7 +372,7 @@ def _write(
 ) -> None:
     own = facts.get("name") if isinstance(facts.get("name"), str) else name
     if own in draft.measures:
-        raise UnresolvedError(f"`{draft.name}` has another measure of that name")
+        raise UnresolvedError(f"`{draft.name}` already has a measure with this name")
     target = f"{draft.name}.{own}"
     text = with_context(item, item.text("description"), what, target, report)
     time = facts.get("time")
@@ -391,7 +395,7 @@ _KEY: Final = "ktx"
 
 
 def extension(facts: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """Return the extensions that hold facts of ktx, None where there is none."""
+    """Return the OSI extension for the facts of ktx, or None if there are none."""
     held = {key: value for key, value in facts.items() if value is not None and value != [] and value is not False}
     if not held:
         return None
@@ -399,7 +403,7 @@ def extension(facts: Mapping[str, Any]) -> list[dict[str, str]] | None:
 
 
 def read_extension(value: Any) -> tuple[dict[str, Any], bool]:
-    """Return the facts of ktx in a list of extensions, and whether there are others."""
+    """Return the facts of the ktx extension, and whether there are other extensions."""
     facts: dict[str, Any] = {}
     others = False
     for each in value if isinstance(value, list) else ():
