@@ -1,4 +1,4 @@
-"""Compiles and answers questions, with a receipt: which rows, by which joins and conditions, and notes."""
+"""Compile and answer queries, with a receipt that lists the facts, joins, conditions and notes of the answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_ZONE: Final = (
 
 
 def receipt(build: Build, sql: str, probes: Sequence[Probe], timing: Mapping[str, float]) -> dict[str, Any]:
-    """Return the receipt as plain data. `timing`: milliseconds by what took them."""
+    """Return the receipt as plain data. `timing` maps each step to its duration in milliseconds."""
     plan = build.plan
     counted = {probe.fact: probe for probe in probes}
     facts = list(dict.fromkeys(leaf.fact for leaf in plan.leaves))
@@ -74,10 +74,10 @@ def _fact(build: Build, use: FactUse, probe: Probe | None) -> dict[str, Any]:
 
 
 def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Iterator[dict[str, Any]]:
-    """Yield every measure that is made of an aggregate, with the conditions it counts under.
+    """Yield every measure that uses an aggregate, with its conditions.
 
-    `measure` None: the question itself wrote the aggregate. `rows` None: they are not counted, because they are groups
-    or of another time than the periods that are shown.
+    `measure` is None if the query itself defines the aggregate. `rows` is None if the rows are not counted, because
+    they are groups or belong to other periods than those shown.
     """
     from ktx_cli.semantic.probes import is_over_time
 
@@ -103,7 +103,7 @@ def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Ite
 
 
 def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str | None:
-    """Return the innermost of these measures that has the condition, None for one of the question's segments."""
+    """Return the innermost of these measures with the condition, or None for a segment of the query."""
     for ref in reversed(chain):
         source, _, name = ref.rpartition(".")
         owner = build.names.model.sources[source]
@@ -114,7 +114,7 @@ def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str 
 
 
 def _longest(paths: Mapping[str, Path]) -> list[Path]:
-    """Return the paths that no other path begins with."""
+    """Return the paths that are not prefixes of other paths."""
     found = list(paths.values())
     return [
         path
@@ -145,7 +145,7 @@ def _notes(build: Build, facts: Sequence[str]) -> list[str]:
 
 
 def _unreviewed(build: Build) -> Iterator[str]:
-    """Yield a note for each measure and segment of the question that ktx proposed."""
+    """Yield a note for each measure and segment of the query that ktx proposed."""
     sources = build.names.model.sources
     refs = dict.fromkeys(ref for chains in build.plan.named_by.values() for chain in chains for ref in chain)
     for ref in refs:
@@ -164,7 +164,7 @@ def _unreviewed(build: Build) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows of a question; `totals`: the measures without any dimension, where asked for; `asked`: what was compiled."""
+    """The rows of a query. `totals` are the grand totals, if requested; `asked` is the compiled query."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -177,7 +177,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class CompiledQuery:
-    """A compiled question: the plan, the statement, and that of its totals."""
+    """A compiled query: the plan, the statement, and the compiled query of its totals."""
 
     plan: Plan
     compiled: Compiled
@@ -186,12 +186,12 @@ class CompiledQuery:
 
     @functools.cached_property
     def sql(self) -> str:
-        """The statement as people read it."""
+        """The formatted statement."""
         return self.compiled.tree.sql(self.dialect, pretty=True, copy=False)
 
     @functools.cached_property
     def sent(self) -> str:
-        """The statement as the guard writes it, which then has to check one text and not two."""
+        """The statement in the format of the guard, which then only has to check a single text."""
         return dialect_named(self.dialect).rendered(self.compiled.tree)
 
 
@@ -203,7 +203,7 @@ def compile_query(
     now: datetime | None = None,
     graph: Graph | None = None,
 ) -> CompiledQuery:
-    """Return the statement of a question; `SemanticError` where it has no right answer."""
+    """Compile a query. Raises `SemanticError` if it has no correct answer."""
     parsed = query if isinstance(query, Query) else parse_query(query)
     try:
         planner = Planner(model, graph or graph_of(model), parsed, attributes or {}, now or datetime.now(UTC))
@@ -220,7 +220,7 @@ def compile_query(
 
 
 def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> CompiledQuery | None:
-    """Return the question without dimensions, of those measures that mean something without a time to go by."""
+    """Compile the query for the totals: without dimensions, and with the measures that do not require a time."""
     bare = replace(query, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
     try:
         return compiled(bare)
@@ -228,7 +228,7 @@ def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> Compile
         bare = replace(bare, comparison=None)
     kept = []
     for measure in bare.measures:
-        with contextlib.suppress(SemanticError):  # its column has no total; all others do
+        with contextlib.suppress(SemanticError):  # only this column has no total
             compiled(replace(bare, measures=(measure,)))
             kept.append(measure)
     return compiled(replace(bare, measures=tuple(kept))) if kept else None
@@ -236,9 +236,9 @@ def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> Compile
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question ready to be asked any number of times: compiled, with the probes of the joins of its facts.
+    """A compiled query with the probes of its joins. It can run any number of times.
 
-    It holds for one model, the same query and attributes, and the day it was prepared on.
+    It is valid for one model, the same query and attributes, and the day on which it was prepared.
     """
 
     asked: CompiledQuery
@@ -254,9 +254,9 @@ def prepare(
     graph: Graph | None = None,
     probed: bool = True,
 ) -> Prepared:
-    """Return a question ready to be asked; with `probed` False its joins are not probed.
+    """Prepare a query. If `probed` is false, its joins are not probed.
 
-    Raises `SemanticError` where it has no right answer.
+    Raises `SemanticError` if it has no correct answer.
     """
     from ktx_cli.semantic.probes import plan_probe
 
@@ -276,10 +276,10 @@ def ask(
     now: datetime | None = None,
     probed: bool = True,
 ) -> Answer:
-    """Return the answer of a question from an open connection.
+    """Answer a query on an open connection.
 
-    `probed`: the joins are checked on the rows, and what they missed is counted, one statement a fact. Raises
-    `SemanticError`, also (code `cardinality`) where a join would count rows twice; `SourceError` of the database.
+    If `probed` is true, the joins are checked and unmatched rows are counted, with one statement for each fact. Raises
+    `SemanticError`, with the code `cardinality` if a join would count rows twice, and `SourceError` from the database.
     """
     started = monotonic()
     prepared = prepare(model, query, attributes=attributes, now=now, probed=probed)
@@ -289,9 +289,9 @@ def ask(
 def ask_prepared(
     prepared: Prepared, connector: Connector, *, probing: Connector | None = None, compiled_in: float = 0.0
 ) -> Answer:
-    """Return the answer of a question that was prepared, in `compiled_in` seconds; raises as `ask`.
+    """Answer a prepared query. Raises the same errors as `ask`.
 
-    `probing`: the connection that joins are probed on, where it is another one.
+    `compiled_in` is the duration of the preparation in seconds. `probing` is a separate connection for the probes.
     """
     from ktx_cli.semantic.probes import require_periods
 
@@ -312,7 +312,7 @@ def ask_prepared(
 
 
 def _total_row(asked: CompiledQuery, totals: CompiledQuery, connector: Connector) -> tuple[Any, ...] | None:
-    """Return the total of every measure of the answer in its order, None for one that has none."""
+    """Return the total of every measure in the order of the answer. Measures without a total are None."""
     rows = connector.query(totals.sent, max_rows=1).rows
     if not rows:
         return None

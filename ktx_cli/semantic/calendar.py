@@ -1,6 +1,6 @@
-"""The calendar: to which period a value belongs and what comes next, in Python and, the same, in SQL.
+"""Calendar arithmetic in Python and, with the same results, in SQL: periods, shifts, time zones and spans.
 
-Which period a value lies in is decided here; the dialect says how it is written."""
+This module defines the period of a value; the dialects define the SQL syntax."""
 
 from __future__ import annotations
 
@@ -41,18 +41,19 @@ STEPS: Final = {
     SECOND: (1, SECOND), MINUTE: (60, SECOND), HOUR: (3600, SECOND), DAY: (1, DAY), WEEK: (7, DAY), MONTH: (1, MONTH),
     QUARTER: (3, MONTH), YEAR: (12, MONTH), FISCAL_QUARTER: (3, MONTH), FISCAL_YEAR: (12, MONTH),
 }  # fmt: skip
-"""The length of each grain, as a count of seconds, days or months."""
+"""The length of each grain in seconds, days or months."""
 
 FINE: Final = (SECOND, MINUTE, HOUR)
-"""Grains finer than a day: their periods begin at a timestamp, those of all others on a date."""
+"""Grains finer than a day. Their periods begin at a timestamp, all other periods on a date."""
 
 _CLEARED: Final = {SECOND: 1, MINUTE: 2, HOUR: 3}
 
 
 def period_of(value: date | datetime, grain: str, settings: CalendarSettings) -> date | datetime:
-    """Return the start of the period a value without a zone lies in: a `datetime` under a day, else a `date`.
+    """Return the start of the period of a value without time zone.
 
-    Raises `SemanticError` (code `grain`) for such a grain of a plain date.
+    The result is a `datetime` for grains finer than a day, otherwise a `date`. Raises `SemanticError` (code `grain`)
+    for a date with a grain finer than a day.
     """
     require_grain(grain)
     if grain in FINE:
@@ -69,17 +70,17 @@ def period_of(value: date | datetime, grain: str, settings: CalendarSettings) ->
 
 
 def months_into(month: int, grain: str, settings: CalendarSettings) -> int:
-    """Return how many whole months of its period lie before a month (1 to 12)."""
+    """Return the number of months of the same period that precede a month (1 to 12)."""
     return (month + 12 - first_month(grain, settings)) % STEPS[grain][0]
 
 
 def first_month(grain: str, settings: CalendarSettings) -> int:
-    """Return the month in which a year of the grain's kind begins, 1 to 12."""
+    """Return the first month (1 to 12) of the calendar or fiscal year of a grain."""
     return settings.fiscal_year_start if grain in (FISCAL_QUARTER, FISCAL_YEAR) else 1
 
 
 def nests(fine: str, coarse: str, settings: CalendarSettings) -> bool:
-    """Say whether every period of a grain lies in one period of another: a month in a quarter, a week in no month."""
+    """Say whether each period of the fine grain is within one coarse period, as months in quarters but not weeks."""
     (size, base), (step, of) = STEPS[fine], STEPS[coarse]
     if base == MONTH or of == MONTH:
         if base != of:
@@ -90,9 +91,11 @@ def nests(fine: str, coarse: str, settings: CalendarSettings) -> bool:
 
 
 def later(value: Moment, count: int, unit: str) -> Moment:
-    """Return a value moved by calendar units; a day the month has not becomes its last. A negative count goes back.
+    """Return a value shifted by calendar units, backwards for a negative count. Days beyond the end of a month become
+    its last day.
 
-    Raises `SemanticError` (code `grain`) for a unit under a day of a plain date, `OverflowError` beyond year 9999.
+    Raises `SemanticError` (code `grain`) for a date with a unit finer than a day, and `OverflowError` outside the years
+    1 to 9999.
     """
     require_grain(unit)
     size, base = STEPS[unit]
@@ -106,7 +109,7 @@ def later(value: Moment, count: int, unit: str) -> Moment:
 
 
 def too_fine(grain: str) -> SemanticError:
-    """Return the error for a grain under a day of what has no time of day."""
+    """Return the error for a grain finer than a day on a date."""
     return SemanticError(
         f"a date cannot be truncated to {grain}", hint=f"use the granularity {DAY} or coarser", code="grain"
     )
@@ -126,10 +129,10 @@ _OF_ONE_MACHINE: Final = frozenset({"localtime", "posixrules", "Factory"})
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The zones in which values of one column are read: `zone` is the question's time zone, `own_zone` the column's.
+    """The time zones for the values of one column: `zone` is that of the query, `own_zone` that of the column.
 
-    Names are of the IANA list. Without `zone` the calendar's counts, then UTC; without `own_zone` timestamps without a
-    zone mean UTC. Raises `SemanticError` (code `unknown_name`) for a zone that is not on the list.
+    Both are IANA names. `zone` defaults to that of the calendar, then UTC; `own_zone` defaults to UTC. Raises
+    `SemanticError` (code `unknown_name`) for an unknown time zone.
     """
 
     dialect: str
@@ -143,17 +146,17 @@ class Clock:
 
     @property
     def target(self) -> str:
-        """The zone results are in."""
+        """The time zone of results."""
         return self.zone or self.calendar.timezone or UTC_NAME
 
     @property
     def source(self) -> str:
-        """The zone in which a timestamp without one is meant."""
+        """The time zone of timestamps that do not specify one."""
         return self.own_zone or UTC_NAME
 
 
 def require_zone(name: str) -> None:
-    """Raise `SemanticError` unless there is a time zone of that name."""
+    """Raise `SemanticError` for an unknown time zone."""
     if name not in _known():
         raise unknown("time zone", name, _known())
 
@@ -164,10 +167,10 @@ def _known() -> frozenset[str]:
 
 
 MAX_COUNT: Final = 100_000
-"""The largest count of a span."""
+"""The maximum count of a span."""
 
 UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, FISCAL_YEAR))
-"""The units that a span may count."""
+"""The units of spans."""
 
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2}:\d{2})\.(\d+))? ?([Zz]|[+-]\d{2}:?\d{2})?)?",
@@ -180,20 +183,20 @@ _TIMESTAMP: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?", re.
 
 @dataclass(frozen=True, slots=True)
 class WrittenMoment:
-    """A time as a literal says it: the clock as written, the clock of a zone, and the digits of the fraction."""
+    """A time literal: the time as written, the time in the zone of the query, and the digits of the fraction."""
 
     written: datetime
     local: datetime
     fraction: str = ""
 
     def beside_dates(self) -> str:
-        """Return the text to compare with texts `YYYY-MM-DD`: the day, with the time where it is not midnight."""
+        """Return the text for comparison with `YYYY-MM-DD` texts: the day, and the time unless it is midnight."""
         day = self.written.date().isoformat()
         is_day = not self.fraction and self.written.time() == datetime.min.time()
         return day if is_day else f"{day} {self._clock(self.written)}"
 
     def beside_timestamps(self) -> str:
-        """Return the text to compare with texts `YYYY-MM-DD HH:MM:SS`, with the fraction of the second if any."""
+        """Return the text for comparison with `YYYY-MM-DD HH:MM:SS` texts, including fractions of a second."""
         return f"{self.local.date().isoformat()} {self._clock(self.local)}"
 
     def _clock(self, value: datetime) -> str:
@@ -202,10 +205,10 @@ class WrittenMoment:
 
 
 def parse_span(text: str) -> Span:
-    """Return the span a text such as `28 days`, `1 year` or `12 months` means.
+    """Parse a span such as `28 days`, `1 year` or `12 months`.
 
-    Raises `SemanticError` for any other text, a count of 0 or above `MAX_COUNT`, and (code `unknown_name`) a unit that
-    is none.
+    Raises `SemanticError` for invalid text, for a count of 0 or above `MAX_COUNT`, and with the code `unknown_name` for
+    an unknown unit.
     """
     found = _SPAN.fullmatch(text.strip())
     if found is None:
@@ -222,9 +225,9 @@ def parse_span(text: str) -> Span:
 
 
 def parse_range_value(text: str) -> date | datetime:
-    """Return one end of a range: a `date` for `2024-01-01`, a `datetime` for `2024-01-01T10:00[:00]` (a blank for T).
+    """Parse one end of a range: a `date` for `2024-01-01`, a `datetime` for `2024-01-01T10:00[:00]` or with a space.
 
-    Timestamps are in the question's zone, so they have no offset, and are of whole seconds. Raises `SemanticError`.
+    Timestamps are in the time zone of the query, without an offset and in whole seconds. Raises `SemanticError`.
     """
     stripped = text.strip()
     try:
@@ -238,9 +241,9 @@ def parse_range_value(text: str) -> date | datetime:
 
 
 def parse_moment(text: str, zone: str) -> WrittenMoment | None:
-    """Return the time that a literal of a condition says, None for a text that is none.
+    """Parse a time literal of a condition. Returns None for other texts.
 
-    Without an offset it is in the zone; with one (or `Z`) it is what the clocks of the zone show then.
+    A time without an offset is in the given zone; a time with an offset or `Z` is converted to the zone.
     """
     found = _MOMENT.fullmatch(text.strip())
     if found is None:
@@ -257,12 +260,12 @@ def parse_moment(text: str, zone: str) -> WrittenMoment | None:
 
 
 def require_grain(grain: str) -> None:
-    """Raise `SemanticError` (code `unknown_name`) unless there is such a grain."""
+    """Raise `SemanticError` (code `unknown_name`) for an unknown grain."""
     if grain not in GRAINS:
         raise unknown("grain", grain, GRAINS)
 
 
-_END: Final = "write it as 2024-01-31 or 2024-01-31T10:00:00, in the time zone of the question"
+_END: Final = "write it as 2024-01-31 or 2024-01-31T10:00:00, in the time zone of the query"
 
 
 def _wrong(message: str, hint: str) -> SemanticError:
@@ -270,7 +273,7 @@ def _wrong(message: str, hint: str) -> SemanticError:
 
 
 def calendar_of(config: KtxConfig) -> CalendarSettings:
-    """Return how the project cuts time; `ConfigError` for a time zone that is none."""
+    """Return the calendar settings of the project. Raises `ConfigError` for an unknown time zone."""
     zone = config.semantic.timezone
     try:
         if zone is not None:
@@ -282,30 +285,30 @@ def calendar_of(config: KtxConfig) -> CalendarSettings:
 
 
 def literal(value: date | datetime, kind: DateOrTimestamp, dialect: str) -> exp.Expr:
-    """Return a typed literal of a date or of a timestamp without a zone, to compare with results of this module.
+    """Return a typed literal of a date or a timestamp without time zone, to compare with results of this module.
 
-    In SQLite it is the text `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`, as `localize` and `truncate` give it; a column as it
-    is may have other forms (`T`, fractions, offsets), so compare `localize(column)`. Microseconds are left out:
-    results are compared by whole seconds.
+    In SQLite it is the text `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`, the format of `localize` and `truncate`. Raw columns
+    may have other formats (`T`, fractions, offsets), so compare with `localize(column)`. Microseconds are dropped:
+    comparisons use whole seconds.
     """
     return dialect_named(dialect).literal(value, kind)
 
 
 def localize(value: exp.Expr, kind: TimeKind, clock: Clock) -> exp.Expr:
-    """Return a value as it is compared and cut: a date, or a timestamp without a zone in the zone of the question.
+    """Return a value ready for comparison and truncation: a date, or a timestamp in the time zone of the query.
 
-    A timestamp is taken to be in the column's zone, an instant is what it is, a date stays the date. In SQLite the
-    value is an ISO text or a number of seconds since 1970, and the result a text of whole seconds.
+    Timestamps without a zone are in the column's zone, instants are converted, dates do not change. In SQLite the value
+    is an ISO text or a number of seconds since 1970, and the result is a text in whole seconds.
     """
     return dialect_named(clock.dialect).localize(value, kind, clock.source, clock.target)
 
 
 def truncate(value: exp.Expr, grain: str, kind: TimeKind, clock: Clock) -> exp.Expr:
-    """Return the start of the period a value lies in, read by the clock.
+    """Return the start of the period of a value in the time zone of the query.
 
-    From the day on it is a date, for finer grains a timestamp without a zone, in the zone of the question. Values and
-    results of SQLite are texts, see `localize`. Raises `SemanticError`: code `unknown_name` for an unknown grain, code
-    `grain` for one under a day of a date.
+    The result is a date, or for grains finer than a day a timestamp without time zone. In SQLite values and results are
+    texts, see `localize`. Raises `SemanticError` with the code `unknown_name` for an unknown grain, and with the code
+    `grain` for a date with a grain finer than a day.
     """
     require_grain(grain)
     if kind == "date" and grain in FINE:
@@ -324,10 +327,10 @@ def truncate(value: exp.Expr, grain: str, kind: TimeKind, clock: Clock) -> exp.E
 def within(
     value: exp.Expr, start: date | datetime | None, end: date | datetime | None, kind: TimeKind, clock: Clock
 ) -> exp.Expr | None:
-    """Return the condition that a value lies in the half-open range from `start` to `end`; None without both.
+    """Return the condition that a value is in the half-open range from `start` to `end`, or None without either.
 
-    Ends are in the zone of the question. A date is in the range when its midnight is, which is what comparing it with
-    a timestamp means.
+    Both are in the time zone of the query. A date is in the range if its midnight is, as in a comparison with a
+    timestamp.
     """
     if start is None and end is None:
         return None
@@ -344,15 +347,15 @@ def _end(value: date | datetime, kind: TimeKind, dialect: str) -> exp.Expr:
     if kind != "date":
         return literal(value, "timestamp", dialect)
     if isinstance(value, datetime) and value.time() != datetime.min.time():
-        value = date.fromordinal(value.toordinal() + 1)  # the first midnight not before it
+        value = date.fromordinal(value.toordinal() + 1)  # the first midnight at or after it
     return literal(value, "date", dialect)
 
 
 def shift(value: exp.Expr, count: int, unit: str, kind: DateOrTimestamp, dialect: str) -> exp.Expr:
-    """Return a date or a timestamp without a zone moved by calendar units; a negative count goes back.
+    """Return a date or a timestamp without time zone shifted by calendar units, backwards for a negative count.
 
-    The 31st of January and one month is the last day of February. The result is of the same kind. Raises
-    `SemanticError` (code `grain`) for a unit under a day of a date.
+    One month after January 31 is the last day of February. The type does not change. Raises `SemanticError` (code
+    `grain`) for a date with a unit finer than a day.
     """
     require_grain(unit)
     if kind == "date" and unit in FINE:
@@ -363,7 +366,7 @@ def shift(value: exp.Expr, count: int, unit: str, kind: DateOrTimestamp, dialect
 
 
 def next_period(value: exp.Expr, grain: str, dialect: str) -> exp.Expr:
-    """Return the start of the period behind the one that begins at `value`, a result of `truncate` of that grain."""
+    """Return the start of the period after the one that begins at `value`, a result of `truncate` with that grain."""
     return shift(value, 1, grain, _step(grain).kind, dialect)
 
 
@@ -372,9 +375,10 @@ def _step(grain: str) -> PeriodLength:
 
 
 def capacity(grain: str) -> int:
-    """Return how many periods a spine of the grain has at most.
+    """Return the maximum number of periods of a spine.
 
-    100,000, but 10,000 months or quarters and 1,000 years: more would leave the years that dialects know.
+    It is 100,000, but 10,000 for months and quarters and 1,000 for years, because more would exceed the years that
+    databases support.
     """
     require_grain(grain)
     size, base = STEPS[grain]
@@ -382,16 +386,17 @@ def capacity(grain: str) -> int:
 
 
 def spine(start: exp.Expr, end: exp.Expr, grain: str, clock: Clock) -> exp.Select:
-    """Return a query whose column `period` has every period's start from `start` to `end`, both included, in no order.
+    """Return a query whose column `period` has the start of every period from `start` to `end`, inclusive, unordered.
 
-    Both are results of `truncate` of the same grain, or queries of one such value; no row where one is NULL. It has no
-    WITH, so it may stand anywhere. Behind `capacity(grain)` periods it ends: `overflow` tells, and the caller must
-    refuse such a range. Periods under a day go by the wall clock: an hour the clocks skip is one of them.
+    Both are results of `truncate` with the same grain, or queries of one such value; if one is NULL, there are no rows.
+    The query has no WITH, so it can be used as a subquery anywhere. It ends after `capacity(grain)` periods: the caller
+    must check `overflow` and refuse such a range. Periods finer than a day follow the wall clock and include hours that
+    the clock skips.
     """
     return dialect_named(clock.dialect).spine(start, end, _step(grain), capacity(grain))
 
 
 def overflow(start: exp.Expr, end: exp.Expr, grain: str, clock: Clock) -> exp.Expr:
-    """Return the condition that a spine from `start` to `end` would leave periods out."""
+    """Return the condition that a spine from `start` to `end` would exceed its capacity."""
     most = exp.Literal.number(capacity(grain) - 1)
     return exp.LT(this=dialect_named(clock.dialect).later(start, most, _step(grain)), expression=end.copy())

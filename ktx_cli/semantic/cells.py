@@ -1,8 +1,8 @@
-"""The numbers of one row of an answer, each by a simple statement over the raw rows of its fact.
+"""Recompute the numbers of one result row with a simple statement over the raw rows of each fact.
 
-Where the answer's statement joins a fact to its dimensions, groups, and puts windows around periods, this keeps the
-fact's rows that belong to one row of the answer and aggregates them: what other sources say of a row is looked up by a
-query for one value (which fails where there are several), and which stretch of time counts is worked out in Python.
+The compiled statement of an answer joins, groups and applies windows over periods. This module instead filters the
+rows of a fact that belong to one row of the result and aggregates them. Columns of other sources come from subqueries
+for a single value, which fail if there are several, and the time range is computed in Python.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ if TYPE_CHECKING:
     pass
 
 Run = Callable[[str], QueryResult]
-"""Runs one statement that gives one row."""
+"""Runs a statement and returns its only row."""
 
 Keyed = tuple[Dimension, Any]
-"""A dimension and its value in the row of the answer."""
+"""A dimension and its value in the result row."""
 
 Days = tuple[date | datetime, date | datetime]
-"""The first and the last day of a period."""
+"""The first and last day of a period."""
 
 _PLAIN: Final = (str, int, float, Decimal, type(None))
 _ORDERED: Final = (
     *(exp.ApproxQuantile, exp.ApproxTopK, exp.GroupConcat, exp.ArrayAgg, exp.ArrayConcatAgg, exp.ArrayUniqueAgg),
     *(exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.ArgMax, exp.ArgMin, exp.Mode),
 )
-"""Aggregates whose value may be another one when the same rows come in another order."""
+"""Aggregates whose value may depend on the order of the rows."""
 
 _AGGREGATES: Final = "ktx_aggregates"
-"""Alias of the query that holds the aggregates of one row."""
+"""Alias of the subquery with the aggregates of one row."""
 
 
 def unsupported(build: Build, formula: exp.Expr) -> str | None:
-    """Return why a formula cannot be recomputed, None where it can."""
+    """Return the reason why a formula cannot be recomputed, or None if it can."""
     for place in placeholders(formula):
         leaf = build.plan.leaves[int(place.name)]
         if needs_ranks(leaf.aggregate.tree, build.dialect):
-            return "a percentile, which the database has no aggregate for"
+            return "it is a percentile, and the database has no aggregate for it"
         if leaf.nested is not None:
-            return "an aggregate of a measure"
+            return "it aggregates a measure"
         if leaf.aggregate.tree.find(*_ORDERED):
-            return "its value may depend on the order of the rows"
+            return "its value can depend on the order of the rows"
         if leaf.treatment.semi_additive is not None and is_over_time(leaf):
-            return "a window or an offset of a measure that is not additive over time"
+            return "it is a window or offset of a measure that is not additive over time"
     return None
 
 
 def leaf_of(output: Output) -> int | None:
-    """Return the number of the aggregate that an output is, None for one that is computed from aggregates."""
+    """Return the number of the aggregate of an output, or None if it is computed from aggregates."""
     formula = output.formula.unnest()
     return int(formula.name) if isinstance(formula, exp.Placeholder) else None
 
 
 class Cells:
-    """Recomputes rows of one answer; `unplaced`: aggregates whose stretch of time nothing says, with the reason."""
+    """Recomputes rows of one answer. `unplaced` maps aggregates without a known time range to the reason."""
 
     def __init__(self, build: Build, run: Run) -> None:
         self._build = build
@@ -83,9 +83,9 @@ class Cells:
         self.unplaced: dict[int, str] = {}
 
     def row(self, keys: tuple[Any, ...], outputs: Sequence[Output]) -> tuple[dict[str, Any], dict[int, Any]]:
-        """Return the values of the outputs for the row with these dimensions, and those of the aggregates.
+        """Return the values of outputs and aggregates for the row with these dimension values.
 
-        Outputs that have no place are left out.
+        Outputs without a known time range are omitted.
         """
         fresh = self._build.again()
         aggregates: dict[int, exp.Expr] = {}
@@ -116,12 +116,12 @@ class Cells:
         return found | bare, leaves
 
     def _row(self, build: Build, query: exp.Select) -> Sequence[Any]:
-        """Return the one row of a query; the guard sends a statement with that limit as it is, read only once."""
+        """Return the only row of a query. With that row limit, the guard sends the statement unchanged."""
         (found,) = self._run(build.with_queries(query).limit(2, copy=False).sql(build.dialect)).rows
         return found
 
     def reason(self, output: Output) -> str | None:
-        """Return why an output has no place in time, None where it has."""
+        """Return the reason why an output has no known time range, or None if it has one."""
         numbers = (int(place.name) for place in placeholders(output.formula))
         return next((self.unplaced[number] for number in numbers if number in self.unplaced), None)
 
@@ -130,9 +130,9 @@ class Cells:
         return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
 
     def is_unseen(self, keys: tuple[Any, ...], output: Output) -> bool:
-        """Say whether the period of a row has no rows of its own, so that its running and earlier values are not shown.
+        """Say whether the period of a row has no rows, so that its cumulative and earlier values are not shown.
 
-        With `fill` every period is shown.
+        With `fill`, every period is shown.
         """
         build = self._build.again()
         if build.plan.query.fill:
@@ -154,7 +154,7 @@ class Cells:
         return bool(over_time)
 
     def _query(self, build: Build, leaf: Leaf, keys: tuple[Any, ...]) -> exp.Select:
-        """Return the query of one aggregate over the rows that belong to one row of the answer."""
+        """Return the query for one aggregate over the rows that belong to one result row."""
         plan = build.plan
         rows, axis, others, details = self._seen_from(build, leaf, keys)
         filters = [condition for condition in plan.filters if condition.facts is None or leaf.fact in condition.facts]
@@ -176,7 +176,7 @@ class Cells:
     def _seen_from(
         self, build: Build, leaf: Leaf, keys: tuple[Any, ...]
     ) -> tuple[Lookups, TimeAxis | None, list[Keyed], list[Keyed]]:
-        """Return the rows of an aggregate, its time, and its dimensions with their values, those of details apart."""
+        """Return the rows of an aggregate, its time axis, and its dimensions with values, separated by detail joins."""
         plan, source = build.plan, build.names.model.sources[leaf.fact]
         rows = Lookups(build, leaf.fact, time=build.time_of(source, leaf.treatment.time))
         kept = range(len(plan.dimensions)) if leaf.treatment.keep is None else leaf.treatment.keep
@@ -186,7 +186,7 @@ class Cells:
         return rows, self._axis(rows, leaf), others, details
 
     def _axis(self, rows: Lookups, leaf: Leaf) -> TimeAxis | None:
-        """Return the time by which an aggregate goes, None for one whose fact has none."""
+        """Return the time axis of an aggregate, or None if its fact has none."""
         treatment, over = leaf.treatment, rows.time
         time_spec = treatment.cumulative or treatment.semi_additive
         if time_spec is not None and time_spec.over is not None:
@@ -199,7 +199,7 @@ class Cells:
     def _in_stretch(
         self, rows: Rows, treatment: Treatment, axis: TimeAxis | None, dimensions: Sequence[Keyed], asked: Ends
     ) -> list[exp.Expr]:
-        """Return the condition that a row is in the stretch of time the row of the answer is about."""
+        """Return the condition that a row is in the time range of the result row."""
         calendar, whole = rows.names.model.calendar, rows.build.plan.time_range
         period = None if axis is None else axis.period(dimensions)
         if period is not None and axis is not None:
@@ -212,7 +212,7 @@ class Cells:
         elif whole is not None and not any(each.grain for each, _ in dimensions):
             over, found = whole.expression, whole_stretch(treatment, (whole.start, whole.end), calendar)
         else:
-            raise NotPlacedError(f"nothing says by which time of `{rows.fact.name}` it goes")
+            raise NotPlacedError(f"the time column of `{rows.fact.name}` that it uses is unknown")
         if found.start is None and found.end is None:
             return []
         return [in_range(rows, TimeRange(over, found.start, found.end))]
@@ -220,9 +220,9 @@ class Cells:
     def _without_ranges(
         self, rows: Lookups, treatment: Treatment, axis: TimeAxis, filters: Sequence[RowFilter]
     ) -> tuple[list[RowFilter], Ends]:
-        """Return the conditions on rows, and the ends of the time range with those of conditions that say the same.
+        """Return the row conditions, and the time range including conditions that are equivalent to a range.
 
-        Conditions that no moment meets together hold for each row.
+        Time conditions that contradict each other stay row conditions.
         """
         kept: list[RowFilter] = []
         asked = ends = axis.ends(rows.build.plan.time_range)
@@ -236,10 +236,9 @@ class Cells:
         return (list(filters), asked) if first and last and first >= last else (kept, ends)
 
     def _ends_of(self, rows: Lookups, treatment: Treatment, axis: TimeAxis, condition: Expression) -> Ends | None:
-        """Return the ends of `time >= '2025-01-01'`, of a year and the like, which count as a time range.
+        """Return the range of a condition such as `time >= '2025-01-01'`, or None if it is not a time range.
 
-        How planning reads the condition is held against the rows: the condition and the stretch must keep the same
-        ones. None for any other condition, which keeps rows as all others do.
+        The result is checked against the data: the condition and the range must select the same rows.
         """
         key = (rows.fact.name, str(axis.over), condition.text)
         if key not in self._ranges:
@@ -251,7 +250,7 @@ class Cells:
         return self._ranges[key]
 
     def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
-        """Say whether a condition is true of the rows in a stretch of time, and of no others."""
+        """Say whether a condition selects exactly the rows in a time range."""
         rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
         known = is_present(rows.bind(over))
         within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
@@ -262,14 +261,14 @@ class Cells:
         return len({int(each) for each in found}) == 1
 
     def _find_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
-        """Return the first and the last day on which a calendar has a value, None where other days lie between."""
+        """Return the first and last day with a value in a calendar, or None if the days are not contiguous."""
         key = (str(edge), expression.text, repr(value))
         if key not in self._calendars:
             self._calendars[key] = self._look_up_days(edge, expression, value)
         return self._calendars[key]
 
     def _has_value(self, edge: Edge, expression: Expression, value: Any, period: Period) -> bool:
-        """Say whether a calendar has a value on any day of a period; a day it does not have has none."""
+        """Say whether a calendar has a value on any day of a period. Missing days have no value."""
         rows = Rows(self._build.again(), edge.target)
         days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
         wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
@@ -298,7 +297,7 @@ class Cells:
 
 
 def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
-    """Return the fact's time that a question is about: its default, unless periods or the range are of another one."""
+    """Return the time column of a fact that a query uses: its default, or that of the periods or the time range."""
     plan = rows.build.plan
     asked = [
         dimension.expression
@@ -324,7 +323,7 @@ def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
 
 
 def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
-    """Return the query of an aggregate over the rows that meet the conditions, and its own."""
+    """Return the query of an aggregate over the rows that meet the given conditions and its own."""
     bound = [exp.paren(rows.bind(condition), copy=False) for condition in leaf.conditions]
     columns = distinct_columns(leaf.aggregate.tree)
     if columns:
@@ -336,7 +335,7 @@ def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.S
 
 
 def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
-    """Return the query of how many combinations of values rows have, none of the values missing."""
+    """Return the query for the number of distinct combinations of non-null values."""
     selected = [as_column(part, f"c{number}") for number, part in enumerate(parts)]
     there = [is_present(part.copy()) for part in parts]
     query = rows.select(selected).distinct(copy=False).where(*there, *conditions, copy=False)
@@ -351,7 +350,7 @@ def _at_moment(
     conditions: Sequence[exp.Expr],
     dimensions: Sequence[Keyed],
 ) -> exp.Select:
-    """Return the query of a value that does not add up over time: at the last (first) moment, or the mean of all."""
+    """Return the query for a semi-additive value: the last or first value, or the average."""
     over = _of_column(axis.over)
     if semi.take == "average":
         each = _aggregated(rows, leaf, conditions)
@@ -374,7 +373,7 @@ def _at_moment(
 
 
 def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFilter]) -> exp.Expr:
-    """Return the condition that one of the rows joined to a fact's row has the values, and meets the conditions."""
+    """Return the condition that a row joined to the fact's row has the values and meets the conditions."""
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
     conditions = [_has_value(inner, *pair) for pair in dimensions]
     conditions += row_conditions(inner, rows.build.plan, filters)
@@ -385,10 +384,10 @@ def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFi
 
 
 class Lookups(Rows):
-    """The rows of a fact by themselves: what other sources say of a row is looked up, one value a query."""
+    """The rows of a fact without joins. Columns of other sources come from subqueries for a single value."""
 
     def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
-        """Return a query of the fact alone."""
+        """Return a query of the fact without joins."""
         relation = self.build.relation(self.fact, self.alias)
         return exp.select(*expressions, copy=False).from_(relation, copy=False)
 
@@ -398,7 +397,7 @@ class Lookups(Rows):
         return self._looked_up(path.edges, name, self.alias)
 
     def _looked_up(self, edges: tuple[Edge, ...], name: str, parent: str) -> exp.Expr:
-        """Return the query for a column behind joins, whose first starts at `parent`."""
+        """Return the subquery for a column that is reached over joins from `parent`."""
         edge, alias = edges[0], self._free(f"{edges[0].name}__look")
         source = self.names.model.sources[edge.target]
         onward = edges[1:]
@@ -443,12 +442,12 @@ def _literal(value: Any, grain: str | None, dialect: str) -> exp.Expr:
     if isinstance(value, date) and getattr(value, "tzinfo", None) is None:
         return literal(value, "timestamp" if isinstance(value, datetime) else "date", dialect)
     if not isinstance(value, _PLAIN) or (isinstance(value, float | Decimal) and not math.isfinite(value)):
-        raise NotPlacedError(f"a row is looked up by a value of a kind that has no literal: {type(value).__name__}")
+        raise NotPlacedError(f"the database has no literal for a value of type {type(value).__name__}")
     return exp.convert(value)
 
 
 def _as_day(value: Any) -> date | datetime | None:
-    """Return the day of a calendar's key, None for one that is no day."""
+    """Return the day of a calendar key, or None if it is not a date."""
     try:
         found = value if isinstance(value, date) else datetime.fromisoformat(str(value))
     except ValueError:
@@ -463,25 +462,25 @@ _MONTHS: Final = {model.MONTH: 1, model.QUARTER: 3, model.YEAR: 12, model.FISCAL
 
 
 class NotPlacedError(Exception):
-    """A number cannot be recomputed: nothing says which stretch of time it is about. The message is the reason."""
+    """A number cannot be recomputed because its time range is unknown. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Moments from `start` (None: always) to before `end` (None: for ever)."""
+    """A half-open time range from `start` to `end`. None means unbounded."""
 
     start: datetime | None
     end: datetime | None
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no moment in it."""
+        """Whether the range is empty."""
         return self.start is not None and self.end is not None and self.start >= self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The period that the times of a row denote together: moments from `start` to before `end`; `grain` of a period."""
+    """The intersection of the time dimensions of a row, from `start` to before `end`, with the grain of a period."""
 
     start: datetime
     end: datetime
@@ -489,7 +488,7 @@ class Period:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no moment is in all of the row's periods."""
+        """Whether the intersection is empty."""
         return self.start >= self.end
 
 
@@ -499,10 +498,10 @@ def stretch(
     asked: tuple[date | datetime | None, date | datetime | None],
     calendar: model.CalendarSettings,
 ) -> Stretch:
-    """Return the moments whose rows make the number of a period.
+    """Return the time range of the rows behind the number of a period.
 
-    `asked`: the ends of the time range on that time; what it cuts off the period is cut off its window and off its
-    earlier value too. Raises `NotPlacedError` for an earlier value of what is no period.
+    `asked` is the time range of the query. If it cuts off a part of the period, it also shortens the window and the
+    earlier period. Raises `NotPlacedError` if the earlier period is unknown.
     """
     first, last = (None if each is None else instant(each) for each in asked)
     cut = (max(period.start, first) if first else period.start, min(period.end, last) if last else period.end)
@@ -518,23 +517,23 @@ def stretch(
 def whole_stretch(
     treatment: Treatment, asked: tuple[date | datetime | None, date | datetime | None], calendar: model.CalendarSettings
 ) -> Stretch:
-    """Return the moments whose rows make a number without periods: those of the time range, or what it stands for."""
+    """Return the time range of the rows behind a number without periods."""
     start, end = (None if each is None else instant(each) for each in asked)
     if treatment.offset is not None:
         start, end = (None if each is None else _back(each, treatment.offset) for each in (start, end))
     if treatment.cumulative is None:
         return Stretch(start, end)
     if end is None and (treatment.cumulative.window or treatment.cumulative.to_date):
-        raise NotPlacedError("nothing says where its window ends")
+        raise NotPlacedError("the end of its window is unknown")
     return Stretch(None if end is None else _since(treatment.cumulative, end, calendar), end)
 
 
 def _earlier(
     period: Period, cut: tuple[datetime, datetime], offset: model.Span, calendar: model.CalendarSettings
 ) -> tuple[datetime, datetime]:
-    """Return what is left of the period that long before."""
+    """Return the part of the earlier period within the time range."""
     if period.grain is None:
-        raise NotPlacedError("its earlier period is not known")
+        raise NotPlacedError("its earlier period is unknown")
     moved = (_back(cut[0], offset), _back(cut[1], offset))
     if not _has_period_before(offset, period.grain):
         return moved
@@ -546,7 +545,7 @@ def _earlier(
 
 
 def _has_period_before(offset: model.Span, grain: str) -> bool:
-    """Say whether a period of the grain lies that long before each, or a day (hour) that stands for it."""
+    """Say whether every period of the grain has an earlier period at this offset."""
     if grain in _MONTHS:
         return offset.unit in _MONTHS and offset.count * _MONTHS[offset.unit] % _MONTHS[grain] == 0
     if offset.unit in _MONTHS:
@@ -555,7 +554,7 @@ def _has_period_before(offset: model.Span, grain: str) -> bool:
 
 
 def _since(cumulative: model.Cumulative, end: datetime, calendar: model.CalendarSettings) -> datetime | None:
-    """Return from when on a running value counts that ends at `end`: `to_date` is of the last day (moment) in it."""
+    """Return the start of a cumulative value that ends at `end`. `to_date` refers to the last day before `end`."""
     if cumulative.window is not None:
         return _back(end, cumulative.window)
     if cumulative.to_date is None:
@@ -568,18 +567,18 @@ def _back(value: datetime, span: model.Span) -> datetime:
 
 
 Ends = tuple[date | datetime | None, date | datetime | None]
-"""The ends of a time range: the first moment in it, the first behind it; None where it is open."""
+"""A half-open time range: its start and end, or None where it is unbounded."""
 
 FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datetime] | None]
-"""Takes a join to a calendar, an expression over its columns, and its value; returns the first and the last day."""
+"""Takes a join to a calendar, an expression over its columns and a value; returns the first and last day."""
 
 
 HasValue = Callable[[Edge, Expression, Any, Period], bool]
-"""Takes the same and a period; says whether the calendar has the value on any day in it."""
+"""Takes the same and a period; says whether the calendar has the value on any day of the period."""
 
 
 class TimeAxis:
-    """The time of a fact, by which the values of a window, an offset or a comparison go; `over` is its column."""
+    """The time of a fact for windows, offsets and comparisons. `over` is its column."""
 
     def __init__(self, rows: Rows, over: Name, find_days: FindDays, has_value: HasValue) -> None:
         self.over = over
@@ -590,16 +589,16 @@ class TimeAxis:
         self._calendar = rows.names.model.calendar
 
     def is_on(self, expression: Expression) -> bool:
-        """Say whether an expression reads this time alone: the column, what is computed of it, or its calendar."""
+        """Say whether an expression only reads this time: the column, columns computed from it, or its calendar."""
         return bool(expression.names) and all(self._is_of(name, expression) for name in expression.names)
 
     def is_exactly(self, expression: Expression) -> bool:
-        """Say whether an expression is the time itself: the column, or the key of a calendar joined by it."""
+        """Say whether an expression is the time column or the key of a calendar that is joined on it."""
         plain = isinstance(expression.tree, exp.Placeholder)
         return plain and self.is_on(expression) and self._is_time(expression.names[0], expression)
 
     def _is_time(self, name: Name, expression: Expression) -> bool:
-        """Say whether a name on this time is the time itself, or the key of a calendar joined by it."""
+        """Say whether a name is the time column or the key of a calendar that is joined on it."""
         own = self._own_time(name)
         edge = None if own is None else self._edge(own, expression)
         if own is None or edge is None:
@@ -607,7 +606,7 @@ class TimeAxis:
         return (self.over.column, own.column) in edge.pairs
 
     def ends(self, asked: TimeRange | None) -> Ends:
-        """Return the ends of the question's time range where it is about this time; it cuts no other one."""
+        """Return the time range of the query, which must be on this time."""
         if asked is None or not self.is_on(asked.expression):
             return None, None
         if not self.is_exactly(asked.expression):
@@ -615,9 +614,9 @@ class TimeAxis:
         return asked.start, asked.end
 
     def period(self, dimensions: Sequence[tuple[Dimension, Any]]) -> Period | None:
-        """Return what the time dimensions of a row denote together, None where there are none.
+        """Return the intersection of the time dimensions of a row, or None if there are none.
 
-        The finest is the axis. Every other one must hold all of it, or it is of another time and the row of none.
+        The finest one determines the period. Each other one must contain it, or the row belongs to no period.
         """
         on_it = [(each, value) for each, value in dimensions if self.is_on(each.expression)]
         result: list[Period] = []
@@ -642,14 +641,14 @@ class TimeAxis:
         return finest if all(self._has(finest, *attribute) for attribute in attributes) else empty
 
     def _has(self, period: Period, dimension: Dimension, value: Any, error: NotPlacedError) -> bool:
-        """Say whether a calendar has a value in a period: the name of a month, whether it is a holiday."""
+        """Say whether a calendar has a value in a period, such as the name of a month or a holiday flag."""
         edge = self._calendar_of(dimension.expression)
         if edge is None:
             raise error
         return period.is_empty or self._has_value(edge, _of_far_side(dimension.expression), value, period)
 
     def _calendar_of(self, expression: Expression) -> Edge | None:
-        """Return the one join to a calendar behind which all of an expression is, None where there is no such."""
+        """Return the only join to a calendar that an expression uses, or None."""
         edges = {self._edge(name, expression) for name in expression.names}
         return edges.pop() if len(edges) == 1 else None
 
@@ -667,13 +666,13 @@ class TimeAxis:
             return Period(start, later(start, 1, grain), grain)
         if edge is not None:
             return self._of_calendar(edge, dimension, value)
-        raise NotPlacedError(f"the periods of `{dimension.asked}` are not known")
+        raise NotPlacedError(f"the periods of `{dimension.asked}` are unknown")
 
     def _of_calendar(self, edge: Edge, dimension: Dimension, value: Any) -> Period:
-        """Return the days of a calendar that have a value, as a period of the grain it has."""
+        """Return the days of a calendar with a value as a period."""
         ends = self._find_days(edge, _of_far_side(dimension.expression), value)
         if ends is None:
-            raise NotPlacedError(f"`{dimension.asked}` does not say periods: its values come and go")
+            raise NotPlacedError(f"`{dimension.asked}` does not define periods: its values are not contiguous in time")
         start, end = instant(ends[0]), later(instant(ends[1]), 1, model.DAY)
         for grain in reversed(model.GRAINS[model.GRAINS.index(model.DAY) :]):
             if instant(period_of(start, grain, self._calendar)) == start and later(start, 1, grain) == end:
@@ -681,7 +680,7 @@ class TimeAxis:
         return Period(start, end, None)
 
     def _grain(self, expression: Expression) -> str | None:
-        """Return the grain of the values of an expression of this time that is not cut, None where nothing says it."""
+        """Return the grain of an expression of this time that is not truncated, or None if it is unknown."""
         tree = _bare(expression.tree)
         if isinstance(tree, _CUTS) and isinstance(_bare(tree.this), exp.Placeholder):
             grain = str(getattr(tree.args.get("unit"), "name", "")).casefold()
@@ -708,7 +707,7 @@ class TimeAxis:
         return self._rows.time if name.is_metric_time else name
 
     def _edge(self, name: Name, expression: Expression) -> Edge | None:
-        """Return the join to a calendar that a name is behind, None for a column of the fact itself."""
+        """Return the join to a calendar that a name uses, or None for a column of the fact."""
         path = None if expression.home else self._rows.names.graph.path(self._source.name, name.hops, expression.via)
         return path.edges[0] if path is not None and path.edges else None
 
@@ -725,7 +724,7 @@ class TimeAxis:
         return edge.to_one and all(self._is_own(key, frozenset()) for key, _ in edge.pairs)
 
     def _is_own(self, name: str, seen: frozenset[str]) -> bool:
-        """Say whether a column of the fact is the time, or computed of nothing else."""
+        """Say whether a column of the fact is the time column or computed only from it."""
         if name == self.over.column:
             return True
         column = self._source.column(name)
@@ -736,14 +735,14 @@ class TimeAxis:
 
 
 def both(one: Ends, other: Ends) -> Ends:
-    """Return the ends of what is in two ranges."""
+    """Return the intersection of two time ranges."""
     starts = [each for each in (one[0], other[0]) if each is not None]
     stops = [each for each in (one[1], other[1]) if each is not None]
     return max(starts, key=instant, default=None), min(stops, key=instant, default=None)
 
 
 def _of_far_side(expression: Expression) -> Expression:
-    """Return an expression over the columns of a calendar as one of the calendar itself."""
+    """Return an expression over joined calendar columns as an expression of the calendar source."""
     return Expression(expression.tree, tuple(Name((), name.column) for name in expression.names), None, expression.text)
 
 

@@ -1,7 +1,7 @@
-"""Checks of a change of a semantic layer on its database: what the change brings is explained, and its claims counted.
+"""Check a change of a semantic layer against its database.
 
-The database explains each new or changed measure, segment, computed column and query. New grains are checked for
-uniqueness, and new joins for their cardinality and for keys that match no row. Nothing else of the layer is checked.
+ktx runs EXPLAIN for each new or changed measure, segment, computed column and query. It checks new grains for
+uniqueness, and new joins for their cardinality and for keys without a match. It does not check the rest of the layer.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import Connector, QueryResult
 
 CheckData = Callable[["Model", "Model"], list[Diagnostic]]
-"""Takes a semantic layer before and after a change; returns what its database says against the change."""
+"""Takes a semantic layer before and after a change; returns the diagnostics of the database checks."""
 
 SECONDS: Final = 5.0
-"""How long the checks of one change may take."""
+"""The time limit for the checks of one change."""
 
 NOT_CHECKED: Final = "not_checked"
-"""The code of the warning that names what the database could not be asked about."""
+"""The code of the warning that lists definitions that could not be checked."""
 
 MOST_DANGLING: Final = 0.95
-"""A join whose keys match no row for this share of the rows that have one joins the wrong columns."""
+"""If this share of the keys matches no row, the join probably uses the wrong columns."""
 
 FEWEST_ROWS: Final = 20
-"""Of fewer rows no share means anything."""
+"""With fewer rows, the share is not meaningful."""
 
 _NO_ANSWER: Final = frozenset({"query", "grain", "hidden", "policy"})
-"""Codes of errors that are about the question a check asks, not about what it checks."""
+"""Codes of errors that are about the statement of a check, not about the checked definition."""
 
 _QUOTED: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 class ChangeChecks:
-    """Checks changes on the databases of a project, and asks nothing twice while it lives.
+    """Checks changes against the databases of a project, and caches the results of statements.
 
-    `seconds`: how long the checks of one change may take; what is left then is named in a warning.
+    `seconds` is the time limit for the checks of one change. A warning lists the definitions that were not checked.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ChangeChecks:
         self._answers: dict[tuple[str, str], QueryResult | KtxError] = {}
 
     def __call__(self, before: Model, after: Model) -> list[Diagnostic]:
-        """Return what the database says against a change: errors, and warnings, also about what was not checked."""
+        """Return the errors and warnings for a change, including a warning that lists unchecked definitions."""
         if after.connection not in self._config.databases():
             return []
         with ExitStack() as stack:
@@ -73,7 +73,7 @@ class ChangeChecks:
             return list(change.check())
 
     def _asking(self, model: Model, stack: ExitStack) -> _Asking:
-        """Return what asks the database of a model, opened with the first statement that was not asked before."""
+        """Return the query function for the database of a model. The connection opens with the first new statement."""
 
         def connect() -> Connector:
             guard = guard_of(self._layout, self._config, model.connection, model)
@@ -87,7 +87,7 @@ class ChangeChecks:
 
 @dataclass
 class _Asking:
-    """Asks one database until a moment, and remembers what it said."""
+    """Queries one database until a deadline, and caches the results."""
 
     connection: str
     dialect: str
@@ -99,7 +99,7 @@ class _Asking:
     unreachable: KtxError | None = None
 
     def __call__(self, sql: str, most: int) -> QueryResult:
-        """Return what a statement gives; raises the error it ends with, the same one each time."""
+        """Return the result of a statement, or raise its error. Both are cached."""
         key = (self.connection, sql)
         if key not in self.answers:
             self._ask(key, sql, most)
@@ -131,7 +131,7 @@ class _Asking:
 
 @dataclass
 class _Change:
-    """A change of a layer while it is checked. `unchecked`: reason -> what was not checked for it."""
+    """A change of a layer during its check. `unchecked` maps reasons to the definitions that were not checked."""
 
     before: Model
     after: Model
@@ -146,7 +146,7 @@ class _Change:
         self._hides = any(_hides(source) for source in self.after.sources.values())
 
     def check(self) -> Iterator[Diagnostic]:
-        """Yield what speaks against the change, source by source, and last what was not checked."""
+        """Yield the diagnostics of the change by source, and finally a warning about unchecked definitions."""
         place = None
         for name, source in self.after.sources.items():
             old = self.before.sources.get(name)
@@ -164,7 +164,7 @@ class _Change:
             problems = self._made(f"the rows of `{source.name}`", self._checks.table, source)
             yield from problems
             if any(each.severity is Severity.ERROR for each in problems):
-                return  # everything else reads these rows
+                return  # all other checks read these rows
         yield from self._columns(None if others else old, source)
         yield from self._segments(None if others else old, source)
         yield from self._measures(old, source)
@@ -194,7 +194,7 @@ class _Change:
                 yield from self._explained(source, what, segment.place, statement)
 
     def _measures(self, old: Source | None, source: Source) -> Iterator[Diagnostic]:
-        """Yield what is wrong with the measures for which the change leads to another statement."""
+        """Yield the diagnostics of the measures whose statement changes."""
         alike = old is not None and _context_of(old) == _context_of(source)
         for measure in source.measures.values():
             known = None if old is None else old.measures.get(measure.name)
@@ -215,7 +215,7 @@ class _Change:
     def _explained(
         self, source: Source, what: str, place: Place | None, statement: Callable[[], str], before: str | None = None
     ) -> Iterator[Diagnostic]:
-        """Yield why the database refuses a definition; nothing where its statement is the one from before."""
+        """Yield the error of the database for a definition, unless its statement has not changed."""
         sql = ""
         try:
             sql = statement()
@@ -238,9 +238,9 @@ class _Change:
             self._not_made(error.problem, what)
 
     def _may_count(self, keys: Iterable[tuple[Source, str]], what: str, *, constants: bool = False) -> bool:
-        """Say whether rows may be counted by these columns; what may not is noted as not checked.
+        """Say whether counting rows by these columns is allowed. If not, record the check as skipped.
 
-        Where people hide something, counts by a hidden column, by an expression or for a constant would tell of it.
+        Counts by a hidden column, by an expression or for a constant could reveal hidden data.
         """
         if not self._hides:
             return True
@@ -263,7 +263,7 @@ class _Change:
         yield from self._found(what, source, lambda: [_judged(each, join) for each in self._checks.join(source, join)])
 
     def _found(self, what: str, source: Source, make: Callable[[], list[DataCheck]]) -> Iterator[Diagnostic]:
-        """Yield the problems of checks; what the connection does not answer is noted as not checked."""
+        """Yield the diagnostics of checks. If the connection fails, record them as skipped."""
         try:
             checks = make()
         except CancelledError:
@@ -283,7 +283,7 @@ class _Change:
 
 
 def _judged(check: DataCheck, join: Join) -> DataCheck:
-    """Return the check of a join: an error where nearly all rows have a key that matches none."""
+    """Return the check of a join, with an error if nearly all keys match no row."""
     if check.kind != "dangling" or not check.problems:
         return check
     keys = check.counts["rows"] - check.counts["null_keys"]
@@ -296,12 +296,12 @@ def _judged(check: DataCheck, join: Join) -> DataCheck:
 
 
 def _safe_text(error: KtxError, sql: str, dialect: str) -> str:
-    """Return what a database said of a statement, without anything that may be a value of a row."""
+    """Return the message of a database error without anything that could be a row value."""
     driver, text = error.__cause__, one_line(error.problem, 400)
     if driver is None or dialect_named(dialect).is_statement_error(driver, sql):
         return text
     if not sql.startswith("EXPLAIN "):
-        return f"the database refused the statement with {driver_error_name(driver)}"
+        return f"the database rejected the statement with {driver_error_name(driver)}"
     known = sql.casefold()
     return _QUOTED.sub(lambda each: each[0] if (each[1] or each[2] or "").casefold() in known else "'…'", text)
 
@@ -322,13 +322,13 @@ def _place_of(source: Source) -> Place:
 
 
 def _rows_of(source: Source) -> tuple[object, ...]:
-    """Return what says which rows and columns a source reads."""
+    """Return the properties that determine the rows and columns of a source."""
     own = tuple(name for name, column in source.columns.items() if column.expr is None)
     return source.table, source.sql, own, source.parameters
 
 
 def _context_of(source: Source) -> tuple[object, ...]:
-    """Return what the measures of a source depend on besides themselves and other sources."""
+    """Return the properties of a source that its measures depend on."""
     columns = tuple((name, column.type, column.expr) for name, column in source.columns.items())
     segments = tuple((name, segment.expr) for name, segment in source.segments.items())
     measures = tuple((name, _meaning(measure)) for name, measure in source.measures.items())
@@ -342,5 +342,5 @@ def _meaning(measure: Measure) -> Measure:
 
 
 def _claim(join: Join) -> tuple[object, ...]:
-    """Return what a join says of the data."""
+    """Return the properties of a join that make claims about the data."""
     return join.to, join.pairs, join.relationship, join.conditions

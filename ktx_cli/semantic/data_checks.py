@@ -1,4 +1,4 @@
-"""Checks on the data: whether the rows of a database are as a semantic layer says."""
+"""Check the data of a database against the claims of a semantic layer: columns, grains and joins."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 Ask = Callable[[str, int], "QueryResult"]
-"""Takes a statement and the most rows; runs it on the database."""
+"""Runs a statement with a maximum number of rows on the database."""
 
 _ABOUT_THE_STATEMENT: Final = frozenset({"query", "read_only", "definition"})
-"""Codes of errors that say something about what was sent; others are about the connection."""
+"""Codes of errors that are about the statement; other errors are about the connection."""
 
 NOT_MADE: Final = frozenset({"timeout", "parameter"})
-"""Codes of errors for which a check says nothing: it took too long, or needs a value that nothing gives."""
+"""Codes of errors for which a check is skipped: it timed out, or a required value is missing."""
 
 
 def is_about_statement(error: KtxError) -> bool:
-    """Say whether an error is about the statement or the definition behind it, and not about the connection."""
+    """Say whether an error is about the statement or its definition, not about the connection."""
     return error.code in _ABOUT_THE_STATEMENT or isinstance(error, SemanticError)
 
 
@@ -45,7 +45,7 @@ def is_about_statement(error: KtxError) -> bool:
 class DataCheck(Record):
     """One check on the data: `kind` is `table`, `grain`, `cardinality` or `dangling`.
 
-    `counts`: what was counted. `problems`: what is wrong. `reason`: why it was not made.
+    `counts` are the counted rows, `problems` the diagnostics, and `reason` explains why the check was skipped.
     """
 
     kind: str
@@ -61,7 +61,10 @@ class DataCheck(Record):
 
 @dataclass
 class DataChecks:
-    """Makes the checks of one model on its database; `reason_to_stop` returns why no other is begun, or None."""
+    """Runs the checks of one model on its database.
+
+    `reason_to_stop` returns the reason to skip all remaining checks, or None.
+    """
 
     model: Model
     ask: Ask
@@ -72,7 +75,7 @@ class DataChecks:
         self._statements = Statements(self.model)
 
     def run(self, names: Sequence[str]) -> Iterator[DataCheck]:
-        """Make the checks of those sources: first that they are there, then grains, then joins."""
+        """Run the checks of the named sources: first their tables, then grains, then joins."""
         sources = [self.model.sources[name] for name in names]
         targets = [join.to for source in sources for join in source.joins if join.to in self.model.sources]
         for source in sources:
@@ -89,7 +92,7 @@ class DataChecks:
                     yield from self.join(source, edge)
 
     def table(self, source: Source) -> DataCheck:
-        """Check that a source's rows can be read, and have the columns that are declared."""
+        """Check that the rows of a source can be read and have the declared columns."""
         return self._guarded("table", source, source.name, self._table)
 
     def grain(self, source: Source) -> DataCheck:
@@ -97,7 +100,7 @@ class DataChecks:
         return self._guarded("grain", source, ", ".join(source.grain), self._grain)
 
     def join(self, source: Source, join: Join) -> Iterator[DataCheck]:
-        """Check that a join has the cardinality it says, and count the keys that match no row."""
+        """Check the declared cardinality of a join, and count the keys that match no row."""
         subject = f"{join.to} on {join.on}"
         reason = self._unready(source, join)
         if reason is not None:
@@ -108,7 +111,7 @@ class DataChecks:
         yield self._guarded("dangling", source, subject, lambda own, text: self._dangling(own, join, text))
 
     def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], DataCheck]) -> DataCheck:
-        """Return the check, skipped where time is up or what it needs is not there."""
+        """Run the check, or skip it if time is up or the table is missing."""
         stopped = self.reason_to_stop()
         if stopped is not None:
             return DataCheck(kind, source.name, subject, SKIPPED, reason=stopped)
@@ -121,7 +124,7 @@ class DataChecks:
             return self._failed(kind, source, subject, error)
 
     def _failed(self, kind: str, source: Source, subject: str, error: KtxError) -> DataCheck:
-        """Return the check whose statement did not run; errors of the connection itself go on."""
+        """Return the failed check. Raises the error if it is about the connection."""
         if error.code in NOT_MADE:
             return DataCheck(kind, source.name, subject, SKIPPED, reason=error.message)
         if not is_about_statement(error):
@@ -159,7 +162,7 @@ class DataChecks:
         return f"the table or some columns of {listing(gone)} do not exist" if gone else None
 
     def _cardinality(self, source: Source, join: Join, subject: str) -> DataCheck:
-        """Check that the sides a join says are unique are."""
+        """Check that the sides that a join declares as unique are unique."""
         counts: dict[str, int] = {}
         problems: list[Diagnostic] = []
         target = self.model.sources[join.to]
@@ -178,7 +181,7 @@ class DataChecks:
         repeated, rows = self._counts(self._statements.repeated(side, names, constants, nulls=False))
         counts |= {f"{side.name}.repeated_values": repeated, f"{side.name}.their_rows": rows}
         if repeated:
-            claim = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}` "
+            claim = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}`, "
             hint = f"fix the relationship, or join on columns that are unique in {side.name}"
             message = f"{claim}{_repeated(repeated, rows)} of {', '.join(names)}"
             problems.append(_problem("cardinality", message, source, join.place, hint))
@@ -206,7 +209,7 @@ class DataChecks:
 
 
 def _repeated(values: int, rows: int) -> str:
-    return f"{plural(values, 'value')} {'comes' if values == 1 else 'come'} several times, in {rows:,} rows"
+    return f"{plural(values, 'value')} {'occurs' if values == 1 else 'occur'} more than once, in {rows:,} rows"
 
 
 def _missing(source: Source, column: Column, found: Sequence[str]) -> Diagnostic:
@@ -223,9 +226,9 @@ def _problem(
 
 
 class Statements:
-    """Writes the statements of one model, in its dialect; parameters have their defaults.
+    """Builds the statements for one model in its dialect. Parameters have their default values.
 
-    The statements count rows, or are not run at all, so policies and visibility do not limit them.
+    The statements only count rows or are explained without running, so row policies and visibility do not apply.
     """
 
     def __init__(self, model: Model) -> None:
@@ -236,7 +239,7 @@ class Statements:
         self._names = Names(self._model, self._graph, values)
 
     def columns(self, source: Source) -> str:
-        """Return the statement whose columns are those the rows of a source have; it gives no row."""
+        """Return a statement with the columns of a source and no rows."""
         build = self._build()
         query = exp.select("*").from_(build.relation(self._model.sources[source.name], "source_rows"), copy=False)
         return self._text(build, query.limit(0, copy=False))
@@ -244,9 +247,9 @@ class Statements:
     def repeated(
         self, source: Source, names: Sequence[str], conditions: Iterable[Condition] = (), *, nulls: bool
     ) -> str:
-        """Return the statement that counts values which several rows have, and these rows.
+        """Return the statement that counts the values that several rows share, and these rows.
 
-        `nulls`: NULL is a value like any other; else rows without one are left out.
+        If `nulls` is true, NULL counts as a value; otherwise rows with NULL are ignored.
         """
         build = self._build()
         rows = Rows(build, source.name, alias="source_rows")
@@ -259,8 +262,7 @@ class Statements:
         return self._text(build, exp.select(*counts, copy=False).from_(subquery(query, "repeated"), copy=False))
 
     def unmatched(self, source: Source, declared: Join) -> str:
-        """Return the statement that counts the rows of a join's many side, those without a key, and those whose key
-        the other side does not have."""
+        """Return the statement that counts the rows on a join's many side: all, those without key, those unmatched."""
         build = self._build()
         target = self._model.sources[declared.to]
         near, far, own = source, target, True
@@ -287,9 +289,9 @@ class Statements:
         return self._text(build, query)
 
     def of_measure(self, source: Source, measure: Measure) -> str:
-        """Return the statement that explains a question for a measure, by month where it needs its time.
+        """Return the statement that explains a query for a measure, by month if the measure needs a time.
 
-        Raises `SemanticError` where the measure has no right answer either way.
+        Raises `SemanticError` if the measure cannot be queried either way.
         """
         asked: dict[str, Any] = {"measures": [f"{source.name}.{measure.name}"]}
         try:
@@ -303,14 +305,14 @@ class Statements:
         return self._explaining(tree)
 
     def of_rows(self, source: Source, expr: str, what: str) -> str:
-        """Return the statement that explains an expression over the rows of a source; raises `SemanticError`."""
+        """Return the statement that explains an expression over the rows of a source. Raises `SemanticError`."""
         build = self._build()
         rows = Rows(build, source.name, alias="source_rows")
         value = rows.bind(self._names.defined(self._model.sources[source.name], expr, what))
         return self._explaining(build.with_queries(rows.select([as_column(value, "checked")])))
 
     def of_condition(self, source: Source, expr: str, what: str) -> str:
-        """Return the statement that explains a condition on the rows of a source; raises `SemanticError`."""
+        """Return the statement that explains a condition on the rows of a source. Raises `SemanticError`."""
         build = self._build()
         rows = Rows(build, source.name, alias="source_rows")
         condition = rows.bind(self._names.defined(self._model.sources[source.name], expr, what))
@@ -318,7 +320,7 @@ class Statements:
         return self._explaining(build.with_queries(query))
 
     def _explaining(self, tree: exp.Expr) -> str:
-        """Return an EXPLAIN; where the database has none, a query around the statement that reads no row."""
+        """Return an EXPLAIN statement, or for a database without EXPLAIN a wrapping query that reads no rows."""
         dialect = self._model.dialect
         if dialect_named(dialect).explain_options is not None:
             return f"EXPLAIN {tree.sql(dialect)}"
@@ -343,7 +345,7 @@ class Statements:
     def _kept(
         self, rows: Rows, query: exp.Select, there: Iterable[exp.Expr], conditions: Iterable[Condition]
     ) -> exp.Select:
-        """Return the query of rows that have values there and meet a join's constants."""
+        """Return the query of rows with values in these columns that meet the constant conditions of a join."""
         for key in there:
             query = query.where(is_present(key.copy()), copy=False)
         for each in conditions:
@@ -353,7 +355,7 @@ class Statements:
 
 
 def _unlimited(source: Source) -> Source:
-    """Return a source without policies and visibility."""
+    """Return a copy of a source without row policies and visibility."""
     public = Visibility.PUBLIC
     measures = {name: replace(measure, visibility=public) for name, measure in source.measures.items()}
     return replace(source, policies=(), visibility=public, measures=measures)

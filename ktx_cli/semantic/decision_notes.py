@@ -1,4 +1,4 @@
-"""What an answer's reader is shown of decision points: open ones with their effect, and definitions that differ."""
+"""Notes of answers about decision points: open points with their effect, and definitions that ignore a decision."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ _NAME: Final = re.compile(r"\w+")
 _UNITS: Final = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
 _MOST: Final = 400
 MASKED: Final = "hidden"
-"""What stands for the id of a point that names hidden data."""
-_MASKED_QUESTION: Final = "A convention about hidden data is not decided."
+"""Replaces the id of a point that refers to hidden data."""
+_MASKED_QUESTION: Final = "A convention about hidden data is undecided."
 _LARGE: Final = 0.5
-"""A measure that matters more stands for a point where its effect is at least this much of the largest one."""
+"""A more important measure represents a point if its effect is at least this share of the largest effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """An unsettled point that something depends on. `measure`: the one that it changes most; None: not a measure.
+    """An unsettled decision point that an answer depends on.
 
-    `effect`: what the measure is under each reading, None where this project does not have the values. `is_masked`: the
-    point names data that is hidden, so that only the size of its effect is shown. `is_limited`: row policies limit what
-    its readings count, so that no effect is shown, which is of all rows; `hides_values`: nor values of its column.
+    `measure` is the measure that it changes most, if any. `effect` is the value of that measure under each reading, if
+    known. `is_masked` means that the point refers to hidden data, so that only the size of the effect is shown.
+    `is_limited` means that row policies apply to the rows that the readings count: the effect, computed from all rows,
+    is not shown. `hides_values` means that values of the column are not shown either.
     """
 
     point: DecisionPoint
@@ -55,15 +56,15 @@ class OpenDecision:
 
     @property
     def spread(self) -> float | None:
-        """The relative difference that it makes for the measure, else the largest that is known."""
+        """The relative difference for the measure, or the largest known difference."""
         if self.measure is not None and self.measure in self.point.spreads:
             return self.point.spreads[self.measure]
         return self.point.spread or None
 
     def to_json(self, *, values: bool = True, private: bool = False) -> dict[str, Any]:
-        """Return it as it stands in a receipt; without `values` the relative difference alone.
+        """Return the entry for a receipt. Without `values`, it contains only the relative difference.
 
-        `private`: no value of a row is named, in the question and the readings either.
+        If `private` is true, the question and the readings contain no values of rows.
         """
         effect = self.effect if values else None
         is_bare = self.is_masked or self._names_values(private=private)
@@ -78,11 +79,11 @@ class OpenDecision:
         }
 
     def question_text(self, *, private: bool = False) -> str:
-        """Return the question of the point; of a masked one that there is one. `private`: without values of rows."""
+        """Return the question of the point, or a generic one if it is masked or, with `private`, has row values."""
         if self.is_masked:
             return _MASKED_QUESTION
         if self._names_values(private=private):
-            return f"The {self.point.kind.value} of {self.point.source} is not decided."
+            return f"The {self.point.kind.value} of {self.point.source} is undecided."
         return self.point.question
 
     def _names_values(self, *, private: bool) -> bool:
@@ -90,24 +91,22 @@ class OpenDecision:
 
     @property
     def command(self) -> Command:
-        """The command with which a person decides it."""
+        """The command that decides the point."""
         return Command("decide") if self.is_masked else Command("decide", self.point.id)
 
     def note(self, *, values: bool = True, private: bool = False) -> Hint:
-        """Return it as one sentence of notes; see `to_json`."""
+        """Return the note for the point. See `to_json` for the parameters."""
         question, effect = self.question_text(private=private), self.effect_text(values=values)
         return Hint("open: {} {}; decide with `{}`", one_line(question, _MOST), effect, self.command)
 
     def effect_text(self, *, values: bool = True) -> str:
-        """Return what it makes of the measure: its values, else the relative difference, else that nobody knows."""
+        """Return the effect on the measure as text: values, a relative difference, or that it is unknown."""
         if values and self.effect is not None:
             return effect_text(self.effect)
         spreads = {} if self.is_masked else self.point.spreads
         what = self.measure or max(spreads, key=lambda each: spreads[each], default=None)
         if what is None or not self.spread:
-            return (
-                "its effect is not shown, for row policies limit it" if self.is_limited else "its effect is not known"
-            )
+            return "the effect is hidden because of row policies" if self.is_limited else "the effect is unknown"
         return f"{what} differs by {percent(self.spread)}"
 
 
@@ -118,16 +117,16 @@ def _json(value: Decimal | None) -> int | float | None:
 
 
 def effect_text(effect: Effect) -> str:
-    """Return what a measure is under each reading: `subscriptions.mrr 2025-06: 1.94M or 2.11M`."""
+    """Return the values of a measure under each reading: `subscriptions.mrr 2025-06: 1.94M or 2.11M`."""
     known = dict.fromkeys(short_number(value) for value in effect.values.values())
-    if len(known) == 1 < len(set(effect.values.values())):  # they differ in digits that a short number does not have
+    if len(known) == 1 < len(set(effect.values.values())):  # the values differ only in digits that a short number drops
         known = dict.fromkeys("none" if each is None else f"{each:,}" for each in effect.values.values())
     when = f" {effect.period}" if effect.period else ""
     return f"{effect.measure}{when}: {' or '.join(known)}"
 
 
 def short_number(value: Decimal | None) -> str:
-    """Return a number with three significant digits and a unit: `1.94M`, `812`, `0.0532`; `none` for no value."""
+    """Return a number with three significant digits and a unit (`1.94M`, `812`, `0.0532`), or `none`."""
     if value is None:
         return "none"
     for size, unit in _UNITS:
@@ -144,7 +143,7 @@ def _plain(value: Decimal) -> str:
 
 
 def names_hidden(visible: VisibleModel, point: DecisionPoint) -> bool:
-    """Whether a point is about a source or a column that is not shown, or a reading of it reads one."""
+    """Whether a point or one of its readings refers to a hidden source or column."""
     source = visible.model.sources.get(point.source)
     if source is None or not visible.has(source):
         return True
@@ -156,7 +155,7 @@ def names_hidden(visible: VisibleModel, point: DecisionPoint) -> bool:
 
 
 def names_values(point: DecisionPoint) -> bool:
-    """Whether the question of a point, or a reading of it, names values of rows: statuses, kinds of rows, domains."""
+    """Whether a point or one of its readings contains row values, such as statuses or domains."""
     texts = (text for each in point.alternatives for text in (each.filter, each.expr) if text is not None)
     return point.kind is DecisionKind.STATUS or any("'" in text for text in texts)
 
@@ -164,16 +163,16 @@ def names_values(point: DecisionPoint) -> bool:
 def shown_decision(
     decisions: Decisions, visible: VisibleModel, point: DecisionPoint, measures: Iterable[str] = ()
 ) -> OpenDecision:
-    """Return a point as `open_decision` does, without what is not shown.
+    """Return a point like `open_decision`, but without hidden information.
 
-    That is: hidden measures, names of hidden data, and effects on measures whose rows policies limit.
+    Hidden are internal measures, the names of hidden data, and effects on measures with row policies.
     """
     limits = _Limits(visible.model)
     asked = [each for each in measures if is_shown(visible, each)]
     known = {*point.spreads, *(each.measure for each in decisions.effects_of(point))}
     limited = {each for each in (*asked, *known) if limits.limit(point, each)}
     wanted = [each for each in asked if each not in limited]
-    has_effects = bool(wanted) or not asked  # of no other measure in place of those that are asked
+    has_effects = bool(wanted) or not asked  # do not show the effect on a measure that was not queried
     open_refs = {each for each in known - limited if has_effects and is_shown(visible, each)}
     spreads = {ref: spread for ref, spread in point.spreads.items() if ref in open_refs}
     shown = replace(point, spreads=spreads)
@@ -187,7 +186,7 @@ def shown_decision(
 
 
 class _Limits:
-    """Which measures of a model count rows that policies limit."""
+    """Determines which measures of a model depend on row policies."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -199,7 +198,7 @@ class _Limits:
         return source in self._policed
 
     def limit(self, point: DecisionPoint, ref: str) -> bool:
-        """Whether a measure (`source.measure`) may count rows of a source with a policy, under some reading."""
+        """Whether a measure (`source.measure`) may read a source with a row policy under some reading."""
         home = self._model.sources.get(ref.partition(".")[0])
         if not self._policed or home is None:
             return False
@@ -211,14 +210,14 @@ class _Limits:
 
 
 def is_shown(visible: VisibleModel, ref: str) -> bool:
-    """Whether a measure (`source.measure`) may be shown; one that the model does not have is hidden."""
+    """Whether a measure (`source.measure`) may be shown. Unknown measures are hidden."""
     name, _, measure = ref.rpartition(".")
     source = visible.model.sources.get(name)
     return source is not None and visible.has(source) and source.measures.get(measure) in visible.measures(source)
 
 
 def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable[str] = ()) -> OpenDecision:
-    """Return a point with the measure that it changes most: of those given, else of all that were computed."""
+    """Return a point with the measure that it changes most, of the given measures or of all."""
     effects = decisions.effects_of(point)
     places = {each.measure: place for place, each in enumerate(effects)}
     wanted = sorted(measures, key=lambda each: places.get(each, len(places)))
@@ -232,7 +231,7 @@ def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable
 
 
 def decision_text(point: DecisionPoint, answer: DecisionAnswer, *, private: bool) -> str:
-    """Return what a person decided about a point, and who and when. `private`: without values of rows."""
+    """Return the decision about a point with author and date. If `private` is true, it contains no row values."""
     is_bare = private and names_values(point)
     decided = f"the {point.kind.value} of {point.source}" if is_bare else answer.decision.rstrip(".")
     return f"{decided} ({answer.signature})"
@@ -240,44 +239,44 @@ def decision_text(point: DecisionPoint, answer: DecisionAnswer, *, private: bool
 
 @dataclass(frozen=True, slots=True)
 class DecidedOtherwise:
-    """A decision that a definition does not follow. `measure`: its reference, or an aggregate of the question."""
+    """A decision that a definition ignores. `measure` is a measure reference or an aggregate of the query."""
 
     point: DecisionPoint
     chosen: Alternative
     answer: DecisionAnswer
     measure: str
     is_masked: bool = False
-    """Whether the point names data that is hidden."""
+    """Whether the point refers to hidden data."""
 
     def note(self, *, private: bool = False) -> str:
-        """Return it as one sentence of notes. `private`: without values of rows."""
+        """Return the note. If `private` is true, it contains no row values."""
         if self.is_masked:
-            return f"decided otherwise: {self.measure} does not follow a decision about hidden data"
+            return f"not as decided: {self.measure} does not follow a decision about hidden data"
         decided = decision_text(self.point, self.answer, private=private)
-        return f"decided otherwise: {decided}, but {self.measure} does not follow `{self.point.id}`"
+        return f"not as decided: {self.measure} does not follow the decision `{self.point.id}`: {decided}"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanDecisions:
-    """What a question depends on: the open points, and the decisions that its definitions do not follow."""
+    """The open points that a query depends on, and the decisions that its definitions ignore."""
 
     open: tuple[OpenDecision, ...] = ()
     otherwise: tuple[DecidedOtherwise, ...] = ()
 
     def notes(self, *, values: bool = True) -> list[str]:
-        """Return the notes of a receipt; without `values` none of them names a value of a row."""
+        """Return the notes for a receipt. Without `values`, they contain no row values."""
         opened = (each.note(values=values, private=not values) for each in self.open)
         return [*opened, *(each.note(private=not values) for each in self.otherwise)]
 
     def added_to(self, receipt: Mapping[str, Any], *, values: bool = True) -> dict[str, Any]:
-        """Return a receipt with them."""
+        """Return a copy of the receipt that includes them."""
         notes = [*receipt.get("notes", ()), *self.notes(values=values)]
         opened = [each.to_json(values=values, private=not values) for each in self.open]
         return {**receipt, "notes": notes, "open": opened}
 
 
 def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDecisions:
-    """Return what the measures and aggregates of a question depend on."""
+    """Return the decisions that the measures and aggregates of a query depend on."""
     fiscal = any(each.grain in (FISCAL_QUARTER, FISCAL_YEAR) for each in plan.dimensions)
     unsettled = [each for each in decisions.unsettled() if fiscal or each.kind is not DecisionKind.FISCAL_START]
     decided = decisions.decided()
@@ -307,7 +306,7 @@ def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDec
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """An aggregate of a question: the innermost measure that has it, or itself, and the source of its rows."""
+    """An aggregate of a query: its innermost measure, or the aggregate itself, and the source of its rows."""
 
     ref: str
     home: str
@@ -325,7 +324,7 @@ def _used(plan: Plan) -> Iterator[_Used]:
 
 
 def _touches(point: DecisionPoint, used: _Used, reached: Collection[str]) -> bool:
-    """Whether a point is about an aggregate: a measure, or a count or a sum that the question writes itself."""
+    """Whether a point applies to an aggregate, which may be a measure or a count or sum in the query itself."""
     if not point.measures or "(" not in used.ref:
         return is_touched(point, used.ref, reached)
     named = {each.column for each in used.leaf.aggregate.names if each.column is not None}
@@ -337,9 +336,9 @@ def _touches(point: DecisionPoint, used: _Used, reached: Collection[str]) -> boo
 
 
 def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
-    """Whether an aggregate, its conditions or the question around it read a column of a point: it is said there.
+    """Whether an aggregate, its conditions or the query refer to a column of a point, which settles the point there.
 
-    Not by the aggregate of a measure, where the point is about which aggregate that is.
+    The aggregate of a measure does not count if the point is about the choice of that aggregate.
     """
     conditions = [*(each.expression for each in plan.filters), *used.leaf.conditions]
     is_about_aggregates = any(each.expr is not None for each in point.alternatives)
@@ -349,7 +348,7 @@ def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) 
 
 
 def _is_asked_for(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
-    """Whether the question itself has a condition on the columns of a point."""
+    """Whether the query itself has a condition on the columns of a point."""
     segments = (each for each in used.leaf.conditions if each.text in plan.query.segments)
     return any(_names(model, each, point) for each in (*(each.expression for each in plan.filters), *segments))
 
@@ -364,7 +363,7 @@ def _names(model: Model, expression: Expression, point: DecisionPoint) -> bool:
 
 
 def _follows(model: Model, point: DecisionPoint, chosen: Alternative, used: _Used, plan: Plan) -> bool:
-    """Whether an aggregate is as a decision has it, or the question itself says otherwise."""
+    """Whether an aggregate follows a decision, or the query overrides it."""
     if point.kind is DecisionKind.FISCAL_START:
         return chosen.id == str(model.calendar.fiscal_year_start)
     if chosen.filter is None:
@@ -373,7 +372,7 @@ def _follows(model: Model, point: DecisionPoint, chosen: Alternative, used: _Use
         return True
     try:
         wanted = condition_in(model, point, chosen.filter, used.home)
-    except SemanticError:  # the record does not fit the model any more, and the next scan corrects it
+    except SemanticError:  # the record is out of date; the next scan updates it
         return True
     return any(_plain_text(each.text) == _plain_text(wanted) for each in used.leaf.conditions)
 
@@ -393,7 +392,7 @@ def _plain_text(text: str) -> str:
 def open_notes(
     found: Sequence[OpenDecision], *, values: bool = True, private: bool = False, most: int = 3
 ) -> list[str]:
-    """Return the notes of open points, those with the largest effect first, and how many more there are."""
+    """Return the notes for the open points with the largest effects, and the number of further points."""
     ordered = sorted(found, key=lambda each: -(each.spread or 0.0))
     more = len(ordered) - most
     notes: list[str] = [each.note(values=values, private=private) for each in ordered[:most]]

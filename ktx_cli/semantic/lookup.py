@@ -1,7 +1,7 @@
-"""What a question looks up across all sources of a layer: who has a column of that name, who joins whom.
+"""Lookups across all sources of a semantic layer, such as the sources with a column of some name, or the joins.
 
-A question names a handful of sources of thousands. Whatever it needs of the others is asked here, so that a layer whose
-sources are read one by one from a store does not have to read them all.
+A query uses a handful of thousands of sources. These lookups answer everything it needs to know about the others, so
+that a layer in a store does not have to load all its sources.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
 
 
 class Lookup(ABC):
-    """Looks up sources of one layer by what they have. What is returned is in the order of the sources' names."""
+    """Looks up sources of one layer by their parts. Results are sorted by source name."""
 
     @abstractmethod
     def with_column(self, name: str) -> Sequence[str]:
-        """Return the names of the sources that have a column of a name, as `Source.column` finds it."""
+        """Return the names of the sources for which `Source.column` finds a column."""
 
     @abstractmethod
     def with_measure(self, name: str) -> Sequence[Source]:
-        """Return the sources that have a measure of a name, as `Source.measure` finds it."""
+        """Return the sources for which `Source.measure` finds a measure."""
 
     @abstractmethod
     def with_segment(self, name: str) -> Sequence[Source]:
-        """Return the sources that have a segment of exactly that name."""
+        """Return the sources that have a segment with exactly this name."""
 
     @abstractmethod
     def of_table(self, name: str) -> Sequence[Source]:
-        """Return the sources of tables of a name, in whatever schema and letter case."""
+        """Return the sources of tables with this name, in any schema and ignoring case."""
 
     @abstractmethod
     def joins_of(self, source: str) -> Sequence[tuple[str, Join]]:
-        """Return the joins that a source declares, and those that others declare to it, each with who declares it."""
+        """Return the joins from and to a source, each with the source that declares it."""
 
     @abstractmethod
     def joined(self) -> Iterable[tuple[str, str]]:
-        """Return (who declares it, target) of all joins."""
+        """Return (declaring source, target) of all joins."""
 
     @abstractmethod
     def aliased(self) -> Iterable[tuple[str, str, str]]:
-        """Return (who declares it, alias, target) of the joins with an alias."""
+        """Return (declaring source, alias, target) of the joins with an alias."""
 
     @abstractmethod
     def labelled(self) -> Iterable[tuple[str, str, str]]:
-        """Return (who declares it, target, label) of all joins; see `labels_of`."""
+        """Return (declaring source, target, label) of all joins. See `labels_of`."""
 
     @abstractmethod
     def with_parameters(self) -> Sequence[Source]:
@@ -57,19 +57,19 @@ class Lookup(ABC):
 
     @abstractmethod
     def of_tables(self) -> Iterable[tuple[str, tuple[str, ...]]]:
-        """Return (source, parts of its table) of the sources of tables."""
+        """Return (source, parts of the table name) of all sources with a table."""
 
     @abstractmethod
     def restricted(self) -> Iterable[str]:
-        """Return the sources of which something says that it is internal or hidden; see `Source.is_all_public`."""
+        """Return the sources with internal or hidden parts. See `Source.is_all_public`."""
 
     @abstractmethod
     def protected(self) -> Iterable[str]:
-        """Return the sources that are protected; see `Source.is_protected`."""
+        """Return the protected sources. See `Source.is_protected`."""
 
     @functools.cached_property
     def aliases(self) -> Mapping[str, frozenset[str]]:
-        """The aliases of joins, and the sources that each may lead to."""
+        """The aliases of joins with the sources they may refer to."""
         targets: dict[str, set[str]] = defaultdict(set)
         for _, alias, target in self.aliased():
             targets[alias].add(target)
@@ -77,37 +77,37 @@ class Lookup(ABC):
 
     @functools.cached_property
     def labels(self) -> frozenset[str]:
-        """The names that a `via` may give a join."""
+        """The names of joins in `via`."""
         return frozenset(label for _, _, label in self.labelled())
 
     @functools.cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """The parameters of all sources; of several with one name the last."""
+        """The parameters of all sources. If several share a name, the last one wins."""
         return {name: each for source in self.with_parameters() for name, each in source.parameters.items()}
 
     @functools.cached_property
     def tables(self) -> Sequence[tuple[str, ...]]:
-        """The tables that sources are of."""
+        """The tables of the sources."""
         return [table for _, table in self.of_tables()]
 
     @functools.cached_property
     def table_words(self) -> frozenset[str]:
-        """Every part of a table's name, in small letters."""
+        """All parts of table names in lower case."""
         return frozenset(part.casefold() for table in self.tables for part in table)
 
     @functools.cached_property
     def is_all_public(self) -> bool:
-        """Whether nothing says that it is internal or hidden."""
+        """Whether all sources are entirely public."""
         return not any(True for _ in self.restricted())
 
     @functools.cached_property
     def protects(self) -> bool:
-        """Whether some source is protected."""
+        """Whether any source is protected."""
         return any(True for _ in self.protected())
 
 
 class SourceMap(Mapping[str, "Source"], ABC):
-    """The sources of a layer by name, with a lookup of their own."""
+    """The sources of a layer by name, with their lookup."""
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class SourceMap(Mapping[str, "Source"], ABC):
 
 
 def lookup_of(model: Model) -> Lookup:
-    """Return the lookup over the sources of a model; it is kept with the model."""
+    """Return the lookup over the sources of a model. It is cached with the model."""
     if isinstance(model.sources, SourceMap):
         return model.sources.lookup
     if not model.lookups:
@@ -126,9 +126,9 @@ def lookup_of(model: Model) -> Lookup:
 
 
 def labels_of(owner: str, join: Join) -> set[str]:
-    """Return the names that a `via` may give a join, from whichever side it is gone over.
+    """Return the names of a join in `via`, in either direction.
 
-    Its columns (`store_id+day`) are those of the side that has one row of the other.
+    The columns (`store_id+day`) are those of the side with one row on the other side.
     """
     sides = {"many_to_one": (0,), "one_to_many": (1,)}.get(join.relationship.value, (0, 1))
     columns = {"+".join(pair[side] for pair in join.pairs) for side in sides}
@@ -136,7 +136,7 @@ def labels_of(owner: str, join: Join) -> set[str]:
 
 
 class ScanningLookup(Lookup):
-    """Looks up sources that are in memory: each kind of lookup goes through them all, once."""
+    """Looks up sources in memory. Each kind of lookup scans all sources once."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources
@@ -224,10 +224,10 @@ class ScanningLookup(Lookup):
 
 
 class ChangedSources(SourceMap):
-    """Sources of a layer with some in place of others; None takes one out."""
+    """The sources of a layer with changes: a replaced or added source, or None for a removed one."""
 
     def __init__(self, base: Mapping[str, Source], changes: Mapping[str, Source | None]) -> None:
-        """Take the changes on top of a base, which may be changed sources itself."""
+        """Apply the changes to a base, which may have changes itself."""
         if isinstance(base, ChangedSources):
             changes = {**base.changes, **changes}
             base = base.base
@@ -235,14 +235,14 @@ class ChangedSources(SourceMap):
         self.changes: Mapping[str, Source | None] = changes
 
     def __getitem__(self, name: str) -> Source:
-        """Return the source of a name; `KeyError` where there is none."""
+        """Return a source by name. Raises `KeyError` for an unknown name."""
         found = self.changes[name] if name in self.changes else self.base[name]
         if found is None:
             raise KeyError(name)
         return found
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a source has the name."""
+        """Say whether a source with this name exists."""
         return self.changes[name] is not None if name in self.changes else name in self.base  # type: ignore[index]
 
     def __iter__(self) -> Iterator[str]:
@@ -250,7 +250,7 @@ class ChangedSources(SourceMap):
         return iter(self._names)
 
     def __len__(self) -> int:
-        """Return how many sources there are."""
+        """Return the number of sources."""
         return len(self._names)
 
     @functools.cached_property
@@ -260,12 +260,12 @@ class ChangedSources(SourceMap):
 
     @functools.cached_property
     def lookup(self) -> Lookup:
-        """The lookup over the sources with the changes."""
+        """The lookup over the changed sources."""
         return _ChangedLookup(self)
 
 
 class _ChangedLookup(Lookup):
-    """Looks up what the base has but for the changed sources, and these themselves."""
+    """Combines the lookup of the base, without the changed sources, with a lookup of the changed sources."""
 
     def __init__(self, sources: ChangedSources) -> None:
         self._sources, base = sources, sources.base

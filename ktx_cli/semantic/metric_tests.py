@@ -1,7 +1,7 @@
-"""Runs the `tests:` of sources: a question, and what must come out of it.
+"""Run the `tests:` of sources: each is a query with an expected result.
 
-`expect`: these rows in this order. `expect_value`: the one value of the one row. `invariant`: a condition on the
-columns of the answer that holds in every row. `tolerance`: how far a number may be from the expected one.
+`expect` lists rows in order, `expect_value` is the only value of a single row, and `invariant` is a condition that
+every row must meet. `tolerance` is the allowed difference of numbers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
 
 _NOISE: Final = Decimal("1e-9")
-"""The relative error allowed in a binary fraction: adding in another order gives other last digits."""
+"""The allowed relative error of floating-point numbers: the order of additions changes the last digits."""
 
 _SHOWN: Final = 5
-"""The number of rows reported that break an invariant, at most."""
+"""The maximum number of reported rows that violate an invariant."""
 
 _OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
-"""Codes of errors besides the semantic layer's that fail a test; others are about the connection."""
+"""Codes of further errors that fail a test. Other errors are about the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestResult(Record):
-    """The result of one test. `expected` and `got` are plain data; `error`: why there is nothing to compare."""
+    """The result of one test. `expected` and `got` are plain data. `error` explains why the query has no result."""
 
     __test__ = False
 
@@ -47,7 +47,7 @@ class TestResult(Record):
 
 
 Guard = Callable[[Iterable[str]], None]
-"""Takes the names of the sources that a question reads, and raises `KtxError` where one must not be read."""
+"""Takes the names of the sources that a query reads, and raises `KtxError` if one of them must not be read."""
 
 
 def run_test(
@@ -59,9 +59,9 @@ def run_test(
     guard: Guard | None,
     attributes: Mapping[str, Any] | None = None,
 ) -> TestResult:
-    """Run a test of a source on an open connection; raises what says that the connection itself does not work.
+    """Run a test of a source on an open connection. Raises errors of the connection itself.
 
-    `guard`: what the sources that the test reads are put to before anything is asked; None where all may be read.
+    `guard` checks the sources that the test reads before the query runs; None allows all sources.
     """
     expected = expectation(test)
     try:
@@ -82,14 +82,14 @@ def run_test(
 
 
 def expectation(test: MetricTest) -> Any:
-    """Return what a test expects, as plain data."""
+    """Return the expected result of a test as plain data."""
     if test.invariant is not None:
         return test.invariant
     return test.expect_value if test.expect is None else [list(row) for row in test.expect]
 
 
 def same_rows(expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]], tolerance: float) -> bool:
-    """Say whether rows are the expected ones, in their order."""
+    """Say whether the rows equal the expected rows in order."""
     if len(expected) != len(got):
         return False
     return all(
@@ -99,7 +99,7 @@ def same_rows(expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]], t
 
 
 def same_value(expected: Any, got: Any, tolerance: float) -> bool:
-    """Say whether a value (as `json_value` gives it) is the expected one; numbers may differ by `tolerance`."""
+    """Say whether a JSON value equals the expected one. Numbers may differ by `tolerance`."""
     if expected is None or got is None:
         return expected is got
     if isinstance(expected, bool):
@@ -128,7 +128,7 @@ def _require_allowed(model: Model, test: MetricTest, guard: Guard, attributes: M
 
 
 def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the rows of a test's question; of an invariant those that break it."""
+    """Return the rows of the query of a test, or for an invariant the rows that violate it."""
     from ktx_cli.semantic.answer import ask
 
     query = parse_query(test.query)
@@ -142,7 +142,7 @@ def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapp
 def _breaking(
     model: Model, query: Query, invariant: str, connector: Connector, attributes: Mapping[str, Any]
 ) -> Sequence[Sequence[Any]]:
-    """Return rows of an answer for which the invariant is not true."""
+    """Return the rows that violate the invariant."""
     from ktx_cli.semantic.answer import compile_query
 
     every = replace(query, limit=MOST_ROWS) if query.limit == DEFAULT_LIMIT else query
@@ -159,7 +159,7 @@ def _breaking(
 
 
 def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
-    """Return the tree of an invariant, its names those of the answer's columns."""
+    """Return the expression of an invariant over the columns of the result."""
     from ktx_cli.semantic.expressions.fragments import parse
     from ktx_cli.semantic.plan.measures import exact_divisions
 
@@ -170,7 +170,7 @@ def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
             return node
         name = by_name.get(node.name.casefold())
         if name is None or node.table:
-            raise unknown("column", node.sql(), columns, " in the answer")
+            raise unknown("column", node.sql(), columns, " in the result")
         return exp.column(exp.to_identifier(name, quoted=True))
 
     rewrite: Callable[[exp.Expr], exp.Expr] = named

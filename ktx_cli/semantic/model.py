@@ -1,4 +1,4 @@
-"""The semantic layer of a connection after its files are read: sources with columns, joins, measures, segments."""
+"""The model of a semantic layer: the sources of a connection with their columns, joins, measures and segments."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
 )  # fmt: skip
 FISCAL_QUARTER, FISCAL_YEAR = "fiscal_quarter", "fiscal_year"
 GRAINS = (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER, FISCAL_YEAR)
-"""Time grains, finest first; the fiscal ones begin in the month the project says."""
+"""Time grains, finest first. The project setting `semantic.fiscal_year_start` determines the fiscal ones."""
 
 
 class Visibility(StrEnum):
-    """The people who may use a column, a measure or a source.
+    """Who can use a column, measure or source.
 
-    `internal`: definitions, filters and aggregates, but no dimension and no list. `hidden`: definitions alone.
+    `internal` ones can be used in definitions, filters and aggregates, but not as dimensions, and are not listed.
+    `hidden` ones can only be used in definitions.
     """
 
     PUBLIC = "public"
@@ -33,16 +34,16 @@ class Visibility(StrEnum):
 
 
 class Status(StrEnum):
-    """How far a definition is settled; a definition without one is as people or their tools wrote it."""
+    """The review status of a definition. Definitions that people or their tools wrote may have none."""
 
     PROPOSED = "proposed"
-    """Derived by ktx from structure and data; nobody has reviewed it."""
+    """Derived by ktx from structure and data, and not reviewed."""
     ACCEPTED = "accepted"
     CERTIFIED = "certified"
 
 
 class Relationship(StrEnum):
-    """The number of rows of the other source for one of this, and the other way round."""
+    """The cardinality of a join, from the declaring source to the other source."""
 
     MANY_TO_ONE = "many_to_one"
     ONE_TO_MANY = "one_to_many"
@@ -51,7 +52,7 @@ class Relationship(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place(Location):
-    """A location in a file of the project: path as git sees it, line from 1."""
+    """A location in a file of the project: the path relative to the repository, and the line from 1."""
 
     path: str = ""
     line: int = 1
@@ -59,13 +60,13 @@ class Place(Location):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a source; `expr` is SQL over the source's columns where it is computed.
+    """A column of a source. `expr` is the SQL of a computed column, over the columns of the source.
 
-    `natural_granularity`: the finest grain its values have; `day` or coarser makes them calendar dates, which no time
-    zone shifts. `timezone`: what its timestamps mean where they do not say it. `values`: the values it may have, known
-    from a definition. `visibility` None: as visible as the columns its `expr` reads. `place`: where it was defined.
-    `unique`: whether a definition (a dbt test) says that no two rows have the same value; nothing has checked it.
-    `label`: what people call it; `synonyms`: other names of it.
+    `natural_granularity` is the finest grain of its values: if it is `day` or coarser, they are calendar dates without
+    time zone. `timezone` applies to timestamps that do not specify one. `values` are the allowed values, if known from
+    a definition. If `visibility` is None, the column is as visible as the columns that its `expr` reads. `unique` is
+    true if a definition such as a dbt test claims that its values are unique; ktx has not verified the claim. `label`
+    is the name that people use, and `synonyms` are further names.
     """
 
     name: str
@@ -86,13 +87,13 @@ class Column:
 
     @property
     def is_date(self) -> bool:
-        """Whether its values are calendar dates for sure."""
+        """Whether its values are known to be calendar dates."""
         return self.natural_granularity in (DAY, WEEK, MONTH, QUARTER, YEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A constant a column of one side of a join must have: `own` is the side that declares the join."""
+    """A constant that a column of one side of a join must equal. `own` means the side that declares the join."""
 
     own: bool
     column: str
@@ -101,9 +102,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A join as declared: `pairs[i]` is (own column, column of `to`), all must be equal.
+    """A declared join. Each of `pairs` is an own column and a column of `to`; all pairs must be equal.
 
-    `provenance`: `formal`, `inferred`, `manual` or None as its `source:` says.
+    `provenance` is the `source:` of the join: `formal`, `inferred`, `manual` or None.
     """
 
     to: str
@@ -118,9 +119,9 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class SemiAdditive:
-    """A measure that cannot be added over `over`: take the `last` or `first` value of it, or the `average` of all.
+    """A measure that cannot be added over `over`. Its `last` or `first` value or the `average` is used instead.
 
-    `per`: the columns for each of whose values the last is looked for; empty: one last for all.
+    With `per`, the last or first value is determined separately for each combination of these columns.
     """
 
     over: str
@@ -130,7 +131,7 @@ class SemiAdditive:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A length of calendar time: `count` of `unit` (a grain that is not fiscal)."""
+    """A span of calendar time: a `count` of a `unit`, which is a grain that is not fiscal."""
 
     count: int
     unit: str
@@ -141,7 +142,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
-    """A measure that counts from a start to each period's end: all before, the last `window`, or since `to_date`."""
+    """A measure that accumulates up to the end of each period: over all time, a `window`, or since `to_date`."""
 
     over: str | None = None
     window: Span | None = None
@@ -150,11 +151,11 @@ class Cumulative:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
+    """An aggregate over a source, or a formula over measures. `docs/reference/semantic-files.md` describes the fields.
 
-    `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
-    two-level measure. `questions` that it answers, its `label` and `synonyms` are there to find it by. `imported`:
-    whether a tool such as dbt defines it, so that nobody changes it here.
+    `percent_of` is None or the dimensions of the whole (empty for the grand total). `per` are the keys of a two-level
+    measure. Search uses `questions`, `label` and `synonyms`. `imported` measures are defined by another tool such as
+    dbt and must be changed there.
     """
 
     name: str
@@ -174,27 +175,28 @@ class Measure:
     place: Place | None = None
     status: Status | None = None
     reason: str | None = None
-    """Why it was proposed, one sentence."""
+    """Why ktx proposed it, in one sentence."""
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     imported: bool = False
     owner: str | None = None
-    """The person who answers for it."""
+    """The owner of the definition."""
     review_by: date | None = None
-    """The day after which it counts as certified no longer."""
+    """The last day on which it counts as certified."""
     label: str | None = None
 
     @property
     def is_proposed(self) -> bool:
-        """Whether nobody has reviewed it."""
+        """Whether it has not been reviewed."""
         return self.status is Status.PROPOSED
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named condition on a source's rows; `questions`, `label` and `synonyms` are there to find it by.
+    """A named condition on the rows of a source.
 
-    `status`, `reason`, `owner` and `review_by` are those of a measure.
+    Search uses `questions`, `label` and `synonyms`. `status`, `reason`, `owner` and `review_by` mean the same as for
+    measures.
     """
 
     name: str
@@ -211,13 +213,13 @@ class Segment:
 
     @property
     def is_proposed(self) -> bool:
-        """Whether nobody has reviewed it."""
+        """Whether it has not been reviewed."""
         return self.status is Status.PROPOSED
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A condition every row read from a source must meet; `{{ user.NAME }}` stands for the caller's attribute."""
+    """A condition that every row read from a source must meet. `{{ user.NAME }}` is an attribute of the caller."""
 
     name: str
     filter: str
@@ -227,7 +229,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value a question may set, as `{{ param.NAME }}`; `values`: the only ones it may have."""
+    """A value that queries can set, used as `{{ param.NAME }}`. `values` are the allowed values."""
 
     name: str
     type: SemanticType
@@ -238,7 +240,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class MetricTest:
-    """A question with what must come out: rows, one value, or an invariant over the result's columns."""
+    """A query with its expected result: rows, one value, or an invariant over the columns of the result."""
 
     name: str
     query: Mapping[str, Any]
@@ -250,7 +252,7 @@ class MetricTest:
 
 
 def spelled(known: Mapping[str, _Named], name: str) -> _Named | None:
-    """Return what has the name, else the only one whose name differs in case alone."""
+    """Return the item with exactly this name, or the only one whose name differs in case."""
     found = known.get(name)
     if found is not None:
         return found
@@ -265,13 +267,12 @@ _ENDS: Final = frozenset({"to", "until", "end", "ends", "thru", "through", "expi
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source, everything of its files resolved. Exactly one of `table` and `sql` is set.
+    """One source, resolved from all its files. Exactly one of `table` and `sql` is set.
 
-    `table`: the parts of its physical name, outermost first. `grain`: the columns that make a row unique, verbatim.
-    `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
-    manifest has it (with an overlay or without). `search`: further text to find it by, as are the `questions` that it
-    answers, its `label` and its `synonyms`. `grain_place`: where its grain is stated, None where it follows from a key
-    or nothing says it. `lineage`: what a tool such as dbt says of how its rows and columns come to be, a sentence each.
+    `table` are the parts of its physical name, outermost first. `grain` are the columns that make a row unique. `keyed`
+    is true if the grain is declared or a key; otherwise the grain is all columns. `generated` sources are in the
+    manifest. Search uses `search`, `questions`, `label` and `synonyms`. `grain_place` is the location of a declared
+    grain. `lineage` are sentences of a tool such as dbt about the origin of its rows and columns.
     """
 
     name: str
@@ -299,16 +300,16 @@ class Source:
     label: str | None = None
 
     def column(self, name: str) -> Column | None:
-        """Return the column of that name, else the only one that differs in case alone."""
+        """Return the column with exactly this name, or the only one that differs in case."""
         return spelled(self.columns, name)
 
     def measure(self, name: str) -> Measure | None:
-        """Return the measure of that name, else the only one that differs in case alone."""
+        """Return the measure with exactly this name, or the only one that differs in case."""
         return spelled(self.measures, name)
 
     @property
     def validity(self) -> tuple[str, str] | None:
-        """The columns from which and to which a row holds, as their names say; None without exactly one of each."""
+        """The start and end columns of the validity of a row, by their names. None unless there is one of each."""
         times = [each.name for each in self.columns.values() if each.type is SemanticType.TIME]
         words = {name: set(name.casefold().split("_")) for name in times}
         starts = [name for name in times if words[name] & _STARTS and not words[name] & _ENDS]
@@ -317,24 +318,24 @@ class Source:
 
     @property
     def is_all_public(self) -> bool:
-        """Whether nothing of it is internal or hidden: not the source, and no column or measure."""
+        """Whether the source and all its columns and measures are public."""
         measures = all(each.visibility is Visibility.PUBLIC for each in self.measures.values())
         return measures and self.has_public_columns
 
     @property
     def has_public_columns(self) -> bool:
-        """Whether it says neither of itself nor of a column that it is internal or hidden."""
+        """Whether the source and all its columns are public."""
         columns = all(each.visibility in (None, Visibility.PUBLIC) for each in self.columns.values())
         return columns and self.visibility is Visibility.PUBLIC
 
     @property
     def is_protected(self) -> bool:
-        """Whether people said of it that not everybody sees all of it."""
+        """Whether people restricted who sees the source or a part of it."""
         is_hidden = self.visibility is Visibility.HIDDEN
         return bool(self.policies) or is_hidden or any(map(_is_hidden, self.columns.values()))
 
     def is_of(self, ref: TableRef) -> bool:
-        """Whether the source is of a table of its table's name: the schema is the same, or one of them has none."""
+        """Whether the source reads this table: the names match, and so do the schemas if both have one."""
         schemas = (self.table or ())[-2:-1]
         return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()
 
@@ -347,19 +348,19 @@ PROBLEM_KEYS: Final[Mapping[str, str]] = {
     **{name: name for name in ("severity", "code", "message", "path", "line", "hint")},
     "source": "object",
 }
-"""The keys of a diagnostic of a semantic layer in JSON output; its object is the source it is about."""
+"""The JSON keys of a diagnostic of a semantic layer. Its object is the source."""
 
 
 def layer_diagnostic(
     severity: Severity, code: str, message: str, place: Place, hint: str | None = None, source: str | None = None
 ) -> Diagnostic:
-    """Return a diagnostic of a semantic layer; an error keeps its source (or the part named) out of the model."""
+    """Return a diagnostic of a semantic layer. An error excludes its source, or the named part, from the model."""
     return Diagnostic(code, severity, message, place.within(object=source), hint)
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarSettings:
-    """The periods that time is cut into: `week_start` is `monday` or `sunday`; `fiscal_year_start` a month, 1 to 12."""
+    """The settings for periods. `week_start` is `monday` or `sunday`, `fiscal_year_start` a month from 1 to 12."""
 
     week_start: str = "monday"
     fiscal_year_start: int = 1
@@ -368,9 +369,9 @@ class CalendarSettings:
 
 @dataclass(frozen=True, slots=True)
 class Barred:
-    """A source about which nobody can tell who sees what, because of an error in a file that may say it.
+    """A source whose restrictions are unknown, because a file that may define them has an error.
 
-    `tables`: what it reads, parts outermost first.
+    `tables` are the tables that it reads, with the parts of their names outermost first.
     """
 
     problem: Diagnostic
@@ -381,10 +382,10 @@ class Barred:
 class Model:
     """The semantic layer of one connection.
 
-    `dialect` is sqlglot's name for the SQL of its expressions. `sources`: by name, those without errors. `problems`: of
-    all files, in their order. `barred`: by name, sources that are not among them and whose tables nobody reads by raw
-    SQL. `sealed`: the error for which no table is read so, as nobody can tell which ones a file is about. `lookups`:
-    kept by `lookup_of`. `remembered`: what was computed of the layer, by what it is: `graph_of` and others keep it.
+    `dialect` is the sqlglot dialect of its expressions. `sources` are the sources without errors, by name. `problems`
+    are the diagnostics of all files in order. `barred` are further sources whose tables cannot be queried with raw SQL.
+    `sealed` is an error that bars raw SQL for all tables, because the affected tables are unknown. `lookups` and
+    `remembered` are caches of `lookup_of`, `graph_of` and others.
     """
 
     connection: str
@@ -399,7 +400,7 @@ class Model:
 
 
 class SemanticError(KtxError):
-    """A question or a definition that has no right answer as it is put.
+    """A query or a definition that has no correct answer.
 
     Codes: `unknown_name`, `ambiguous_name`, `ambiguous_path`, `unreachable`, `unreachable_filter`, `hidden`, `grain`,
     `query`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`. `details.candidates` are names,
@@ -410,12 +411,12 @@ class SemanticError(KtxError):
 
     @property
     def exit_code(self) -> int:
-        """The process exit code: a question put wrongly is wrong usage; a database's `query` error is not."""
+        """The process exit code: an invalid query is a usage error, unlike a `query` error of the database."""
         return EXIT_USAGE if self.code == "query" else super().exit_code
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str = "", **details: Any) -> SemanticError:
-    """Return the error for a name nothing has; the hint is the nearest known one, else some of them."""
+    """Return the error for an unknown name. The hint is the nearest known name, or some of the known names."""
     names = sorted(set(known))
     near = did_you_mean(name, names)
     hint = f"did you mean `{near}`?" if near else _others(name, names)
@@ -424,7 +425,7 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "", **detai
 
 
 def _others(name: str, names: list[str]) -> str:
-    """Return some of the names there are, first of all those with the name in them."""
+    """Return a hint with some of the known names: those that contain the name, or the first ones."""
     having = [each for each in names if name.casefold() in each.casefold()]
     if having:
         return f"similar names: {listing(having, 12)}"
@@ -432,7 +433,7 @@ def _others(name: str, names: list[str]) -> str:
 
 
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
-    """Return the error for a name several things have; without candidates that may be named, as if nothing had it."""
+    """Return the error for an ambiguous name. Without visible candidates, it is the error for an unknown name."""
     names = sorted(set(candidates))
     if not names:
         return unknown(what.removeprefix("the "), name, ())

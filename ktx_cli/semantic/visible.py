@@ -1,4 +1,4 @@
-"""The part of a semantic layer that is shown: sources, measures and columns by who may use them."""
+"""The visible part of a semantic layer: its sources, measures and columns without the hidden ones."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.expressions.names import Names
 
 NOT_SHOWN: Final = "(not shown)"
-"""What stands for a text that names what is not shown."""
+"""Replaces a text that refers to hidden definitions."""
 
 _NAME: Final = re.compile(r"\w+")
 _QUOTED: Final = re.compile(r'"([^"]+)"|`([^`]+)`|\[([^\]]+)\]')
-"""A name in quotes, which may have spaces in it."""
+"""A quoted name, which may contain spaces."""
 _QUALIFIED: Final = re.compile(r"(\w+)[\"`\]]?\s*\.\s*(?=[\"`\[]?(\w+))")
-"""A name and the one in front of it."""
+"""A name with its qualifier."""
 _PATH: Final = re.compile(r"\w+[\"`\]]?(?:\s*\.\s*[\"`\[]?\w+[\"`\]]?)+")
 _BARE: Final = re.compile(r"\w+\b(?!\s*['(])")
-"""A name that is not the name of a function, nor the type of a literal."""
+"""A name that is neither a function nor the type of a literal."""
 _KEYWORDS: Final = frozenset(
     {*("and", "as", "between", "case", "distinct", "else", "end", "false", "in", "is", "like", "not", "null", "or")}
     | {"then", "true", "when"}
 )
-"""Words of expressions that are names in quotes alone."""
+"""Words of expressions that are names only if they are quoted."""
 
 
 @dataclass(slots=True)
 class VisibleModel:
-    """What of one model is shown; `internal`: what is internal too.
+    """The visible part of one model, including internal definitions if `internal` is true.
 
-    A computed column that does not say it is as visible as the columns it reads; expressions are looked into only
-    where something of the model is not public.
+    A computed column without a visibility is as visible as the columns it reads. Expressions are only analyzed if the
+    model contains anything that is not public.
     """
 
     model: Model
@@ -69,15 +69,15 @@ class VisibleModel:
         return [each for each in source.measures.values() if self._may(each.visibility)]
 
     def joins(self, source: Source) -> list[Join]:
-        """Return the joins of a source to others that are shown, in its order."""
+        """Return the joins of a source to visible sources, in its order."""
         sources = self.model.sources
         return [each for each in source.joins if each.to not in sources or self.has(sources[each.to])]
 
     def can_show(self, source: Source, text: str) -> bool:
-        """Whether an expression of a source, or a line about it, names nothing that is not shown.
+        """Whether an expression of a source, or a line about the source, refers only to visible definitions.
 
-        A name behind that of another source, or of a join, is one of its columns or measures; behind any other name it
-        may be any source's. A bare name that the source does not have may be one of a source that is joined.
+        A name qualified by a source or join is one of its columns or measures; with any other qualifier it may belong
+        to any source. A bare name that the source does not have may belong to a joined source.
         """
         if self._all_public:
             return True
@@ -90,10 +90,9 @@ class VisibleModel:
         return not any(self._use(each).is_hidden for each in _bare_words(text) if each.casefold() not in own)
 
     def hides(self, text: str) -> bool:
-        """Whether a text about anything has a name in it of something that is not shown.
+        """Whether a text contains the name of something hidden: a source, its table, a column or a measure.
 
-        That may be a source, its table, a column or a measure. A name that something shown has as well, beside a whole
-        source that is not, gives nothing away.
+        A name that something visible has as well reveals nothing if a whole source is hidden.
         """
         return not self._all_public and any(self._use(each).is_hidden for each in set(_words(text)))
 
@@ -105,7 +104,7 @@ class VisibleModel:
         return any(not self.has(each) or name.casefold() in self._hidden(each) for each in sources)
 
     def _named(self, hop: str) -> set[str]:
-        """Return the sources that a name in front of another one may mean: a source, or an alias of a join."""
+        """Return the sources that a qualifier may refer to, by source name or join alias."""
         if self._behind is None:
             self._behind = defaultdict(set)
             for name in self.model.sources:
@@ -115,7 +114,7 @@ class VisibleModel:
         return self._behind.get(hop.casefold(), set())
 
     def _use(self, name: str) -> _Use:
-        """Return what has a name in the model."""
+        """Return whether a name in the model belongs to something hidden."""
         if name not in self._uses:
             self._uses[name] = self._found_use(name)
         return self._uses[name]
@@ -136,7 +135,7 @@ class VisibleModel:
         return _Use(is_hidden or (is_in_hidden and not is_shown), is_hidden or is_in_hidden)
 
     def _hidden(self, source: Source) -> frozenset[str]:
-        """Return the names of the columns and measures of a source that are not shown, folded."""
+        """Return the names of the hidden columns and measures of a source, in lower case."""
         if source.name not in self._hidden_of:
             shown = {each.name.casefold() for each in self.columns(source)}
             shown |= {each.name.casefold() for each in self.measures(source)}
@@ -144,20 +143,20 @@ class VisibleModel:
         return self._hidden_of[source.name]
 
     def lineage(self, source: Source) -> list[str]:
-        """Return what is said of how a source comes to be, without what names what is not shown."""
+        """Return the lineage of a source without sentences that refer to hidden definitions."""
         return [line for line in source.lineage if self.can_show(source, line)]
 
     def visibility(self, source: Source, column: Column) -> Visibility:
-        """Return who may use a column; one whose expression cannot be read is hidden."""
+        """Return the visibility of a column. A column with an invalid expression is hidden."""
         if column.visibility is not None or column.expr is None or self._reads_public_columns():
             return column.visibility or Visibility.PUBLIC
         try:
             return self._lookup().visibility(source, column)
-        except SemanticError:  # what it reads is not known, so it may be hidden; `ktx sl validate` says what is wrong
+        except SemanticError:  # it may read hidden columns; `ktx sl validate` reports the error
             return Visibility.HIDDEN
 
     def _reads_public_columns(self) -> bool:
-        """Whether no computed column can read one that is not public: measures alone are not."""
+        """Whether computed columns can only read public columns."""
         if self._has_public_columns is None:
             restricted = (self.model.sources[each] for each in lookup_of(self.model).restricted())
             self._has_public_columns = all(each.has_public_columns for each in restricted)
@@ -179,38 +178,38 @@ class VisibleModel:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What has a name: `may_be_hidden`: something that is not shown; `is_hidden`: and nothing that excuses it."""
+    """Whether a name belongs to something hidden (`may_be_hidden`), and to nothing visible as well (`is_hidden`)."""
 
     is_hidden: bool
     may_be_hidden: bool
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield everything in a text that may be a name."""
+    """Yield all words of a text that may be names."""
     yield from _NAME.findall(text)
     yield from _quoted(text)
 
 
 def _bare_words(text: str) -> Iterator[str]:
-    """Yield the names in an expression that have no other one in front."""
+    """Yield the unqualified names in an expression."""
     found = _BARE.findall(_PATH.sub(" ", text))
     yield from (each for each in found if each.casefold() not in _KEYWORDS)
     yield from _quoted(text)
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """Yield the names in quotes that are no names without them."""
+    """Yield the quoted names that would not be names without the quotes."""
     for groups in _QUOTED.findall(text):
         yield from (name for name in groups if name and (not _NAME.fullmatch(name) or name.casefold() in _KEYWORDS))
 
 
 def _own_names(source: Source) -> frozenset[str]:
-    """Return the names of the columns and measures of a source, folded."""
+    """Return the names of the columns and measures of a source, in lower case."""
     return frozenset(each.casefold() for part in (source.columns, source.measures) for each in part)
 
 
 def stands_alone(source: Source) -> bool:
-    """Whether what is shown of a source depends on no other one, also where something is not public."""
+    """Whether the visible part of a source does not depend on other sources."""
     texts = [*source.lineage, *(each.expr for each in source.measures.values())]
     texts += [each.expr for each in source.segments.values()]
     own = _own_names(source)

@@ -373,7 +373,7 @@ def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytes
     (layer / "semantic-layer" / "warehouse" / "sales.yaml").write_text(
         SALES.replace("measures:", "measures:\n  - {name: mean, expr: avg(revenue), per: [customer_id]}")
     )
-    assert "not verified: `mean`: an aggregate of a measure" in ktx("sl", "query", "-m", "mean", "--verify").err
+    assert "not verified: `mean`: it aggregates a measure" in ktx("sl", "query", "-m", "mean", "--verify").err
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ QUESTION = "open: Do internal accounts count?"
 VALUES = f"{QUESTION} subscriptions.revenue 2025-06: 400 or 300; decide with `ktx decide {POINT}`"
 SIZE = f"{QUESTION} subscriptions.revenue differs by 25 %; decide with `ktx decide {POINT}`"
 MASKED = (
-    "open: A convention about hidden data is not decided. subscriptions.revenue differs by 25 %; "
-    "decide with `ktx decide`"
+    "open: A convention about hidden data is undecided. subscriptions.revenue differs by 25 %; decide with `ktx decide`"
 )
 REVENUE = {"measures": ["subscriptions.revenue"]}
 VIEWS = """
@@ -171,7 +170,7 @@ LIMITS = {
     "subscriptions": ("semantic-layer/wh/subscriptions.yaml", _POLICY),
     "accounts": ("semantic-layer/wh/accounts.yaml", f"name: accounts\n{_POLICY}"),
 }
-BEHIND = f"{QUESTION} its effect is not shown, for row policies limit it; decide with `ktx decide {POINT}`"
+BEHIND = f"{QUESTION} the effect is hidden because of row policies; decide with `ktx decide {POINT}`"
 
 
 @pytest.mark.parametrize("limited", sorted(LIMITS))
@@ -247,7 +246,7 @@ def test_with_privacy_no_note_names_a_status(work: Path, copies: Callable[[Build
         assert "sl_query" in names[False] and "sql_execution" in names[False]
         if state == "open":
             assert _notes(company, privacy=True) == [
-                "open: The status of subscriptions is not decided. subscriptions.revenue differs by 25 %; "
+                "open: The status of subscriptions is undecided. subscriptions.revenue differs by 25 %; "
                 f"decide with `ktx decide {STATE_ID}`"
             ]
             assert {"discover_data", "context_pack", "sl_read_source"} <= names[False]
@@ -262,7 +261,7 @@ def test_behind_a_policy_no_note_names_a_status(work: Path, copies: Callable[[Bu
             stream.write(LIMITS["subscriptions"][1])
         (note,) = _notes(company, attributes={"least": 3})
         assert note == (
-            "open: The status of subscriptions is not decided. its effect is not shown, for row policies limit it; "
+            "open: The status of subscriptions is undecided. the effect is hidden because of row policies; "
             f"decide with `ktx decide {STATE_ID}`"
         )
     finally:

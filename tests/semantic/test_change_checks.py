@@ -141,14 +141,14 @@ def measure(expr: str, more: str = "") -> str:
         ("sqlite", measure("sum(amount)"), None, ""),
         ("sqlite", measure("sum(substr(details))"), "not_executable", "wrong number of arguments"),
         ("sqlite", measure("sum(load_extension(details))"), "refused", "load_extension"),
-        ("sqlite", "grain: [customer_id]\n", "grain_not_unique", "10 values come several times, in 40 rows"),
+        ("sqlite", "grain: [customer_id]\n", "grain_not_unique", "10 values occur more than once, in 40 rows"),
         (
             "sqlite",
             join("id"),
             "dangling",
             "40 of 40 rows of `orders` (100 %) have a key that does not exist in `customers`",
         ),
-        ("sqlite", join("customer_id", "one_to_one"), "cardinality", "10 values come several times, in 40 rows"),
+        ("sqlite", join("customer_id", "one_to_one"), "cardinality", "10 values occur more than once, in 40 rows"),
         ("sqlite", join("customer_id"), "dangling", "4 of 40 rows"),
     ],
 )

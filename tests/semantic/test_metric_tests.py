@@ -100,8 +100,8 @@ def test_an_invariant_divides_exactly(model: Model, connector: Connector) -> Non
     [
         ({"measures": ["orders.nothing"]}, {"expect_value": 1}, "no measure"),
         ({"measure": ["orders.revenue"]}, {"expect_value": 1}, "unknown key `measure`"),
-        (BOTH, {"invariant": "recieved > 0"}, "no column `recieved` in the answer"),
-        (BOTH, {"invariant": "orders.received > 0"}, "in the answer"),
+        (BOTH, {"invariant": "recieved > 0"}, "no column `recieved` in the result"),
+        (BOTH, {"invariant": "orders.received > 0"}, "in the result"),
         (BOTH, {"invariant": "(select 1) = 1"}, "a subquery"),
         (BOTH, {"invariant": "no_such_function(received) > 0"}, "no such function"),
     ],

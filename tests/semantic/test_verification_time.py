@@ -272,7 +272,7 @@ def test_what_is_no_period_is_not_verified_and_said_so(world: tuple[Model, Conne
     assert category.rows == 1  # it reads a column besides the time
     with_gaps = running_by(world, "cal.mo % 2", [(0, 1), (1, 2)])
     assert (with_gaps.rows, with_gaps.numbers, with_gaps.mismatches) == (0, 0, ())
-    assert "does not say periods" in with_gaps.skipped["t"]
+    assert "does not define periods" in with_gaps.skipped["t"]
 
 
 def test_a_stretch_that_keeps_other_rows_than_its_condition_is_no_time_range(
