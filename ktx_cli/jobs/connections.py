@@ -1,4 +1,4 @@
-"""Testing, adding and removing connections: what `ktx connection` and setup do."""
+"""Test, add and remove connections, for `ktx connection` and setup."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ktx_cli.warehouses import ConnectionTest, open_connection
 def probe_connection(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> ConnectionTest:
-    """Open a connection as ingest does and test it; raises the error ingest would end with."""
+    """Open and test a database like ingest does. Raises the error that ingest would report."""
     connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
     with connector:
         return connector.test(scope)
@@ -41,14 +41,14 @@ def probe_connection(
 
 @dataclass(frozen=True, slots=True)
 class SourceCheck:
-    """A context source that can be read. `origin`: what was found, in one line."""
+    """A readable context source. `origin` describes it in one line."""
 
     origin: str
     latency_ms: float
 
 
 def check_source(config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]) -> SourceCheck:
-    """Look whether a context source can be read, without reading it; raises the error ingest would end with."""
+    """Check access to a context source without reading it. Raises the error that ingest would report."""
     layout = Layout(project_dir)
     context = FetchContext(connection, layout, environ, RawStore(layout.raw_store))
     entry = connection_of(config, connection)
@@ -60,24 +60,24 @@ def check_source(config: KtxConfig, connection: str, *, project_dir: Path, envir
 def check_connection_of(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> ConnectionTest | SourceCheck:
-    """Test a database as ingest opens it, or a context source; raises the error ingest would end with."""
+    """Test a database or a context source. Raises the error that ingest would report."""
     is_database = isinstance(connection_of(config, connection), Database)
     check = probe_connection if is_database else check_source
     return check(config, connection, project_dir=project_dir, environ=environ)
 
 
 def config_with_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
-    """Return the text of `ktx.yaml` with one more connection.
+    """Return the text of `ktx.yaml` with a new connection.
 
-    Raises `ConfigError` when its id or its fields are wrong, `UsageError` when the id differs from another only in
-    case.
+    Raises `ConfigError` for an invalid id or invalid fields, and `UsageError` if the id differs from another one only
+    in case.
     """
     check_connection(connection, fields)
     known = load_config(Path(CONFIG_NAME), data=text).config.connections
     other = next((name for name in known if name != connection and name.lower() == connection.lower()), None)
     if other is not None:
-        message = f"there is a connection `{other}` already, and the id `{connection}` differs from it only in case"
-        raise UsageError(message, hint=f"take another id, for example `{connection}-2`")
+        message = f"the id `{connection}` differs only in case from the existing connection `{other}`"
+        raise UsageError(message, hint=f"choose another id, for example `{connection}-2`")
     changed = edit.set_value(text, ("connections", connection), dict(fields), where=CONFIG_NAME)
     load_config(Path(CONFIG_NAME), data=changed)
     return changed
@@ -86,10 +86,10 @@ def config_with_connection(text: bytes, connection: str, fields: Mapping[str, An
 def add_connection(
     layout: Layout, connection: str, fields: Mapping[str, Any], *, environ: Mapping[str, str], test: bool
 ) -> tuple[ConnectionTest | SourceCheck | None, list[ResultWarning]]:
-    """Write a connection into `ktx.yaml`, after a successful test unless `test` is false.
+    """Add a connection to `ktx.yaml`, after a successful test unless `test` is false.
 
-    Raises `UsageError` when the id is taken, `ConfigError` for a wrong id or wrong fields, `SourceError` when the test
-    fails; nothing is written then.
+    Raises `UsageError` for an existing id, `ConfigError` for an invalid id or invalid fields, and `SourceError` if the
+    test fails. Nothing is written in these cases.
     """
     text = read_bytes(layout.config) or b""
     planned = _with_new_connection(text, connection, fields)
@@ -104,14 +104,14 @@ def add_connection(
 def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
     if connection in load_config(Path(CONFIG_NAME), data=text).config.connections:
         change = Command("config", "set", f"connections.{connection}.KEY", "VALUE")
-        raise UsageError(f"there is a connection `{connection}` already", hint=Hint("{} changes it", change))
+        raise UsageError(f"the connection `{connection}` already exists", hint=Hint("change it with {}", change))
     return config_with_connection(text, connection, fields)
 
 
 def remove_connection(layout: Layout, connection: str) -> list[str]:
-    """Take a connection out of `ktx.yaml`, and forget the values of its rows; its context stays.
+    """Remove a connection from `ktx.yaml`, and delete its stored row values. Its context stays.
 
-    Returns what stays: its folders, and files elsewhere in which its sources wrote something.
+    Returns the remaining files: its folders, and other files that its sources wrote to.
     """
     from ktx_cli.scan import forget_values
     from ktx_cli.sources import leftovers
@@ -133,10 +133,9 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
 
 
 def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[ResultWarning]]:
-    """Set a dotted key to the value a person typed; say whether the file changed, and what to know.
+    """Set a dotted key to a typed value. Returns whether the file changed, and warnings.
 
-    Raises `UsageError` for an unknown key, `ConfigError` when the file would no longer be valid; it stays as it was
-    then.
+    Raises `UsageError` for an unknown key, and `ConfigError` if the file would become invalid, without changing it.
     """
 
     def changed(text: bytes) -> bytes:
@@ -144,7 +143,7 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         keys = tuple(key.split("."))
         connection = config.connections.get(keys[1]) if keys[0] == "connections" and len(keys) > 1 else None
         if keys[0] == "connections" and connection is None:
-            raise UsageError(f"there is no connection for `{key}` in ktx.yaml", hint=example_connection(*keys[1:2]))
+            raise UsageError(f"ktx.yaml has no connection for `{key}`", hint=example_connection(*keys[1:2]))
         parsed = parse_cli_value(key, value, driver=connection.driver if connection else None)
         return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
 

@@ -1,4 +1,4 @@
-"""Contradictions between sources: those that are recorded, and the decision of a person about one."""
+"""List recorded contradictions between sources, and record the decision of a person about one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ COMMAND: Final = Command("wiki", "contradictions")
 
 @dataclass(frozen=True, slots=True)
 class RecordedContradiction:
-    """An entry of `contradictions.yaml`. `number`: its place in the file, from 1."""
+    """An entry of `contradictions.yaml`. `number` is its position in the file, from 1."""
 
     number: int
     line: int
     contradiction: Contradiction
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return the entry for the envelope."""
         found = self.contradiction
         return {
             "number": self.number,
@@ -39,17 +39,17 @@ class RecordedContradiction:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a person says of a contradiction."""
+    """The decision of a person about a contradiction."""
 
     holds: tuple[int, ...] = ()
-    """The statements that hold, from 1; none: neither holds."""
+    """The numbers of the statements that hold, from 1. Empty if none holds."""
     reason: str | None = None
     by: str | None = None
-    """Who decides; None: the author of git commits."""
+    """The name of the person. The default is the git author."""
 
 
 def list_contradictions(layout: Layout) -> list[RecordedContradiction]:
-    """Return all that are recorded, in the order of the file; `ConfigError` for a file that cannot be read."""
+    """Return all entries in the order of the file. Raises `ConfigError` for an invalid file."""
     content = read_bytes(layout.root / CONTRADICTIONS_NAME)
     if content is None:
         return []
@@ -60,7 +60,7 @@ def list_contradictions(layout: Layout) -> list[RecordedContradiction]:
 
 
 def find_contradiction(recorded: Sequence[RecordedContradiction], word: str) -> RecordedContradiction:
-    """Return the entry of a topic or a number; `UsageError` for none (with the nearest) or several (with all)."""
+    """Return the entry with a topic or number. Raises `UsageError` if no or several entries match."""
     if word.isascii() and word.isdigit() and 1 <= int(word) <= len(recorded):
         return recorded[int(word) - 1]
     wanted = " ".join(word.casefold().split())
@@ -70,22 +70,22 @@ def find_contradiction(recorded: Sequence[RecordedContradiction], word: str) -> 
     if found:
         numbers = listing(str(each.number) for each in found)
         message = f"{len(found)} contradictions have the topic `{one_line(word, 120)}`: {numbers}"
-        raise UsageError(message, hint=Hint("name one by its number: {}", COMMAND.with_words(str(found[0].number))))
+        raise UsageError(message, hint=Hint("choose one by its number: {}", COMMAND.with_words(str(found[0].number))))
     near = did_you_mean(word, [each.contradiction.topic for each in recorded])
     hint = COMMAND.with_words("--all") if near is None else COMMAND.with_words(near)
-    raise UsageError(f"no contradiction has the topic or the number `{one_line(word, 120)}`", hint=hint)
+    raise UsageError(f"no contradiction has the topic or number `{one_line(word, 120)}`", hint=hint)
 
 
 def decide(layout: Layout, chosen: RecordedContradiction, answer: Answer) -> RecordedContradiction:
-    """Write a decision into `contradictions.yaml` and return the entry as it is then; nothing is committed.
+    """Write a decision into `contradictions.yaml` without committing it, and return the new entry.
 
-    Raises `UsageError` for an answer that does not fit, `ConfigError` for a file that cannot be edited.
+    Raises `UsageError` for an invalid answer, and `ConfigError` for a file that cannot be edited.
     """
     return _rewritten(layout, chosen, _decision(layout, chosen.contradiction, answer))
 
 
 def reopen(layout: Layout, chosen: RecordedContradiction) -> RecordedContradiction:
-    """Take the decision out of an entry and return the entry as it is then. Errors as in `decide`."""
+    """Remove the decision from an entry, and return the new entry. Raises the same errors as `decide`."""
     return _rewritten(layout, chosen, None)
 
 
@@ -94,7 +94,7 @@ def _decision(layout: Layout, found: Contradiction, answer: Answer) -> Contradic
     wrong = [each for each in answer.holds if not 1 <= each <= count]
     if wrong:
         raise UsageError(
-            f"--holds takes the number of a statement, 1 to {count}, not {wrong[0]}",
+            f"--holds requires the number of a statement from 1 to {count}, not {wrong[0]}",
             hint=COMMAND.with_words(found.topic),
         )
     holds = tuple(sorted(set(answer.holds)))
@@ -109,7 +109,7 @@ def _decision(layout: Layout, found: Contradiction, answer: Answer) -> Contradic
 
 @dataclass(frozen=True, slots=True)
 class SignedDecision:
-    """Who decides, on which day (YYYY-MM-DD), and why."""
+    """The author, the day (YYYY-MM-DD) and the reason of a decision."""
 
     by: str
     on: str
@@ -117,17 +117,17 @@ class SignedDecision:
 
 
 def sign_decision(layout: Layout, reason: str | None, by: str | None = None) -> SignedDecision:
-    """Return who decides and when; without `by` the author of git commits.
+    """Return the signature of a decision. Without `by`, the git author signs it.
 
-    Raises `UsageError` where nobody is named, and for a text that contains a secret.
+    Raises `UsageError` without an author, and for a text that contains a secret.
     """
     reason = " ".join((reason or "").split()) or None
     name = " ".join((by or _author(layout) or "").split())
     if not name:
-        raise UsageError("git has no author name for the decision", hint="add --by NAME")
+        raise UsageError("the decision needs a name, and git has no author name", hint="add --by NAME")
     spots = [spot.message for text in (reason or "", name) for spot in secrets(text)]
     if spots:
-        raise UsageError(f"the decision contains {spots[0]}", hint="leave it out")
+        raise UsageError(f"the decision contains {spots[0]}", hint="remove it")
     return SignedDecision(name, isoformat(now())[:10], reason)
 
 
@@ -143,7 +143,7 @@ def _rewritten(
     content = read_bytes(path) or b""
     entries = contradictions_in(content)
     if chosen.number > len(entries) or entries[chosen.number - 1] != chosen.contradiction:
-        raise ConfigError(f"{CONTRADICTIONS_NAME} has changed in the meantime; nothing was written", hint=COMMAND)
+        raise ConfigError(f"{CONTRADICTIONS_NAME} changed in the meantime; ktx wrote nothing", hint=COMMAND)
     after = with_decision(content, chosen.number - 1, made)
     if after != content:
         write_atomic(path, after)

@@ -1,7 +1,8 @@
-"""How much context a connection has: its sources, columns, measures and joins, counted from files or as a run did.
+"""Count the context of a connection: its sources, columns, measures and joins.
 
-A run keeps the counts in `.ktx/cache`, with the sizes and times of the files they came from: to count a warehouse of
-thousands of tables takes longer than `ktx status` may. What was edited since is counted again, and never written here.
+A run stores the counts in `.ktx/cache` with the sizes and times of the counted files, because counting a warehouse with
+thousands of tables takes too long for `ktx status`. If files have changed since, they are counted again without writing
+the cache.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 
 Edge = frozenset[frozenset[str]]
-"""Of a join the columns it equates."""
+"""The columns that a join compares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts(Record):
-    """The contents of the files of one connection, counted.
+    """The counts of one connection.
 
-    `sources`: the tables a scan found; `own_sources`: those people wrote; `columns` and `measures`: of both. `joins`:
-    each once, from whichever of its two sources it is written. `relationships`: found joins by what holds for them,
-    None where no scan looked at the rows.
+    `sources` are scanned tables, `own_sources` are written by people, and `columns` and `measures` belong to both.
+    `joins` counts a join once even if both sources declare it. `relationships` counts inferred joins by status, or is
+    None if no scan has profiled the rows.
     """
 
     sources: int = 0
@@ -47,7 +48,7 @@ class Counts(Record):
 
 
 def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
-    """Return connection -> signature of its files and what the last run counted in them; disposable."""
+    """Return the counts of the last run by connection, with the signature of the counted files."""
     try:
         stored = json.loads(read_bytes(_path(layout)) or b"{}")
         kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
@@ -59,7 +60,7 @@ def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
 def counts_of(
     context: CheckContext, connection: str, kept: Mapping[str, tuple[str, Counts]]
 ) -> tuple[Counts, list[ResultWarning]]:
-    """Return what is in the files of a connection, and what of them could not be read."""
+    """Return the counts of a connection, and warnings about unreadable files."""
     known = kept.get(connection)
     if known is not None and known[0] == _signature(context.layout, connection):
         return known[1], []
@@ -67,7 +68,7 @@ def counts_of(
 
 
 def keep_counts(layout: Layout, config: KtxConfig) -> None:
-    """Count what changed since the last run, and keep it; for runs only, which hold the run lock."""
+    """Count changed connections and store the counts. Only for runs, which hold the run lock."""
     kept = counted_by_runs(layout)
     wanted: dict[str, tuple[str, Counts]] = {}
     for connection in config.connections:
@@ -91,7 +92,7 @@ def _path(layout: Layout) -> Path:
 
 
 def _signature(layout: Layout, connection: str) -> str:
-    """Return what tells one state of a connection's files from another: the manifest of raw tables names them all."""
+    """Return a signature of the state of a connection's files."""
     folder, _ = layout.context_paths(connection)
     signatures = signatures_below(layout.root, folder, SUFFIXES)
     raw = layout.raw_path(connection, DATABASE_SOURCE)
@@ -107,9 +108,9 @@ def _signature(layout: Layout, connection: str) -> str:
 
 
 def _counted(layout: Layout, connection: str, manifest: Callable[[], Manifest]) -> tuple[Counts, list[ResultWarning]]:
-    """Return the counts and the problems, of which those of the manifest are named first.
+    """Return the counts and the warnings, with those of the manifest first.
 
-    They are counted from the stored layer where it has all files; else all files are read, which `manifest` begins.
+    The counts come from the stored layer if it has all files. Otherwise all files are read, starting with `manifest`.
     """
     from ktx_cli.jobs.review import join_status_counts
 
@@ -139,7 +140,7 @@ def _counted(layout: Layout, connection: str, manifest: Callable[[], Manifest]) 
 
 
 def _read(layout: Layout, connection: str, manifest: Manifest) -> tuple[list[DeclaredEntry], list[ResultWarning]]:
-    """Return the entries in all files of a connection that can be read, and why others cannot be."""
+    """Return the entries in all readable files of a connection, and warnings about the others."""
     from ktx_cli.scan import AuthoredSources
 
     authored = AuthoredSources.read(WorkingTree(layout.root), connection)
@@ -151,7 +152,7 @@ def _read(layout: Layout, connection: str, manifest: Manifest) -> tuple[list[Dec
 
 
 def _different(entries: Sequence[DeclaredEntry], key: Literal["columns", "measures"]) -> int:
-    """Return how many columns or measures the entries of one source have; one that several name counts once."""
+    """Return the number of distinct columns or measures in the entries of one source."""
     naming = [each for each in entries if getattr(each.facts, key)]
     if len(naming) < 2:
         return sum(getattr(each.facts, key) for each in naming)
@@ -159,7 +160,7 @@ def _different(entries: Sequence[DeclaredEntry], key: Literal["columns", "measur
 
 
 def _edge(on: str, source: str) -> Edge:
-    """Return the columns a join of a source equates: the same for the join as the other source has it."""
+    """Return the columns that a join compares, in a form that is the same for both directions."""
     return frozenset(frozenset(_full(side, source) for side in pair.split("=")) for pair in on.split(" and "))
 
 

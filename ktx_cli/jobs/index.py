@@ -1,4 +1,4 @@
-"""Brings the search index up to date with the files, and keeps what `ktx status` counts."""
+"""Update the search index, and the counts for `ktx status`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ log = logging.getLogger(__name__)
 def refresh_index(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, emit: Emit = ignore_events
 ) -> Refreshed:
-    """Bring the search index up to date; the caller holds the run lock.
+    """Update the search index and the counts for `ktx status`. The caller holds the run lock.
 
-    Embeddings that fail are the `error` of what is returned: the words are up to date all the same. What there is
-    is counted for `ktx status` too. Raises `StorageError`.
+    If embeddings fail, the result has an `error`, but the full-text index is up to date. Raises `StorageError`.
     """
 
     from ktx_cli.engine import keep_broken
@@ -41,7 +40,7 @@ def refresh_index(
 
         return create_embedder(config, layout.root, environ)
 
-    store_layers(layout, config)  # first: what follows reads from there
+    store_layers(layout, config)  # first, because the rest reads from the store
     keep_counts(layout, config)
     keep_broken(layout, config)
     keep_statuses(layout, config)
@@ -59,7 +58,7 @@ def index_project(
     emit: Emit = ignore_events,
     warn: Callable[[ResultWarning], object],
 ) -> Refreshed:
-    """Bring the search index up to date as a run of its own: `BusyError` where another holds the run lock."""
+    """Update the search index in its own run. Raises `BusyError` if another run holds the run lock."""
     with hold_run_lock(
         layout, run_id=new_run_id(), command=Command("index"), wait_seconds=wait_seconds, emit=emit, warn=warn
     ) as (lock, _):
@@ -70,9 +69,9 @@ def index_project(
 
 
 def index_after_run(plan: RunPlan, commit: str | None) -> None:
-    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands.
+    """Update the search index after a run. Errors become warnings, because the run is already committed.
 
-    A run that changed nothing makes no index where there is none: that is for `ktx index`, after a fresh clone.
+    A run without changes does not create a missing index: after a fresh clone, `ktx index` does that.
     """
     if commit is None and not plan.layout.search_index.exists():
         return

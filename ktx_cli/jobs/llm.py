@@ -1,4 +1,4 @@
-"""`ktx llm`: one probe or one question, through the port."""
+"""`ktx llm`: probe models, ask one question, and report usage."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ from ktx_cli.runs import find_run
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The reply of a model: the text or the object, and the facts of the call."""
+    """The reply of a model: a text or an object, and the facts of the call."""
 
     value: Any
     facts: CallFacts
 
     @property
     def shown(self) -> str:
-        """The answer for a person."""
+        """The reply as text."""
         return self.value if isinstance(self.value, str) else json.dumps(self.value, indent=2, ensure_ascii=False)
 
 
 def probe_project(
     project_dir: Path, environ: Mapping[str, str], *, model: str | None, warn: Warn, emit: Emit = ignore_events
 ) -> list[ProbeResult]:
-    """Probe every model of the configuration, or the one named; raises `LlmError` where none is configured."""
+    """Probe all configured models, or the named one. Raises `LlmError` if none is configured."""
     layout = Layout(project_dir)
     config = load_config(layout.config).config
     only = None if model is None else [model_for(config, "default", model=model)]
@@ -84,7 +84,7 @@ def ask_project(
     warn: Warn,
     emit: Emit = ignore_events,
 ) -> ModelReply:
-    """Ask one question; `-` stands for what is on stdin. Raises `UsageError` for an empty one or an unknown role."""
+    """Ask one question, or the text on stdin for `-`. Raises `UsageError` if it is empty or the role is unknown."""
     if role not in ROLES:
         near = did_you_mean(role, ROLES)
         raise UsageError(f"there is no role `{role}`", hint=f"did you mean `{near}`?" if near else ", ".join(ROLES))
@@ -114,20 +114,20 @@ def _model(path: Path) -> type[RootModel[Any]]:
     except OSError as error:
         raise UsageError(f"the schema {path} cannot be read: {error.strerror}", hint="--schema FILE") from error
     except ValueError as error:
-        raise UsageError(f"the schema {path} is no JSON: {error}", hint="--schema FILE") from error
+        raise UsageError(f"the schema {path} is not valid JSON: {error}", hint="--schema FILE") from error
     except RecursionError as error:
-        raise UsageError(f"the schema {path} is nested too deeply to be read", hint="make it flatter") from error
+        raise UsageError(f"the schema {path} is nested too deeply", hint="use a flatter schema") from error
     if not isinstance(value, dict):
-        raise UsageError(f"the schema {path} is no JSON object", hint='for example {"type": "object"}')
+        raise UsageError(f"the schema {path} is not a JSON object", hint='for example {"type": "object"}')
     try:
         return schema_model(value)
     except ValueError as error:
-        raise UsageError(f"the schema {path} holds {error}", hint="json-schema.org says how to write one") from error
+        raise UsageError(f"the schema {path} is invalid: {error}", hint="see https://json-schema.org") from error
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """The sums, and what they are summed by."""
+    """Usage sums and the dimensions that group them."""
 
     dimensions: tuple[str, ...]
     since: str | None
@@ -142,22 +142,23 @@ class UsageReport:
 
 
 def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run: str | None = None) -> UsageReport:
-    """Return the sums, `run`: of that run alone; `UsageError` for no dimension, day or run."""
+    """Return the usage sums, optionally of one run. Raises `UsageError` for an invalid dimension, date or run."""
     layout = Layout(project_dir)
     load_config(layout.config)
     dimensions = tuple(dict.fromkeys(by))
     for name in dimensions:
         if name not in DIMENSIONS:
             near = did_you_mean(name, DIMENSIONS)
-            hint = f"did you mean `{near}`?" if near else f"one of {', '.join(DIMENSIONS)}"
-            raise UsageError(f"usage cannot be summed by `{name}`", hint=hint)
+            hint = f"did you mean `{near}`?" if near else f"use one of: {', '.join(DIMENSIONS)}"
+            raise UsageError(f"cannot group usage by `{name}`", hint=hint)
     if since is not None:
         since = _day(since)
     of = None if run is None else find_run(layout, run)[0].run_id
     try:
         rows = read_state(layout, lambda database: usage_by(database, dimensions, since=since or "", run=of)) or []
     except StorageError as error:
-        unreadable = ResultWarning("state_unreadable", f"no usage is known: {error.message}", hint=error.hint)
+        message = f"cannot read the recorded usage: {error.message}"
+        unreadable = ResultWarning("state_unreadable", message, hint=error.hint)
         return UsageReport(dimensions, since, of, (), (unreadable,))
     return UsageReport(dimensions, since, of, tuple(rows))
 
@@ -170,12 +171,12 @@ def _day(text: str) -> str:
 
 
 TEXT: Final = "monthly revenue by region"
-"""What is asked for: nothing of the user's."""
+"""The text to embed in a probe. It contains no user data."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingReport(Record):
-    """A vector came. `model`: backend and model; `latency_ms`: loading included."""
+    """A successful probe. `model` names backend and model; `latency_ms` includes loading."""
 
     model: str
     dimensions: int
@@ -183,10 +184,10 @@ class EmbeddingReport(Record):
 
 
 def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> EmbeddingReport | None:
-    """Make one vector as `ktx index` would; None where no embeddings are configured.
+    """Compute one vector as `ktx index` does. Returns None if no embeddings are configured.
 
-    Raises what `Embedder.embed` and `create_embedder` raise, and `ConfigError` where the vector is not as long as
-    `ingest.embeddings.dimensions` says.
+    Raises the errors of `Embedder.embed` and `create_embedder`, and `ConfigError` if the length of the vector differs
+    from `ingest.embeddings.dimensions`.
     """
     embedder = create_embedder(config, project_dir, environ)
     if embedder is None:
@@ -195,6 +196,6 @@ def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
     (vector,) = embedder.embed([TEXT])
     wanted = config.ingest.embeddings.dimensions
     if wanted is not None and len(vector) != wanted:
-        message = f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured"
+        message = f"{embedder.model} returns vectors with {len(vector)} dimensions, but {wanted} are configured"
         raise ConfigError(message, hint=Command("config", "set", "ingest.embeddings.dimensions", len(vector)))
     return EmbeddingReport(embedder.model, len(vector), round((monotonic() - started) * 1000, 1))

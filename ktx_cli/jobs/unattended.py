@@ -1,4 +1,4 @@
-"""The log of commands that run unattended: their events and how they ended, as JSON Lines in files of bounded size."""
+"""Support for unattended commands: a JSON Lines log of bounded size, and the `--notify` command for failures."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from ktx_cli.core import Event
 
 _LONGEST: Final = 100_000
-"""Bytes of a first line that are looked at."""
+"""Maximum number of bytes to check in the first line."""
 
 _BEGINS: Final = b'{"at": "'
-"""The beginning of every line; a full disk, or a kill, leaves half of one."""
+"""The start of every line. After a full disk or a kill, the last line may be incomplete."""
 
 
 class CommandLog:
-    """Appends events to a file; how far a step is, which is said many times a second, is left out.
+    """Appends events to a file, except for frequent progress events.
 
-    That it cannot write any more is a warning, for the command goes on.
+    If writing fails, the command continues with a warning.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the log, so that a path that cannot be one is known before anything is done.
+        """Open the log before the command does anything, so that an invalid path fails early.
 
-        Raises `UsageError` for a file that is there and is something else, `StorageError`.
+        Raises `UsageError` for an existing file that is not a log, and `StorageError`.
         """
         _require_log(path)
         self.warnings: list[ResultWarning] = []
@@ -53,7 +53,7 @@ class CommandLog:
             raise storage_error(path, error) from error
 
     def emit(self, event: Event) -> None:
-        """Append an event with its time, secrets masked; does not raise."""
+        """Append an event with a timestamp and masked secrets. Never raises."""
         if isinstance(event, StepProgress) or self.warnings:
             return
         line = json.dumps({"at": isoformat(now()), **masked(event.to_json())})
@@ -62,7 +62,7 @@ class CommandLog:
                 self._lines.write(line.encode() + b"\n")
             except OSError as error:
                 failure_error = storage_error(self._path, error)
-                message = f"the log ends before the command did: {failure_error.message}"
+                message = f"the log is incomplete: {failure_error.message}"
                 self.warnings.append(ResultWarning("log_incomplete", message, hint=failure_error.hint))
 
     def close(self) -> None:
@@ -72,14 +72,14 @@ class CommandLog:
 
 
 def _require_log(path: Path) -> None:
-    """Raise `UsageError` where the file is there and was not written as a log: nothing of anybody's is appended to."""
+    """Raise `UsageError` for an existing file that is not a ktx log, so that ktx never appends to other files."""
     try:
         if not path.exists() or (path.is_file() and _is_log(path)):
             return
     except OSError as error:
         raise storage_error(path, error, "read") from error
     another = shell_words("--log-file", path.with_name(f"{path.name}.jsonl"))
-    raise UsageError(f"{path} is there and is no log of ktx", hint=f"choose another file: {another}")
+    raise UsageError(f"{path} exists and is not a ktx log", hint=f"choose another file: {another}")
 
 
 def _is_log(path: Path) -> bool:
@@ -96,7 +96,7 @@ def _is_log(path: Path) -> bool:
 
 
 def _ends_in_a_line(path: Path) -> bool:
-    """Whether what comes next begins a line of its own."""
+    """Whether the file ends with a complete line."""
     with path.open("rb") as stream:
         if stream.seek(0, os.SEEK_END) == 0:
             return True
@@ -105,19 +105,19 @@ def _ends_in_a_line(path: Path) -> bool:
 
 
 LIMIT: Final = 30.0
-"""Seconds the command may take."""
+"""Time limit of the command in seconds."""
 
-_HINT: Final = "it is run as `sh -c COMMAND`, with the report on its stdin: it has to end with 0"
+_HINT: Final = "ktx runs `sh -c COMMAND` with the report on stdin; the command must exit with 0"
 _SHOWN: Final = 4_000
 _MOST: Final = 10_000_000
-"""Bytes it may print: nobody reads them, and they have to be somewhere."""
+"""Maximum output of the command in bytes."""
 _LOOKS: Final = 0.1
-"""Seconds between two looks at how much it has printed."""
+"""Seconds between two checks of the output size."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """A command that failed. `report`: its envelope; `run_id`, `project_dir`: None where it did not get that far."""
+    """A failed command. `report` is its envelope; `run_id` and `project_dir` are None if it failed before them."""
 
     exit_code: int
     code: str
@@ -127,7 +127,7 @@ class CommandFailure:
     project_dir: Path | None = None
 
     def environ(self) -> dict[str, str]:
-        """Return the variables that say it, no secret in them."""
+        """Return the environment variables that describe the failure, with masked secrets."""
         output = {
             "KTX_EXIT_CODE": str(self.exit_code),
             "KTX_ERROR_CODE": self.code,
@@ -143,9 +143,9 @@ class CommandFailure:
 def notify(
     command: str, failure: CommandFailure, environ: Mapping[str, str], *, seconds: float = LIMIT
 ) -> ResultWarning | None:
-    """Run the command and wait for its end, for at most `seconds`; return a warning where it failed.
+    """Run the command for at most `seconds`. Returns a warning if it fails.
 
-    What it prints goes nowhere, but for the last line of one that failed.
+    Its output is discarded, except for the last line if it fails.
     """
     try:
         with _file() as given, _file() as output:
@@ -157,14 +157,14 @@ def notify(
 
 
 def _file() -> IO[bytes]:
-    """Return a file without a name, in memory where there is such a thing: a disk that is full has to be told too."""
+    """Return an unnamed file, in memory if possible, so that notifying works even if the disk is full."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("ktx-notify"), "w+b")
     return tempfile.TemporaryFile()
 
 
 def _run(command: str, given: IO[bytes], output: IO[bytes], environ: Mapping[str, str], seconds: float) -> int | None:
-    """Return the exit code, None where the command was ended with all it had started: it took or printed too much."""
+    """Return the exit code, or None if the command exceeded a limit and was killed with its child processes."""
     process = subprocess.Popen(
         ["sh", "-c", command], stdin=given, stdout=output, stderr=output, env=environ, start_new_session=True
     )
@@ -185,14 +185,14 @@ def _ended(code: int | None, output: IO[bytes], seconds: float) -> ResultWarning
     if code == 0:
         return None
     if code is None and os.fstat(output.fileno()).st_size > _MOST:
-        return _warning(f"printed more than {_MOST // 1_000_000} MB and was ended")
+        return _warning(f"printed more than {_MOST // 1_000_000} MB and was killed")
     if code is None:
-        return _warning(f"took longer than {seconds:g} s and was ended")
+        return _warning(f"took longer than {seconds:g} s and was killed")
     output.seek(max(0, output.seek(0, os.SEEK_END) - _SHOWN))
     lines = output.read().decode("utf-8", "replace").strip().splitlines()
     last = f": {one_line(mask(lines[-1]))}" if lines else ""
-    return _warning(f"ended with {code}{last}")
+    return _warning(f"exited with {code}{last}")
 
 
 def _warning(message: str) -> ResultWarning:
-    return ResultWarning("not_notified", f"the command of --notify {message}", hint=_HINT)
+    return ResultWarning("not_notified", f"the --notify command {message}", hint=_HINT)

@@ -1,4 +1,4 @@
-"""Diagnostic, reading, writing and linting wiki pages of a project as its files are now."""
+"""Read, write and lint the wiki pages in the working tree."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPage:
-    """A page that was written. `created`: it was not there before; `changed`: its file is not as it was.
+    """A written page. `created` pages are new; `changed` is false if the file is the same as before.
 
-    `notes`: what a person should look at, of what is new in it.
+    `notes` are diagnostics about its new text that a person should review.
     """
 
     page: Page
@@ -67,7 +67,7 @@ class WrittenPage:
     notes: tuple[Diagnostic, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return the data for the envelope."""
         return {**self.page.to_json(), "created": self.created, "changed": self.changed}
 
 
@@ -84,7 +84,7 @@ class WikiReport:
         return dict(sorted(Counter(each.code for each in self.findings).items()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return the data for the envelope."""
         return {
             "pages": self.pages,
             "findings": [each.select(DIAGNOSTIC_KEYS) for each in self.findings],
@@ -92,25 +92,25 @@ class WikiReport:
         }
 
     def error(self) -> KtxError | None:
-        """Return the error to end with, None where nothing was found."""
+        """Return the error of the command, or None without diagnostics."""
         if not self.findings:
             return None
-        message, hint = f"the wiki has {plural(len(self.findings), 'problem')}", "change the pages at the places named"
+        message, hint = f"the wiki has {plural(len(self.findings), 'problem')}", "edit the pages at the listed lines"
         return KtxError(message, hint=hint, details={"counts": self.counts}, code="wiki_problems")
 
 
 def scope_of(user: str | None) -> str:
-    """Return the scope to read and write in: one user's, or everybody's. `UsageError` for an id that is none."""
+    """Return the scope of a user, or the shared scope. Raises `UsageError` for an invalid user id."""
     return GLOBAL if user is None else user_scope(user)
 
 
 def read_wiki(layout: Layout) -> Wiki:
-    """Return all pages as their files are now."""
+    """Read all pages from the working tree."""
     return load_wiki(WorkingTree(layout.root))
 
 
 def broken_pages(wiki: Wiki) -> list[ResultWarning]:
-    """Say which files of the wiki hold no page that can be read."""
+    """Return warnings about wiki files that are not valid pages."""
     return warnings_of(wiki.problems.values())
 
 
@@ -124,7 +124,7 @@ def search_pages(
     tag: str | None = None,
     limit: int = 20,
 ) -> SearchAnswer:
-    """Return the pages that fit a query, best first, as `search` finds them; `tag`: only those that have it."""
+    """Search the pages, best match first. With `tag`, only pages that have the tag."""
     from ktx_cli.agent_tools import search
     from ktx_cli.search import Scope
 
@@ -132,7 +132,7 @@ def search_pages(
 
 
 def place_of_hit(layout: Layout, key: str, user: str | None) -> tuple[str, str]:
-    """Return the path and the scope of a page that was found: a user's own stands in for everybody's."""
+    """Return the path and scope of a search hit. The page of a user takes precedence over the shared page."""
     own = None if user is None else page_path(user_scope(user), key)
     if own is not None and (layout.root / own).is_file():
         return own, user_scope(str(user))
@@ -140,9 +140,9 @@ def place_of_hit(layout: Layout, key: str, user: str | None) -> tuple[str, str]:
 
 
 def find_page(layout: Layout, key: str, scope: str) -> Page:
-    """Return the page somebody in `scope` sees under a key.
+    """Return the page with a key, as seen from a scope.
 
-    Raises `UsageError` where there is none, `ConfigError` where its front matter cannot be read.
+    Raises `UsageError` for an unknown key, and `ConfigError` for invalid front matter.
     """
     tree = WorkingTree(layout.root)
     found = read_page(tree, key, scope)
@@ -155,7 +155,7 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPassage:
-    """A passage of a document as it may be shown. `summary`: the title of the document, and the headings above it."""
+    """A visible passage of a document. `summary` is the document title with the headings above the passage."""
 
     id: str
     path: str
@@ -164,13 +164,13 @@ class DocumentPassage:
 
 
 def find_passage(layout: Layout, config: KtxConfig, key: str) -> DocumentPassage:
-    """Return the passage that a search gave the id of; `UsageError` where there is none now."""
+    """Return the passage with the id of a search hit. Raises `UsageError` if it does not exist."""
     from ktx_cli.agent_tools import passage_of, visible
 
     found = passage_of(layout, config, key)
     if found is None:
         search = Command("search", Placeholder("WORDS"), "--kind", "passage")
-        hint = Hint("copy the id from {}; {} reads documents that changed", search, Command("ingest"))
+        hint = Hint("copy the id from {}, or run {} to read changed documents", search, Command("ingest"))
         raise UsageError(f"there is no passage `{one_line(key, 200)}`", hint=hint)
     summary = f"{found.title}: {found.heading}" if found.heading else found.title
     path = visible(key.partition(":")[2].rsplit(":", 2)[0])
@@ -178,14 +178,14 @@ def find_passage(layout: Layout, config: KtxConfig, key: str) -> DocumentPassage
 
 
 def referring(layout: Layout, page: Page) -> list[str]:
-    """Return the keys of the pages that refer to a page, sorted."""
+    """Return the sorted keys of the pages that link to a page."""
     return sorted({each.key for each in backlinks(WorkingTree(layout.root), page)})
 
 
 def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, scope: str) -> WrittenPage:
-    """Write a page's file, checked as an agent's page is; nothing is committed.
+    """Check a page like the page of an agent and write its file, without committing it.
 
-    Raises what `revised` does, `KtxError` (`wiki_problems`) for a page with something wrong in it, `StorageError`.
+    Raises the errors of `revised`, `KtxError` (`wiki_problems`) for a page with errors, and `StorageError`.
     """
     tree = WorkingTree(layout.root)
     page = revised(tree, key, revision, scope)
@@ -208,9 +208,9 @@ def lint_wiki(
     wiki: Wiki | None = None,
     models: Mapping[str, Model] | None = None,
 ) -> WikiReport:
-    """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file.
+    """Lint the pages with these keys, or all, in every scope. Raises `UsageError` for an unknown key.
 
-    `wiki` and `models`: the pages and the semantic layers, where somebody has read them already.
+    `wiki` and `models` are the pages and semantic layers, if the caller has already read them.
     """
 
     tree = WorkingTree(layout.root)
@@ -226,7 +226,7 @@ def lint_wiki(
 
 
 def _suspicious(layout: Layout, config: KtxConfig, pages: Sequence[Page]) -> Iterator[Diagnostic]:
-    """Yield what `lint_page` finds; which hosts sources name is looked up only where a page has a link to judge."""
+    """Yield the diagnostics of `lint_page`. The hosts of sources are determined only if a page has external links."""
     known: NamedHosts | None = None
     for page in pages:
         found = list(lint_page(page, ()))
@@ -256,10 +256,10 @@ def _models(layout: Layout, config: KtxConfig) -> Mapping[str, Model]:
 
 
 def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
-    """Return who tells which hosts the sources of a page name; None where they are not known.
+    """Return a function that returns the hosts that the sources of a page mention, or None if they are unknown.
 
-    A page that manifests say came of raw files: the hosts those name, if all can be read. Any other page: none where it
-    says what its `source` is (whose host is always named), else they are not known.
+    For a page from raw files, these are the hosts in the files, if all can be read. Any other page has none if it
+    states its `source`, whose host is always allowed; otherwise its hosts are unknown.
     """
     from ktx_cli.engine import Target, choose_sources
 
@@ -280,7 +280,7 @@ def _hosts(page: Page, made: Mapping[str, list[RawFile | None]]) -> Collection[s
 
 
 def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile | None]]:
-    """Yield every artifact of a source with a raw file it came of, None for one that is not on this disk."""
+    """Yield every artifact of a source with its raw files. A file that is not on this disk is None."""
     from ktx_cli.sources import RawStore
 
     store = RawStore(layout.raw_store)
@@ -291,7 +291,7 @@ def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile 
 
 
 def _on_disk(root: Path, work: SourceWork, path: str) -> RawFile | None:
-    """Return a file that is read where it is, as it is now; None where there is none."""
+    """Read a file of a source from disk, or return None if it does not exist."""
     from ktx_cli.documents import RawFile
 
     contents = (read_bytes(folder / path) for folder in work.source.folders(work.entry, root))

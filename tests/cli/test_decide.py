@@ -191,7 +191,7 @@ def test_a_wrong_reading_is_reported_before_a_missing_author(ktx: Run, project: 
     wrong = ktx("decide", POINT, "--as", "nonsense", "--json")
     assert wrong.envelope["error"]["message"] == f"`{POINT}` has no reading `nonsense`; it has count, exclude"
     unsigned = ktx("decide", POINT, "--as", "count", "--json")
-    assert unsigned.envelope["error"]["message"] == "git has no author name for the decision"
+    assert unsigned.envelope["error"]["message"] == "the decision needs a name, and git has no author name"
     undone = ktx("decide", POINT, "--undo", "--json")
     assert undone.envelope["error"]["message"] == f"`{POINT}` is not decided"
 

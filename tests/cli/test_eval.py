@@ -76,13 +76,13 @@ def test_a_regression_in_every_form(ktx: Run, evals: Path, git: Callable[..., st
     change(evals, "UPDATE customers SET country = 'NO'")
     answer = ktx("eval", "--plain", "--github", "--junit", "out/report.xml")
     assert answer.code == 1
-    assert "shop/countries: 2 rows missing, 1 row not expected" in answer.out
+    assert "shop/countries: 2 rows missing, 1 unexpected row" in answer.out
     assert "is\tcountry\tpeople\nexpected\tNO\t1\nexpected\tSE\t1\ngot\tNO\t2\n" in answer.out
-    assert "error: 1 of 3 evals did not come out as expected: 1 regressed\n" in answer.err
+    assert "error: 1 of 3 evals did not pass: 1 regressed\n" in answer.err
     assert "hint: ktx eval shop/countries --verbose\n" in answer.err
     assert (
         "::error file=evals/shop.yaml,line=6,title=ktx eval%3A shop/countries (regress)::"
-        "2 rows missing, 1 row not expected\n"
+        "2 rows missing, 1 unexpected row\n"
     ) in answer.err
     (suite,) = ElementTree.parse(evals / "out" / "report.xml").getroot()
     assert [(case.get("classname"), case.get("name"), [each.tag for each in case]) for case in suite] == [
@@ -124,10 +124,10 @@ def test_the_envelope(ktx: Run, evals: Path) -> None:
     assert told == {
         "name": "shop/people",
         "status": "fail",
-        "message": "2 expected, got 1",
+        "message": "expected 2, got 1",
         "expected": {"value": 2},
         "answer": {"columns": ["people"], "rows": [[1]], "row_count": 1},
-        "difference": {"message": "2 expected, got 1", "columns": ["people"], "missing": [[2]], "unexpected": [[1]]},
+        "difference": {"message": "expected 2, got 1", "columns": ["people"], "missing": [[2]], "unexpected": [[1]]},
         "question": "How many customers do we have?",
     }
     assert (answer.data["tokens"], answer.data["cost_usd"], answer.data["saved"]) == (0, 0, True)
@@ -137,7 +137,9 @@ def test_annotations_name_files_from_the_top_of_the_repository(ktx: Run, evals: 
     git(evals.parent, "init", "--quiet")
     change(evals, "DELETE FROM customers WHERE id = 2")
     answer = ktx("eval", "people", "--github")
-    assert "::error file=work/evals/shop.yaml,line=2,title=ktx eval%3A shop/people (fail)::2 expected" in answer.err
+    assert (
+        "::error file=work/evals/shop.yaml,line=2,title=ktx eval%3A shop/people (fail)::expected 2, got 1" in answer.err
+    )
 
 
 def test_long_answers_are_drawn_in_part_without_verbose(ktx: Run, evals: Path) -> None:
@@ -159,7 +161,7 @@ def test_without_evals_it_says_so_and_ends_well(ktx: Run, evals: Path) -> None:
     (evals / "evals" / "shop.yaml").unlink()
     answer = ktx("eval", "--plain")
     assert (answer.code, answer.out.splitlines()[0]) == (0, "evals: none")
-    assert "warning: there are no cases in evals/*.yaml" in answer.err
+    assert "warning: evals/*.yaml contains no cases" in answer.err
     assert not (evals / ".ktx").exists()
 
 
@@ -232,7 +234,7 @@ def test_a_question_in_words_is_judged_by_the_last_query_of_the_model(
     ]
     results = [result for request in seen[1:] for result in request.tool_results()]
     assert results[1][1] and "customers.people" in results[1][0], "a refusal says what there is"
-    assert results[3] == ("2 rows came out, with the columns country, people. They are kept.", False)
+    assert results[3] == ("The query returned 2 rows with the columns country, people. ktx keeps this result.", False)
     assert not any(value in request.words for request in seen for value in ("Ada", "Grace"))
     assert [row["total_tokens"] for row in ktx("usage", "--by", "command", "--json").data["rows"]] == [5 * 120]
 
@@ -242,7 +244,7 @@ def test_a_wrong_query_of_the_model_is_shown(ktx: Run, asked: Path, model_server
     model_server.play(played)
     answer = ktx("eval", "--plain")
     assert answer.code == 1
-    assert "the columns country, people expected, got people" in answer.out
+    assert "expected the columns country, people, got people" in answer.out
     assert 'shop/in-words: query written by the model: {"measures": ["customers.people"]}' in answer.out
     assert "model usage: 240 tokens, $" in answer.out
 

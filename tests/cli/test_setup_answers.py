@@ -41,7 +41,7 @@ WRONG = [
     ("databases: {1: {driver: sqlite}}", "`databases.1` must be a text, not the number 1", "double quotes"),
     ("databases: {../x: {driver: sqlite, path: shop.sqlite}}", "is not a safe connection id", "an id begins with"),
     ("databases: {list: {driver: sqlite, path: shop.sqlite}}", "`connections.list`", "rename the connection"),
-    (SQLITE.replace("}}", "}, SHOP: {driver: sqlite, path: y}}"), "differs from it only in case", "take another id"),
+    (SQLITE.replace("}}", "}, SHOP: {driver: sqlite, path: y}}"), "differs only in case from", "choose another id"),
     (SQLITE + "sources: {shop: {driver: documents, path: .}}", "has the driver `sqlite`, not `documents`", ""),
     (f"databases: {{w: {{{POSTGRES}, password: [canary-pw]}}}}", "`connections.w.password` must be a text", "a text"),
     (f"databases: {{w: {{{POSTGRES}, password: *canary-pw}}}}", ":1:80: the alias **** has no anchor", "quote the"),

@@ -118,7 +118,7 @@ def test_a_notification_that_fails_is_a_warning_and_changes_no_exit_code(ktx: Ru
     answer = ktx("ingest", "--json", "--notify", "echo no route to host >&2; exit 9")
     assert answer.code == 3
     (warning,) = answer.envelope["warnings"]
-    assert warning["message"] == "the command of --notify ended with 9: no route to host"
+    assert warning["message"] == "the --notify command exited with 9: no route to host"
     assert answer.envelope["error"]["code"] == "no_project"
 
 

@@ -98,9 +98,9 @@ def test_the_author_of_commits_decides_where_nobody_is_named(
 @pytest.mark.table(
     ("words", "message", "hint"),
     [
-        (("return windw", "--holds", "1"), "no contradiction has the topic or the number", "'return window'"),
-        (("7",), "no contradiction has the topic or the number `7`", "--all"),
-        (("1", "--holds", "3"), "--holds takes the number of a statement, 1 to 2, not 3", "'return window'"),
+        (("return windw", "--holds", "1"), "no contradiction has the topic or number", "'return window'"),
+        (("7",), "no contradiction has the topic or number `7`", "--all"),
+        (("1", "--holds", "3"), "--holds requires the number of a statement from 1 to 2, not 3", "'return window'"),
         (("1", "--holds", "1", "--holds", "2", "--by", "A"), "a decision for 2 statements needs a reason", "--because"),
         (("1", "--neither", "--by", "A"), "a decision for none of the statements needs a reason", "--because"),
         (("1", "--neither", "--holds", "1"), "cannot be used together", "remove one of them"),

@@ -1,4 +1,4 @@
-"""`ktx diff`: databases as they are, compared with what was scanned of them, and what each change breaks."""
+"""`ktx diff`: compare databases with their last scan, and list the definitions that each change breaks."""
 
 from __future__ import annotations
 
@@ -79,16 +79,17 @@ REFERRED_TO: Final = frozenset(
         *(ChangeKind.PRIMARY_KEY, ChangeKind.FOREIGN_KEY_REMOVED, ChangeKind.UNIQUE_KEY_REMOVED),
     }
 )
-"""Changes that what refers to the table or column is asked about."""
+"""Kinds of changes for which ktx looks for references to the table or column."""
 
 _BREAKS_REFERENCES: Final = REFERRED_TO - {ChangeKind.COLUMN_TYPE, ChangeKind.COLUMN_NULLABLE}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange(Record):
-    """One change. `columns`: those it is about. `before`, `after`: as the database says it; None: not there.
+    """One change of a table or of the named columns.
 
-    `breaks_type`: the semantic layer takes the column for another type now. `uses`: what refers to it.
+    `before` and `after` are the states as the database reports them; None means that the object does not exist.
+    `breaks_type` is true if the type in the semantic layer changes. `uses` are the references to the table or columns.
     """
 
     kind: ChangeKind
@@ -101,12 +102,12 @@ class SchemaChange(Record):
 
     @property
     def breaking(self) -> bool:
-        """Whether a reference leads nowhere now, or a column has another type for the semantic layer."""
+        """Whether the change breaks a reference or the type of a column in the semantic layer."""
         return self.breaks_type or (self.kind in _BREAKS_REFERENCES and bool(self.uses))
 
     @property
     def what(self) -> str:
-        """The table, or the column or columns of it."""
+        """The table, or its changed columns."""
         name = self.table_name
         if not self.columns or self.kind is ChangeKind.COLUMN_ORDER:
             return name
@@ -114,7 +115,7 @@ class SchemaChange(Record):
 
     @property
     def table_name(self) -> str:
-        """The table as the manifest names it."""
+        """The name of the table in the manifest."""
         return physical_name(self.table)
 
     json_keys = ("kind", "table=table_name", "columns", "before", "after", "breaking", "used_by=uses")
@@ -122,9 +123,9 @@ class SchemaChange(Record):
 
 @dataclass(slots=True)
 class ConnectionDrift(Record):
-    """One connection. `error`: why nothing is known.
+    """The changes of one connection, or the `error` of its comparison.
 
-    `basis`: `snapshot`, what the last scan saw, or `manifest`, which knows names and semantic types alone.
+    `basis` is `snapshot` for the result of the last scan, or `manifest`, which only has names and semantic types.
     """
 
     connection: str
@@ -143,7 +144,7 @@ class ConnectionDrift(Record):
 
     @property
     def result(self) -> str:
-        """One line for a person."""
+        """A one-line summary."""
         if self.error is not None:
             return f"failed: {self.error.message}"
         counts = f"{plural(self.tables, 'table')}, {plural(self.columns, 'column')}"
@@ -159,12 +160,12 @@ class ConnectionDrift(Record):
 
 @dataclass(slots=True)
 class Drift(Record):
-    """All connections that were looked at."""
+    """The comparison of all requested connections."""
 
     connections: list[ConnectionDrift] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """Return how many changes there are, how many of them break something, and how many of each kind."""
+        """Return the number of changes, of breaking changes, and of changes by kind."""
         changes = [change for connection in self.connections for change in connection.changes]
         kinds = Counter(change.kind.value for change in changes)
         return {"changes": len(changes), "breaking": sum(c.breaking for c in changes), **dict(sorted(kinds.items()))}
@@ -172,7 +173,7 @@ class Drift(Record):
     json_keys = ("connections", "counts")
 
     def error(self, *, breaking: bool) -> KtxError | None:
-        """Return the error to end with; `breaking`: changes that break nothing are none."""
+        """Return the error of the command, if any. With `breaking`, only breaking changes are errors."""
         failed = [connection.error for connection in self.connections if connection.error is not None]
         if failed:
             return _failed(failed) if len(failed) == len(self.connections) else self._partial(failed)
@@ -187,7 +188,7 @@ class Drift(Record):
         return KtxError(message, hint=self._way_out(names), details=counts, code="drift")
 
     def _way_out(self, connections: Sequence[str]) -> Hint:
-        """Return what to do: edit the definitions that break, where there are some, and ingest."""
+        """Return the hint: edit the broken definitions, if any, and run ingest."""
         ingest = Command("ingest", *connections)
         changes = (change for connection in self.connections for change in connection.changes if change.breaking)
         uses = (use for change in changes for use in change.uses)
@@ -213,10 +214,10 @@ def _failed(errors: Sequence[KtxError]) -> KtxError:
 def find_drift(
     layout: Layout, config: KtxConfig, wanted: Sequence[str] = (), *, environ: Mapping[str, str]
 ) -> tuple[Drift, list[ResultWarning]]:
-    """Return the changes of the wanted databases, or of all, since their last scan; what fails costs only itself.
+    """Return the changes of the requested databases, or of all, since their last scan.
 
-    The structure is read as a structural scan reads it: what could not be read counts as it was. Nothing is written.
-    Raises as `choose_targets`.
+    A failure affects only its own connection. Tables that cannot be read count as unchanged. Nothing is written. Raises
+    the same errors as `choose_targets`.
     """
     uses = ContextUses(layout, config)
     drift, warnings = Drift(), []
@@ -261,18 +262,17 @@ def _introspected(layout: Layout, config: KtxConfig, target: Target, environ: Ma
 
 
 def _unread(target: Target, known: LastScan, schema: DatabaseSchema, kept: Sequence[Table]) -> Iterator[ResultWarning]:
-    """Yield what a person should know of the comparison."""
+    """Yield warnings about the comparison."""
     name = target.connection
     if known.basis == MANIFEST:
-        message = (
-            f"connection `{name}` has no snapshot of a scan: only names and types were compared, with the manifest"
-        )
+        message = f"connection `{name}` has no snapshot of a scan; ktx compared only names and types, with the manifest"
         yield ResultWarning("no_snapshot", message, hint=Command("ingest", name), connection=name)
     if schema.problems:
         problems = listing(
             f"{problem.ref or 'the database'} ({problem.what}: {problem.message})" for problem in schema.problems
         )
-        message = f"connection `{name}`: {plural(len(schema.problems), 'problem')} while reading it: {problems}"
+        count = plural(len(schema.problems), "problem")
+        message = f"connection `{name}`: {count} while reading the database: {problems}"
         hint = Command("connection", "test", name)
         yield ResultWarning("unread", message, hint=hint, connection=name, kept=[str(table.ref) for table in kept])
 
@@ -282,7 +282,7 @@ SNAPSHOT, MANIFEST = "snapshot", "manifest"
 
 @dataclass(frozen=True, slots=True)
 class LastScan:
-    """The tables as they were. `basis`: whether a snapshot says so, or the manifest, which knows less."""
+    """The tables of the last scan. `basis` says whether they come from a snapshot or from the manifest."""
 
     tables: tuple[Table, ...]
     basis: str
@@ -290,21 +290,21 @@ class LastScan:
 
 
 def read_known(layout: Layout, connection: str) -> LastScan:
-    """Return what the files of a project know; `NotReadyError` for a connection that was never scanned."""
+    """Read the tables of the last scan from the files. Raises `NotReadyError` if there was no scan."""
     committed = Committed(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
     before = committed.snapshot
     if before.tables is not None:
         return LastScan(before.tables, SNAPSHOT)
     if not committed.shards:
         hint = Command("ingest", connection)
-        raise NotReadyError(f"connection `{connection}` was never scanned", hint=hint)
+        raise NotReadyError(f"connection `{connection}` has not been scanned", hint=hint)
     index = ManifestIndex.of(committed.shards, ())
     entries = [committed.shards[path].tables[name] for path, name in index.primary.values()]
     return LastScan(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
 
 
 def _damaged(warning: ResultWarning) -> ResultWarning:
-    message = f"{warning.problem}; compared with the manifest alone"
+    message = f"{warning.problem}; ktx compared only with the manifest"
     return ResultWarning(warning.code, message, hint=warning.hint, **warning.details)
 
 
@@ -317,14 +317,14 @@ def _tables(entries: Iterable[Entry]) -> Iterable[Table]:
 
 
 def _column(fields: dict[str, Any]) -> Column:
-    """Return a column as the manifest has it; without a native type where it has no type that is known."""
+    """Return a column of the manifest. If its type is unknown, it has no native type."""
     kind = str(fields.get("type"))
     known = kind in [known_type.value for known_type in SemanticType]
     return Column(str(fields["name"]), kind if known else "", SemanticType(kind if known else "string"))
 
 
 def _ref(name: str) -> TableRef | None:
-    """Return the table of a `table:`, None for one that names none."""
+    """Return the table of a `table:` value, or None if it is invalid."""
     try:
         *above, table = parse_name(name)
     except (ConfigError, ValueError):
@@ -333,9 +333,10 @@ def _ref(name: str) -> TableRef | None:
 
 
 def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only: bool = False) -> list[SchemaChange]:
-    """Return what changed, by table; a table or column with another name is one that goes and one that comes.
+    """Return the changes by table. A renamed table or column counts as one removed and one added.
 
-    `names_only`: names and semantic types (an empty native type: not even that) are all that is known of before.
+    With `names_only`, only names and semantic types are known of the previous state, and no type if the native type is
+    empty.
     """
     old, new = {table.ref: table for table in before}, {table.ref: table for table in now}
     changes: list[SchemaChange] = []
@@ -411,7 +412,7 @@ def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Ite
 
 
 def _typed(column: Column, names_only: bool) -> str:
-    """Return a type as the database spells it, with what the semantic layer takes it for."""
+    """Return the type in the database, followed by the type in the semantic layer."""
     return column.type.value if names_only else f"{column.native_type} ({column.type.value})"
 
 
@@ -421,7 +422,7 @@ Key = ForeignKey | UniqueKey | Index
 def _keys(
     removed: ChangeKind, added: ChangeKind, ref: TableRef, old: Sequence[Key], new: Sequence[Key]
 ) -> Iterator[SchemaChange]:
-    """Yield the keys that went and those that came."""
+    """Yield the removed and the added keys."""
     yield from (SchemaChange(removed, ref, key.columns, before=_key_text(key)) for key in old if key not in new)
     yield from (SchemaChange(added, ref, key.columns, after=_key_text(key)) for key in new if key not in old)
 
@@ -435,7 +436,7 @@ def _key_text(key: Key) -> str:
 
 @dataclass(slots=True)
 class ContextUses:
-    """Answers what changes break; the files are read when it is asked first. `warnings`: of what was left out."""
+    """Finds references to changed tables and columns. Files are read on first use; `warnings` list skipped ones."""
 
     layout: Layout
     config: KtxConfig
@@ -443,7 +444,7 @@ class ContextUses:
     _layers: dict[str, LayerUses] | None = None
 
     def with_uses(self, connection: str, changes: Iterable[SchemaChange]) -> tuple[SchemaChange, ...]:
-        """Return the changes of a connection, each with what refers to what it is about."""
+        """Return the changes of a connection with the references to the changed tables and columns."""
         return tuple(
             replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
         )
@@ -453,7 +454,7 @@ class ContextUses:
         return () if layer is None else layer.uses.of(_starts(layer, change))
 
     def _read(self) -> dict[str, LayerUses]:
-        """Return the layers of all connections, with what else in the project refers to them."""
+        """Return the layers of all connections with the references in the rest of the project."""
         if self._layers is None:
             ids = layer_ids(self.layout)
             models = dict(zip(ids, load_layers(self.layout, self.config, ids), strict=True))
@@ -504,7 +505,7 @@ def _page_part(page: Page, line: int) -> Part:
 
 
 def _starts(layer: LayerUses, change: SchemaChange) -> list[Part]:
-    """Return the parts a change is about, and those whose statements name it."""
+    """Return the changed parts, and the parts whose statements use them."""
     if change.kind is ChangeKind.TABLE_REMOVED:
         return [*layer.of_table(change.table), *layer.uses.naming(change.table)]
     if change.kind is ChangeKind.FOREIGN_KEY_REMOVED:

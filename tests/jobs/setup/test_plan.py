@@ -85,7 +85,7 @@ def _never(configured: Any, given: Any) -> bool:
 REFUSED: list[tuple[Answers, str]] = [
     (database("duckdb", id="shop", path="a"), "has the driver `sqlite`, not `duckdb`"),
     (source("documents", id="shop", path="a"), "has the driver `sqlite`, not `documents`"),
-    (database(id="Shop", path="a"), "differs from it only in case"),
+    (database(id="Shop", path="a"), "differs only in case from"),
     (database(id="../x", path="a"), "is not a safe connection id"),
     (database(id="test", path="a"), "`connections.test`"),
     (database(id="x"), "needs `path` or `url`"),

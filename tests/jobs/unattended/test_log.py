@@ -65,7 +65,7 @@ def test_a_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_no_log_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ktx.yaml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(KtxError, match="is there and is no log of ktx") as caught:
+    with pytest.raises(KtxError, match="exists and is not a ktx log") as caught:
         CommandLog(path)
     assert caught.value.hint == f"choose another file: --log-file {path}.jsonl"
     assert path.read_bytes() == text.encode("latin-1")

@@ -68,21 +68,21 @@ def test_odd_messages_fit_into_a_variable(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.table(
     ("command", "message"),
     [
-        ("exit 3", "ended with 3"),
-        ("echo first; echo the server is gone >&2; exit 1", "ended with 1: the server is gone"),
-        ("no-such-command-at-all", "ended with 127: "),
+        ("exit 3", "exited with 3"),
+        ("echo first; echo the server is gone >&2; exit 1", "exited with 1: the server is gone"),
+        ("no-such-command-at-all", "exited with 127: "),
     ],
 )
 def test_its_own_failure_is_a_warning(command: str, message: str) -> None:
     warning = told(command, failure())
     assert warning is not None and warning.code == "not_notified"
-    assert warning.message.startswith(f"the command of --notify {message}")
+    assert warning.message.startswith(f"the --notify command {message}")
 
 
 def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     warning = told("sleep 60 & echo $! > child; wait", failure(), seconds=1)
-    assert warning is not None and warning.message == "the command of --notify took longer than 1 s and was ended"
+    assert warning is not None and warning.message == "the --notify command took longer than 1 s and was killed"
     stat = Path("/proc") / (tmp_path / "child").read_text().strip() / "stat"
     for _ in range(500):  # it was sent the signal, and has to take it
         if not stat.exists() or stat.read_text().split(") ")[1][0] == "Z":
@@ -97,7 +97,7 @@ def test_one_that_reads_nothing_of_a_long_report_ends_too() -> None:
 
 def test_one_that_prints_without_end_is_ended() -> None:
     warning = told("yes", failure())
-    assert warning is not None and warning.message == "the command of --notify printed more than 10 MB and was ended"
+    assert warning is not None and warning.message == "the --notify command printed more than 10 MB and was killed"
 
 
 def test_a_full_disk_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

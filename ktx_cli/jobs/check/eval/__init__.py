@@ -1,1 +1,1 @@
-"""Questions with known answers, asked and compared."""
+"""Evals: questions with known answers, which ktx runs and compares."""

@@ -1,4 +1,4 @@
-"""The files of evals: cases, each with what it asks and what has to come out."""
+"""The eval files: cases with a question and the expected result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FORMS: Final = "write one of: `value: 42`, `rows: 3`, or a list of rows such as
 
 
 def _as_rows(value: Any) -> Any:
-    """Take a list for the rows that are expected."""
+    """Read a list as the expected rows."""
     return {"rows": value} if isinstance(value, list) else value
 
 
@@ -57,17 +57,17 @@ _TOLERANCE_RULE: Final = checked(
 
 
 class Expectation(Block):
-    """What an answer has to be: one `value`, or `rows`: these, or so many."""
+    """The expected result: one `value`, or `rows`, as a list or a count."""
 
-    value: Any = setting(None, "The one value of the one row.")
-    rows: Any = setting(None, "How many rows, or the rows: mappings of columns, or lists under `columns`.")
-    columns: list[str] | None = setting(None, "The names of the columns, where rows are lists.", min_length=1)
-    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "How far a number may be from the expected one.")
+    value: Any = setting(None, "The only value of the only row.")
+    rows: Any = setting(None, "The rows as mappings from column to value or as lists, or their number.")
+    columns: list[str] | None = setting(None, "The column names. Required if rows are lists.", min_length=1)
+    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "The allowed difference of numbers.")
 
     @model_validator(mode="before")
     @classmethod
     def _drop_empty(cls, value: Any) -> Any:
-        """Keep a `value` of null: NULL may be what is expected."""
+        """Keep a `value` of null, because NULL is a valid expectation."""
         if isinstance(value, dict):
             return {key: item for key, item in value.items() if item is not None or key == "value"}
         return value
@@ -79,19 +79,19 @@ class Expectation(Block):
         if self.has_value and isinstance(self.value, list | dict):
             raise wrong("must be one value", hint=_FORMS, key="value")
         if self.columns is not None and not isinstance(self.rows, list):
-            raise wrong("is for rows that are lists", hint="leave it out", key="columns")
+            raise wrong("applies only to rows that are lists", hint="remove it", key="columns")
         if self.rows is not None:
             _check_rows(self.rows, self.columns)
         return self
 
     @property
     def has_value(self) -> bool:
-        """Whether one value is expected."""
+        """Whether a single value is expected."""
         return "value" in self.model_fields_set
 
     @property
     def table(self) -> tuple[Sequence[str], list[Sequence[Any]]] | None:
-        """The columns and rows that are expected, values as JSON takes them; None where none are named."""
+        """The expected columns and rows as JSON values, or None if no rows are given."""
         if not isinstance(self.rows, list):
             return None
         if self.columns is not None:
@@ -101,7 +101,7 @@ class Expectation(Block):
         return names, [[row[name] for name in names] for row in texts]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is expected as plain data."""
+        """Return the expectation as plain data."""
         expected: dict[str, Any] = {"value": json_value(self.value)} if self.has_value else {}
         if self.table is not None:
             columns, rows = self.table
@@ -126,59 +126,62 @@ def _check_row(row: Any, number: int, first: Any, columns: Sequence[str] | None)
     if columns is None:
         if not isinstance(row, dict):
             lists = "name their `columns`, or write" if isinstance(row, list) else "write"
-            raise wrong(f"has a row {number} without names", hint=f"{lists} `column: value` in each row", key="rows")
+            raise wrong(f"has no column names in row {number}", hint=f"{lists} `column: value` in each row", key="rows")
         if {key_text(key) for key in row} != {key_text(key) for key in first}:
-            raise wrong(f"has other columns in row {number} than in row 1", hint="name all in each row", key="rows")
+            hint = "give every row the same columns"
+            raise wrong(f"has different columns in rows 1 and {number}", hint=hint, key="rows")
     elif not isinstance(row, list) or len(row) != len(columns):
-        raise wrong(f"has a row {number} that is no list of {len(columns)} values", hint="[NO, 41]", key="rows")
+        raise wrong(f"needs a list with a value for each column in row {number}", hint="[NO, 41]", key="rows")
 
 
 _ID_RULE: Final = checked(
     lambda text: _ID.fullmatch(text) is not None,
-    "must be of letters, digits, `_`, `.` and `-`",
+    "must contain only letters, digits, `_`, `.` and `-`",
     hint="for example: id: revenue-2025",
     of_value=True,
 )
 
 
 class EvalCase(Block):
-    """One case: what is asked, and what has to come out."""
+    """One case: a question with the expected result."""
 
-    id: Annotated[str, _ID_RULE] = setting(REQUIRED, "Names the case in its file.")
+    id: Annotated[str, _ID_RULE] = setting(REQUIRED, "The name of the case, unique in its file.")
     question: str | None = setting(None, "The question in words.", min_length=1)
-    query: dict[str, Any] | None = setting(None, "The question to the semantic layer.", min_length=1)
+    query: dict[str, Any] | None = setting(None, "A semantic layer query.", min_length=1)
     sql: str | None = setting(
-        None, "One statement that reads; with `query`, it must have the same result.", min_length=1
+        None, "A read-only SQL statement. Together with `query`, both must return the same result.", min_length=1
     )
-    ask: bool = setting(False, "Whether the configured model is asked the question in words.")
-    connection: str | None = setting(None, "The connection that is asked.", min_length=1)
-    attributes: dict[str, Any] = setting(dict, "Who asks, for policies.")
-    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "How far numbers of `query` and `sql` may be apart.")
-    expect: Annotated[Expectation | None, BeforeValidator(_as_rows)] = setting(None, "What has to come out.")
+    ask: bool = setting(False, "Ask the configured model the question.")
+    connection: str | None = setting(None, "The connection to query.", min_length=1)
+    attributes: dict[str, Any] = setting(dict, "Attributes of the caller, used by row policies.")
+    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(
+        0.0, "The allowed difference between numbers of `query` and `sql`."
+    )
+    expect: Annotated[Expectation | None, BeforeValidator(_as_rows)] = setting(None, "The expected result.")
 
     @model_validator(mode="after")
     def _check(self) -> EvalCase:
         has_statement = self.query is not None or self.sql is not None
         if not has_statement and not self.ask:
-            hint = "add `ask: true` to put its question to the configured model"
+            hint = "add `ask: true` to ask the configured model the question"
             raise wrong("needs `query`, `sql`, both or `ask: true`", hint=hint)
         if has_statement and self.ask:
             raise wrong("has `ask: true` and a `query` or `sql`", hint="keep one of them")
         if self.tolerance and not self.compares:
-            hint = "write it below `expect`"
-            raise wrong("is for cases with both `query` and `sql`", hint=hint, key="tolerance")
+            hint = "move it below `expect`"
+            raise wrong("only applies to cases with both `query` and `sql`", hint=hint, key="tolerance")
         if self.ask and self.question is None:
             raise wrong("is missing", hint="question: How many orders were shipped late?", key="question")
         return self
 
     @property
     def compares(self) -> bool:
-        """Whether the answer of its query is compared with that of its SQL."""
+        """Whether the answers of its query and its SQL are compared."""
         return self.query is not None and self.sql is not None
 
     @property
     def kind(self) -> Literal["query", "sql", "compare", "ask"]:
-        """The kind of the question: to the semantic layer, a database, both or the model."""
+        """The kind of case: a semantic layer query, an SQL statement, both or a question to the model."""
         if self.compares:
             return "compare"
         return "ask" if self.ask else "sql" if self.sql is not None else "query"
@@ -188,20 +191,20 @@ def _each_once(cases: list[EvalCase]) -> list[EvalCase]:
     ids = [case.id for case in cases]
     twice = next((case_id for place, case_id in enumerate(ids) if case_id in ids[:place]), None)
     if twice is not None:
-        raise wrong(f"has the id `{twice}` twice", hint="give each case its own id")
+        raise wrong(f"has two cases with the id `{twice}`", hint="give each case its own id")
     return cases
 
 
 class EvalFile(Block):
-    """A file of evals."""
+    """An eval file."""
 
-    connection: str | None = setting(None, "The connection of cases that name none.", min_length=1)
+    connection: str | None = setting(None, "The default connection of the cases.", min_length=1)
     cases: Annotated[list[EvalCase], AfterValidator(_each_once)] = setting(list, "The cases.")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case where it stands. `path`: from the project, with `/`; `index`: in its file; `line` counts from 1."""
+    """A case with its location: the path in the project, the index in the file, and the line from 1."""
 
     path: str
     index: int
@@ -211,17 +214,17 @@ class Case:
 
     @property
     def name(self) -> str:
-        """`FILE/ID`, the file without its ending."""
+        """`FILE/ID`, without the suffix of the file."""
         return f"{self.file}/{self.asked.id}"
 
     @property
     def file(self) -> str:
-        """The name of its file, without folder and ending."""
+        """The name of its file, without folder and suffix."""
         return self.path.rpartition("/")[2].rpartition(".")[0]
 
     @property
     def digest(self) -> str:
-        """A digest of what the case asks and expects."""
+        """A digest of the question and the expected result."""
         asked = self.asked
         expected: Mapping[str, Any] | None = None if asked.expect is None else asked.expect.to_json()
         facts: list[Any] = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]
@@ -231,20 +234,20 @@ class Case:
 
 
 _ENDINGS: Final = (".yaml", ".yml")
-_EXAMPLE: Final = "begin with `cases:` and a list of cases"
+_EXAMPLE: Final = "start the file with `cases:` and a list of cases"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """All cases of a project in the order of their files, and what is odd about those files."""
+    """All cases of a project in the order of their files, and warnings about the files."""
 
     cases: list[Case] = field(default_factory=list)
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def named(self, names: Sequence[str]) -> list[Case]:
-        """Return the cases of these names: `FILE`, `FILE/ID` or an `ID`; all where there is none.
+        """Return the cases with these names (`FILE`, `FILE/ID` or `ID`), or all cases without names.
 
-        Raises `UsageError` for a name that nothing has.
+        Raises `UsageError` for an unknown name.
         """
         for name in names:
             if not any(_is(case, name) for case in self.cases):
@@ -254,7 +257,7 @@ class Loaded:
     def _unknown(self, name: str) -> UsageError:
         known = dict.fromkeys(name for case in self.cases for name in (case.file, case.name, case.asked.id))
         near = did_you_mean(name, known)
-        hint = Command("eval", near) if near else f"there are: {listing(known, 10) or 'none'}"
+        hint = Command("eval", near) if near else f"available: {listing(known, 10) or 'none'}"
         return UsageError(f"there is no eval `{name}`", hint=hint, details={"candidates": list(known)})
 
 
@@ -263,7 +266,7 @@ def _is(case: Case, name: str) -> bool:
 
 
 def load_evals(layout: Layout) -> Loaded:
-    """Return the cases of a project; `ConfigError` for the first file that cannot be used, with all its problems."""
+    """Return the cases of a project. Raises `ConfigError` with all problems of the first invalid file."""
     loaded = Loaded()
     for path in _files(layout):
         _require_inside(layout, path)
@@ -271,7 +274,7 @@ def load_evals(layout: Layout) -> Loaded:
     names = [case.name for case in loaded.cases]
     twice = next((case for place, case in enumerate(loaded.cases) if case.name in names[:place]), None)
     if twice is not None:
-        message = f"{twice.path}:{twice.line}: another file has an eval `{twice.name}` too"
+        message = f"{twice.path}:{twice.line}: another file also has an eval `{twice.name}`"
         raise ConfigError(message, hint=f"rename {twice.path}, or give the case another id")
     return loaded
 
@@ -283,10 +286,14 @@ def _files(layout: Layout) -> list[Path]:
 
 
 def _require_inside(layout: Layout, path: Path) -> None:
-    """Raise `ConfigError` for a link out of the project: it could come with a repository, and problems quote files."""
+    """Raise `ConfigError` for a symbolic link out of the project.
+
+    A repository could contain such a link, and error messages quote the file.
+    """
     if not path.resolve().is_relative_to(layout.root.resolve()):
         where = layout.evals if layout.evals.is_symlink() else path
-        raise ConfigError(f"{where} is a link that leads out of the project", hint=Command(where, program="rm"))
+        message = f"{where} is a symbolic link to a file outside the project"
+        raise ConfigError(message, hint=Command(where, program="rm"))
 
 
 def _load(loaded: Loaded, path: Path, where: str) -> None:
@@ -316,7 +323,7 @@ def _lines(text: bytes) -> list[int]:
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> Iterator[Issue]:
-    """Yield the keys that mean nothing; `raw` may be of any shape."""
+    """Yield the unknown keys. `raw` may have any shape."""
     yield from _unknown_in(EvalFile, raw, ())
     cases = raw.get("cases")
     for index, case in enumerate(cases if isinstance(cases, list) else ()):
@@ -330,8 +337,8 @@ def _unknown_in(model: type[Block], raw: Any, at: Keys) -> Iterator[Issue]:
     for key in map(key_text, raw if isinstance(raw, dict) else ()):
         if key not in known:
             near = did_you_mean(key, known)
-            hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
-            message = f"{named((*at, key))} means nothing in a file of evals"
+            hint = f"did you mean `{near}`?" if near else f"valid keys: {', '.join(known)}"
+            message = f"unknown key {named((*at, key))} in an eval file"
             yield Issue((*at, key), message, hint, Severity.WARNING, "unknown_key")
 
 

@@ -1,12 +1,11 @@
-"""Compares answers with the expected ones, and keeps how each eval ended, now and the last time.
+"""Compare answers of evals with the expected results, and store the outcomes to detect regressions.
 
-Answers are compared exactly, but for the tolerance that is asked for. Numbers are compared as decimals (`1` is `1.0`),
-floats to 15 significant digits (`0.30000000000000004` is `0.3`), and so is a text that is a number with a number:
-databases give decimals as texts. Two texts are compared as they are, or as the moments they stand for. `true` is `1`,
-for databases without booleans. NULL is `null` and nothing else. The order of rows counts where the question orders
-them.
+Values must be equal except for the given tolerance. Numbers are compared as decimals (`1` equals `1.0`), and floats to
+15 significant digits (`0.30000000000000004` equals `0.3`). A text that is a number equals that number, because
+databases return decimals as texts. Two texts are compared literally or as timestamps. `true` equals `1`, for databases
+without booleans. NULL only equals `null`. The order of rows counts if the question sorts them.
 
-How cases ended is kept in the state database: what passed once and fails now has regressed.
+The state database stores the outcome of each case: a case that passed before and fails now has regressed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from ktx_cli.project import Layout, Warn, ignore_warning, open_for_writing, read
 Row = Sequence[Any]
 
 MOST_TOO_MANY: Final = 1_000
-"""The surplus of rows up to which an answer is compared row by row; one with more is another answer."""
+"""The maximum surplus of rows for a comparison row by row."""
 
 _NULL, _NUMERIC, _TEXT, _NESTED = range(4)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:?\d\d)?|Z)?)?")
@@ -48,10 +47,9 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """The answer of a case, values as JSON takes them.
+    """The answer of a case as JSON values.
 
-    `ordered`: whether the question says in which order. `formats`: how the numbers of each column are printed, where
-    that was asked for.
+    `ordered` is true if the question sorts the rows. `formats` are the number formats of the columns, if requested.
     """
 
     columns: tuple[str, ...]
@@ -60,16 +58,16 @@ class CaseAnswer:
     formats: tuple[NumberFormat | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the first rows as they stand in the envelope."""
+        """Return the first rows for the envelope."""
         rows = [list(row) for row in self.rows[:SHOWN_ROWS]]
         return {"columns": list(self.columns), "rows": rows, "row_count": len(self.rows)}
 
 
 @dataclass(frozen=True, slots=True)
 class Difference(Record):
-    """In which way an answer is not the expected one: a sentence, and the rows only one of them has.
+    """The difference between an answer and the expected result: a sentence, and the missing and unexpected rows.
 
-    `sides`: what has the rows that are missing, and what those that are not expected.
+    `sides` are the names of the sides with the missing and with the unexpected rows.
     """
 
     message: str
@@ -82,7 +80,7 @@ class Difference(Record):
 
 
 def difference(expect: Expectation, answer: CaseAnswer) -> Difference | None:
-    """Return in which way an answer is not the expected one, None where it is."""
+    """Return the difference between an answer and the expected result, or None if they are equal."""
     tolerance = Decimal(repr(expect.tolerance))
     if expect.has_value:
         return _of_value(expect.to_json()["value"], answer, tolerance)
@@ -91,14 +89,14 @@ def difference(expect: Expectation, answer: CaseAnswer) -> Difference | None:
         return _of_rows(columns, rows, answer, tolerance)
     if len(answer.rows) == expect.rows:
         return None
-    return Difference(f"{plural(expect.rows, 'row')} expected, the answer has {len(answer.rows):,}")
+    return Difference(f"expected {plural(expect.rows, 'row')}, got {len(answer.rows):,}")
 
 
 def comparison(sql: CaseAnswer, query: CaseAnswer, tolerance: float) -> Difference | None:
-    """Return in which way the answer of a query is not that of its SQL, None where both are the same table.
+    """Return the difference between the answers of a query and its SQL, or None if they are equal.
 
-    Names of columns may differ in case, and that of a single value in all letters. The order of rows counts where both
-    say in which order they come.
+    The case of column names does not matter, nor does the name of a single column. The order of rows counts if both
+    sides sort them.
     """
     allowed, sides = Decimal(repr(tolerance)), ("sql", "query")
     if len(sql.columns) != len(query.columns):
@@ -121,18 +119,18 @@ def comparison(sql: CaseAnswer, query: CaseAnswer, tolerance: float) -> Differen
     if not only and len(sql.rows) != len(query.rows):
         message = f"the SQL has {plural(len(sql.rows), 'row')}, the query has {len(query.rows):,}"
     elif not only:
-        message = "the query has the rows of the SQL in another order"
+        message = "the query returns the rows of the SQL in a different order"
     return replace(found, message=message, sides=sides)
 
 
 def _of_value(expected: Any, answer: CaseAnswer, tolerance: Decimal) -> Difference | None:
     if len(answer.rows) != 1 or len(answer.columns) != 1:
         size = f"{plural(len(answer.rows), 'row')} of {plural(len(answer.columns), 'column')}"
-        return Difference(f"one value expected, the answer has {size}")
+        return Difference(f"expected one value, got {size}")
     ((value,),) = answer.rows
     if same_value(expected, value, tolerance):
         return None
-    message = f"{_value_text(expected)} expected, got {_value_text(value)}"
+    message = f"expected {_value_text(expected)}, got {_value_text(value)}"
     return Difference(message, answer.columns, ((expected,),), ((value,),))
 
 
@@ -140,33 +138,33 @@ def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: CaseAnswer, to
     if not rows and not answer.rows:
         return None
     if rows and sorted(columns) != sorted(answer.columns):
-        return Difference(f"the columns {listing(columns, 10)} expected, got {listing(answer.columns, 10)}")
+        return Difference(f"expected the columns {listing(columns, 10)}, got {listing(answer.columns, 10)}")
     wanted = _reordered(columns, rows, answer.columns)
     if _same_in_order(wanted, answer.rows, tolerance):
         return None
     if _same_in_order(_sorted(wanted), _sorted(answer.rows), tolerance):
         return _of_order(answer)
     if len(answer.rows) > len(rows) + MOST_TOO_MANY:
-        return Difference(f"{plural(len(rows), 'row')} expected, the answer has {len(answer.rows):,}")
+        return Difference(f"expected {plural(len(rows), 'row')}, got {len(answer.rows):,}")
     missing, unexpected = _unmatched(wanted, answer.rows, tolerance)
-    if not missing and not unexpected:  # what no order tells apart, as [] and {}, was sorted otherwise
+    if not missing and not unexpected:  # values that compare equal, such as [] and {}, were sorted differently
         return _of_order(answer)
     return _row_difference(answer.columns, missing, unexpected)
 
 
 def _of_order(answer: CaseAnswer) -> Difference | None:
-    """Return the difference of an answer that has the expected rows in another order: none where none was asked for."""
-    return Difference("the rows are the expected ones in another order", answer.columns) if answer.ordered else None
+    """Return the difference if only the order of the rows differs, or None if the question does not sort them."""
+    return Difference("the rows are in the wrong order", answer.columns) if answer.ordered else None
 
 
 def _row_difference(columns: tuple[str, ...], missing: Sequence[Row], unexpected: Sequence[Row]) -> Difference:
     parts = [f"{plural(len(missing), 'row')} missing"] if missing else []
-    parts += [f"{plural(len(unexpected), 'row')} not expected"] if unexpected else []
+    parts += [f"{plural(len(unexpected), 'unexpected row')}"] if unexpected else []
     return Difference(", ".join(parts), columns, tuple(missing), tuple(unexpected))
 
 
 def _reordered(columns: Sequence[str], rows: Sequence[Row], wanted: Sequence[str]) -> list[Row]:
-    """Return the rows with their columns in another order; names that are there twice stay in theirs."""
+    """Return the rows with their columns reordered. Columns with the same name keep their order."""
     if list(columns) == list(wanted) or not rows or len(set(columns)) < len(columns):
         return list(rows)
     places = [list(columns).index(name) for name in wanted]
@@ -184,7 +182,7 @@ def _same_row(expected: Row, got: Row, tolerance: Decimal) -> bool:
 
 
 def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) -> tuple[list[Row], list[Row]]:
-    """Return the rows of each side that no row of the other stands for."""
+    """Return the rows of each side that match no row of the other."""
     alike: dict[Any, list[int]] = defaultdict(list)
     for place, row in enumerate(got):
         alike[_bucket(row, tolerance)].append(place)
@@ -201,13 +199,13 @@ def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) 
 
 
 def _bucket(row: Row, tolerance: Decimal) -> tuple[Any, ...]:
-    """Return what rows that are the same have in common; where numbers may differ, all but those."""
+    """Return a key that equal rows share. With a tolerance, it ignores numbers."""
     ranks = map(_rank, row)
     return tuple(rank[:1] if tolerance and rank[0] in (_NUMERIC, _NESTED) else rank for rank in ranks)
 
 
 def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool:
-    """Say whether a value is the expected one, both as JSON takes them."""
+    """Say whether a JSON value equals the expected one."""
     if expected is None or got is None:
         return expected is got
     if isinstance(expected, str) and isinstance(got, str):
@@ -221,7 +219,7 @@ def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool
 
 
 def _number(value: Any) -> Decimal | None:
-    """Return the exact number a value is, or that its text is, a float without noise; None where it is none."""
+    """Return the exact number of a value or text, with floats rounded, or None if it is not a number."""
     if isinstance(value, bool):
         return Decimal(int(value))
     text = plain_number(value) if isinstance(value, int | float) else value
@@ -234,7 +232,7 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _moment(text: str) -> datetime | None:
-    """Return the moment of an ISO text; a day is its midnight."""
+    """Parse an ISO date or timestamp. A date is its midnight."""
     if _MOMENT.fullmatch(text) is None:
         return None
     try:
@@ -248,7 +246,7 @@ def _sorted(rows: Sequence[Row]) -> list[Row]:
 
 
 def _rank(value: Any) -> tuple[int, Decimal, str]:
-    """Return a key to sort by, equal for values that are the same where no number may differ."""
+    """Return a sort key that is the same for equal values."""
     number = _number(value)
     if number is not None:
         return _NUMERIC, number, ""
@@ -259,7 +257,7 @@ def _rank(value: Any) -> tuple[int, Decimal, str]:
 
 
 def _ranks(value: Any) -> Any:
-    """Return a nested value with the keys of its parts in their places."""
+    """Return the sort key of a nested value."""
     if isinstance(value, list):
         return [_ranks(item) for item in value]
     if isinstance(value, Mapping):
@@ -278,7 +276,10 @@ def _value_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Past(Record):
-    """The stored result of a case. `digest`: of what was asked and expected; `passed`: when it last passed, if ever."""
+    """The stored outcome of a case.
+
+    `digest` identifies the question and expected result; `passed` is the time when the case last passed, if ever.
+    """
 
     digest: str
     status: str
@@ -290,7 +291,7 @@ class Past(Record):
 
 
 def read_history(layout: Layout) -> dict[str, Past]:
-    """Return how the cases ended the last time, by name; nothing is written. Raises `StorageError`."""
+    """Return the last outcomes by case name. Raises `StorageError`."""
 
     def ask(database: sqlite3.Connection) -> dict[str, Past]:
         rows = database.execute("SELECT name, digest, status, finished, passed, milliseconds FROM evals")
@@ -303,7 +304,7 @@ def read_history(layout: Layout) -> dict[str, Past]:
 def write_history(
     layout: Layout, ended: Mapping[str, Past], known: Collection[str], warn: Warn = ignore_warning
 ) -> None:
-    """Keep how cases ended, and forget those that are in no file any more (`known`); raises `StorageError`."""
+    """Store the outcomes of cases, and delete those of cases that are not in `known`. Raises `StorageError`."""
     rows = [(name, p.digest, p.status, p.finished, p.passed, p.milliseconds) for name, p in ended.items()]
     with open_for_writing(layout, warn) as database, translated(layout.state), transaction(database):
         gone = [(name,) for (name,) in database.execute("SELECT name FROM evals") if name not in known]
@@ -315,10 +316,10 @@ Status = Literal["pass", "regress", "fail", "new", "error", "skip"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pass", "regress", "fail", "error", "new", "skip")
 WRONG: Final = frozenset({"regress", "fail", "error"})
-"""The statuses for which a command does not end with 0."""
+"""The statuses that make the command fail."""
 
 SHOWN_ROWS: Final = 100
-"""The largest number of rows of an answer, and of each side of a difference, in the envelope."""
+"""The maximum number of rows in the envelope, for an answer and for each side of a difference."""
 
 _NAMED: Final = 5
 _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT})
@@ -326,7 +327,7 @@ _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT}
 
 @dataclass(frozen=True, slots=True)
 class Taken(Record):
-    """The usage of the model that was asked: its tokens, and their price in dollars, None where it is not known."""
+    """The usage of the model: tokens, and their price in dollars, or None if it is unknown."""
 
     model: str
     tokens: int
@@ -337,7 +338,7 @@ class Taken(Record):
 
 @dataclass(frozen=True, slots=True)
 class ComparedAnswers(Record):
-    """The two sides of a case with `query` and `sql`: the answer of the SQL, and what both are made of."""
+    """The details of a case with `query` and `sql`: the answer of the SQL, both statements and the receipt."""
 
     answer: CaseAnswer = field(repr=False)
     sql: str
@@ -349,9 +350,10 @@ class ComparedAnswers(Record):
 
 @dataclass(slots=True)
 class CaseResult(Record):
-    """The result of one case. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time.
+    """The result of one case.
 
-    `compared`: of a case with both, the answer of its SQL and both receipts.
+    `reason` explains why it was skipped, `query` is the query of the model, and `before` is the previous outcome.
+    `compared` is set for a case with `query` and `sql`: the answer of its SQL, the SQL of its query and the receipt.
     """
 
     case: Case
@@ -369,12 +371,12 @@ class CaseResult(Record):
 
     @property
     def milliseconds(self) -> int:
-        """The milliseconds it took."""
+        """The duration in milliseconds."""
         return round(self.seconds * 1000)
 
     @property
     def what(self) -> str:
-        """One line about it."""
+        """A one-line summary."""
         if self.error is not None:
             return f"{self.error.code}: {self.error.message}"
         if self.difference is not None:
@@ -386,7 +388,7 @@ class CaseResult(Record):
 
     @property
     def shown_difference(self) -> Difference | None:
-        """The difference with as many rows of each side as stand in the envelope."""
+        """The difference, with the rows limited for the envelope."""
         found = self.difference
         if found is None:
             return None
@@ -402,7 +404,7 @@ class CaseResult(Record):
 
 @dataclass(slots=True)
 class EvalReport(Record):
-    """The results of all cases that were run, in their order. `seconds`: all together, with what they share."""
+    """The results of all cases in order. `seconds` is the total duration, including shared work."""
 
     results: list[CaseResult] = field(default_factory=list)
     seconds: float = 0.0
@@ -415,25 +417,25 @@ class EvalReport(Record):
 
     @property
     def tokens(self) -> int:
-        """The usage of models, all together."""
+        """The total number of tokens."""
         return sum(result.taken.tokens for result in self.results if result.taken is not None)
 
     @property
     def usd(self) -> float | None:
-        """The price of it, None where not all of it is known."""
+        """The total price, or None if a part of it is unknown."""
         prices = [result.taken.usd for result in self.results if result.taken is not None]
         known = [price for price in prices if price is not None]
         return sum(known) if len(known) == len(prices) else None
 
     @property
     def milliseconds(self) -> int:
-        """The milliseconds it took."""
+        """The duration in milliseconds."""
         return round(self.seconds * 1000)
 
     json_keys = ("cases=results", "counts", "milliseconds", "tokens", "cost_usd=usd", "saved")
 
     def error(self) -> KtxError | None:
-        """Return the error to end with; where no case could be run for one reason of the way there, that reason."""
+        """Return the error of the command, if any. If no case could run for the same reason, it is that reason."""
         wrong = [result for result in self.results if result.status in WRONG]
         if not wrong:
             return None
@@ -445,7 +447,7 @@ class EvalReport(Record):
         parts = [f"{counts[status]:,} {word}" for status, word in _WORDS.items() if counts[status]]
         names = [result.case.name for result in wrong]
         return KtxError(
-            f"{len(wrong):,} of {plural(len(self.results), 'eval')} did not come out as expected: {', '.join(parts)}",
+            f"{len(wrong):,} of {plural(len(self.results), 'eval')} did not pass: {', '.join(parts)}",
             hint=Command("eval", *names[:_NAMED], "--verbose"),
             details={"names": names, **counts},
             code="evals_failed",

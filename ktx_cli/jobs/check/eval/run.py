@@ -1,4 +1,4 @@
-"""Runs evals: each case is asked, its answer judged, and, where that is wanted, accepted as what is expected."""
+"""Run evals: ask the cases, compare the answers, and optionally accept new answers as the expected results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from ktx_cli.semantic import Model, QueryServices, calendar_of, layer_ids, load_
 from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
-"""The largest number of rows of an answer that is compared."""
+"""The maximum number of rows of an answer."""
 
 Warn = Callable[[ResultWarning], None]
 
@@ -70,7 +70,10 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """The cases to run. `accept`: new answers become the expected ones; `save`: keep the results for the next run."""
+    """The cases to run.
+
+    `accept` writes the answers of new cases as expected results. `save` stores the outcomes for the next run.
+    """
 
     layout: Layout
     config: KtxConfig
@@ -84,9 +87,9 @@ class EvalRequest:
 
 @dataclass(slots=True)
 class Asker:
-    """Asks the cases of one run: connections are kept open, semantic layers read once.
+    """Asks the cases of one run. Connections stay open, and semantic layers are read once.
 
-    A database that could not be reached is not tried again.
+    ktx does not retry a database that it could not reach.
     """
 
     request: EvalRequest
@@ -95,7 +98,7 @@ class Asker:
     unreachable: dict[str, KtxError] = field(default_factory=dict)
 
     def ask(self, result: CaseResult) -> None:
-        """Put the answer of a case into its result; raises `KtxError`."""
+        """Set the answer of the result. Raises `KtxError`."""
         case = result.case
         if case.asked.kind == "ask":
             self._ask_model(result)
@@ -127,7 +130,7 @@ class Asker:
             connection=connection,
             max_rows=MOST_ROWS,
             opener=self.pool.open,
-            formats=case.asked.expect is None,  # the answers of new cases are printed
+            formats=case.asked.expect is None,  # only the answers of new cases are printed
         )
         _require_whole(answer.cut, case)
         ordered = _is_ordered(str(case.asked.sql), answer.dialect)
@@ -170,55 +173,55 @@ class Asker:
             answer = interview.run()
         finally:
             result.taken, result.query = interview.taken, interview.query
-        result.answer = replace(answer, ordered=False)  # in which order is the model's choice
+        result.answer = replace(answer, ordered=False)  # the model chooses the order
 
 
 @contextlib.contextmanager
 def _which(case: Case) -> Iterator[None]:
-    """Let the hint of an error about which connection is meant name the file: there is no option to choose it by."""
+    """Point the hint of an error about the connection to the eval file, because there is no option for it."""
     try:
         yield
     except UsageError as error:
         if case.connection is None:
-            error.hint = f"name it in {case.path}: connection: ID"
+            error.hint = f"set `connection: ID` in {case.path}"
         raise
 
 
 def _require_whole(cut: str | None, case: Case) -> None:
     if cut is not None:
-        what = f"more than {plural(MOST_ROWS, 'row')}" if cut == "rows" else "more values than are compared"
-        hint = f"narrow it, or count in the question: {case.path}:{case.line}"
+        what = f"more than {plural(MOST_ROWS, 'row')}" if cut == "rows" else "too many values to compare"
+        hint = f"add filters, or count rows in the question: {case.path}:{case.line}"
         raise KtxError(f"the answer of `{case.name}` has {what}", hint=hint, code="query")
 
 
 def _is_ordered(sql: str, dialect: str) -> bool:
-    """Whether a statement that was let through says in which order its rows come."""
+    """Whether a checked statement sorts its rows."""
     from sqlglot import parse_one
 
     return parse_one(sql, read=dialect).args.get("order") is not None
 
 
 STEPS: Final = 20
-"""Turns of the model one question may take."""
+"""The maximum number of steps of the model for one question."""
 
 Ask = Callable[[Mapping[str, Any], str | None], CaseAnswer]
-"""Takes a query and a connection; returns what comes out. Raises `KtxError`."""
+"""Takes a query and a connection; returns the answer. Raises `KtxError`."""
 
 
 class AskLayer(Input):
-    """What to ask the semantic layer."""
+    """A query for the semantic layer."""
 
     query: dict[str, Any] = Field(
         description='measures: ["orders.revenue"]; dimensions: ["customers.country", {"field": "orders.ordered_at", '
         '"granularity": "month"}]; filters and having: SQL conditions; segments; order_by: ["revenue desc"]; limit; '
         'time_range: {"start": "2025-01-01", "end": "2026-01-01"}; via: {"regions": "bill_to"}.'
     )
-    connection: str | None = Field(None, description="The connection; needed where there are several.")
+    connection: str | None = Field(None, description="The connection. Required if there are several.")
 
 
 @dataclass(slots=True)
 class Interview:
-    """One question put to the model. `answer`: of the last `query` that had one; `taken`: what the model took."""
+    """One question to the model. `answer` belongs to the last successful `query`; `taken` is the usage."""
 
     request: EvalRequest
     case: Case
@@ -229,7 +232,7 @@ class Interview:
     _broken: KtxError | None = field(default=None, repr=False)
 
     def run(self) -> CaseAnswer:
-        """Return the answer of the model's last query; raises `LlmError`, and `KtxError` where none had an answer."""
+        """Return the answer of the last query of the model. Raises `LlmError`, and `KtxError` if no query succeeded."""
         outcome = run_async(self._asked())
         if outcome.facts is not None:
             facts = outcome.facts
@@ -239,8 +242,8 @@ class Interview:
         if self.answer is None and self._broken is not None:
             raise self._broken
         if self.answer is None:
-            hint = "give the measure a name or a description the question's words are in, or correct the question"
-            raise KtxError("the model made no query that has an answer", hint=hint, code="max_turns")
+            hint = "use the words of the question in the name or description of the measure, or correct the question"
+            raise KtxError("no query of the model returned an answer", hint=hint, code="max_turns")
         return self.answer
 
     async def _asked(self) -> UnitOutcome:
@@ -267,11 +270,11 @@ class Interview:
             calendar=calendar_of(self.request.config),
             privacy=self.request.config.scan.privacy,
         )
-        query = Tool("sl_query", "Ask the semantic layer. It joins by declared paths alone.", AskLayer, self._query)
+        query = Tool("sl_query", "Query the semantic layer. It only uses declared joins.", AskLayer, self._query)
         return [tool.on(session) for tool in (*READING_TOOLS, query)]
 
     def _connections(self) -> dict[str, str]:
-        """Return the databases with a semantic layer -> their dialects; of a case with a connection that one."""
+        """Return the dialects of the databases with a semantic layer, or of the connection of the case."""
         databases = self.request.config.databases()
         chosen = [self.case.connection] if self.case.connection else layer_ids(self.request.layout)
         dialects = {name: dialect_of(databases[name].driver) for name in chosen if name in databases}
@@ -286,18 +289,19 @@ class Interview:
             raise
         self.query = value.query
         columns = listing(self.answer.columns, 50)
-        text = f"{plural(len(self.answer.rows), 'row')} came out, with the columns {columns}. They are kept."
+        rows = plural(len(self.answer.rows), "row")
+        text = f"The query returned {rows} with the columns {columns}. ktx keeps this result."
         return ToolOutput(text, {"success": True, "rows": len(self.answer.rows)})
 
 
 MOST_ACCEPTED: Final = 1_000
-"""The largest number of rows written into a file: nobody reviews more."""
+"""The maximum number of rows to accept: nobody reviews more."""
 
 
 def accept(layout: Layout, results: Sequence[CaseResult], warn: Callable[[ResultWarning], object]) -> None:
-    """Write the answers of new cases into their files; raises `ConfigError`, `StorageError`.
+    """Write the answers of new cases into their files. Raises `ConfigError`, `StorageError`.
 
-    An answer with more than `MOST_ACCEPTED` rows is left out, which `warn` is told.
+    An answer with more than `MOST_ACCEPTED` rows is skipped with a warning.
     """
     by_file: dict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
@@ -311,7 +315,7 @@ def _is_small(result: CaseResult, answer: CaseAnswer, warn: Callable[[ResultWarn
     if len(answer.rows) <= MOST_ACCEPTED:
         return True
     message = f"the answer of `{result.case.name}` has {plural(len(answer.rows), 'row')}: too many to accept"
-    hint = f"narrow it, or write into {result.case.path}:{result.case.line}: expect: {{rows: {len(answer.rows)}}}"
+    hint = f"add filters, or write `expect: {{rows: {len(answer.rows)}}}` in {result.case.path}:{result.case.line}"
     warn(ResultWarning("not_accepted", message, hint=hint))
     return False
 
@@ -320,10 +324,10 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     file = layout.root / path
     if layout.evals.is_symlink():
         hint = Hint("{} && {}", Command(layout.evals, program="rm"), Command(layout.evals, program="mkdir"))
-        raise ConfigError(f"{layout.evals} is a link, which ktx does not write through", hint=hint)
+        raise ConfigError(f"{layout.evals} is a symbolic link; ktx does not write through links", hint=hint)
     if file.is_symlink():
         hint = Hint("remove the link: {}", Command(path, program="rm"))
-        raise ConfigError(f"{path} is a link, which ktx does not write through", hint=hint)
+        raise ConfigError(f"{path} is a symbolic link; ktx does not write through links", hint=hint)
     text = read_bytes(file) or b""
     _require_unchanged(text, path, accepted)
     edits = [
@@ -337,19 +341,19 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
 
 
 def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -> None:
-    """Raise `ConfigError` where the cases are not at their places any more: somebody edited the file meanwhile."""
+    """Raise `ConfigError` if the file was edited during the run, so that the cases have moved."""
     raw = yaml.load(text, where=path)
     cases = raw.get("cases") if isinstance(raw, dict) else None
     ids = [case.get("id") if isinstance(case, dict) else None for case in cases or ()]
     if any(result.case.asked.id not in ids[result.case.index : result.case.index + 1] for result in accepted):
         hint = Command("eval", *(result.case.name for result in accepted[:5]), "--accept")
-        raise ConfigError(f"{path} was changed while the evals ran; nothing was written into it", hint=hint)
+        raise ConfigError(f"{path} changed while the evals ran; ktx did not write to it", hint=hint)
 
 
 def expectation_of(answer: CaseAnswer) -> Any:
-    """Return an answer as it is expected: one value, rows by the names of their columns, or lists under them.
+    """Return the expectation for an answer: one value, rows as mappings, or rows as lists with `columns`.
 
-    Floats are without noise, as they are compared.
+    Floats are rounded as for the comparison.
     """
     rows = [[without_noise(value) if isinstance(value, float) else value for value in row] for row in answer.rows]
     if len(rows) == len(answer.columns) == 1:
@@ -362,10 +366,10 @@ def expectation_of(answer: CaseAnswer) -> Any:
 
 
 def run_evals(request: EvalRequest) -> EvalReport:
-    """Run the cases and return how they ended.
+    """Run the cases and return their results.
 
-    Raises `ConfigError` for a file of evals that cannot be used, `UsageError` for a name that nothing has and, with
-    `accept`, `StorageError`, `ConfigError` for a file that cannot be written.
+    Raises `ConfigError` for an invalid eval file, `UsageError` for an unknown name and, with `accept`, `StorageError`
+    and `ConfigError` for a file that cannot be written.
     """
     started = monotonic()
     loaded = load_evals(request.layout)
@@ -390,12 +394,12 @@ def _warn_of_cases(loaded: Loaded, warn: Warn) -> None:
     for warning in loaded.warnings:
         warn(warning)
     if not loaded.cases:
-        hint = f"write one into {EVALS_NAME}/first.yaml: cases: [{{id: orders, sql: SELECT count(*) FROM orders}}]"
-        warn(ResultWarning("no_evals", f"there are no cases in {EVALS_NAME}/*.yaml", hint=hint))
+        hint = f"create {EVALS_NAME}/first.yaml with: cases: [{{id: orders, sql: SELECT count(*) FROM orders}}]"
+        warn(ResultWarning("no_evals", f"{EVALS_NAME}/*.yaml contains no cases", hint=hint))
 
 
 def _history(request: EvalRequest) -> dict[str, Past]:
-    """Return how cases ended before; what cannot be read is told, and is nothing."""
+    """Return the previous outcomes. If they cannot be read, warn and return none."""
     try:
         return read_history(request.layout)
     except KtxError as error:
@@ -404,13 +408,13 @@ def _history(request: EvalRequest) -> dict[str, Past]:
 
 
 def _saved(request: EvalRequest, results: Sequence[CaseResult], loaded: Loaded) -> bool:
-    """Keep how cases ended; where that cannot be, it is told."""
+    """Store the outcomes of cases, or warn if that fails."""
     finished = isoformat(now())
     ended = {result.case.name: _past(result, finished) for result in results if result.status not in ("new", "skip")}
     try:
         write_history(request.layout, ended, {case.name for case in loaded.cases}, request.warn)
     except KtxError as error:
-        message = f"how the evals ended is not kept, so that the next run knows of no regressions: {error.message}"
+        message = f"ktx could not store the results, so the next run cannot detect regressions: {error.message}"
         request.warn(ResultWarning("eval_history", message, hint=error.hint))
         return False
     return True
@@ -423,7 +427,7 @@ def _past(result: CaseResult, finished: str) -> Past:
 
 
 def run_case(case: Case, asker: Asker, before: Past | None = None) -> CaseResult:
-    """Ask a case and judge its answer; `before`: how it ended the last time. An error is part of the result."""
+    """Run a case and compare its answer. `before` is its previous outcome. An error is part of the result."""
     same = before if before is not None and before.digest == case.digest else None
     started = monotonic()
     result = CaseResult(case, "error", before=same)
