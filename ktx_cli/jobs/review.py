@@ -1,4 +1,4 @@
-"""The inferred joins of a connection: listing, deciding and drawing them."""
+"""List, accept, reject and draw the inferred joins of a connection."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ if TYPE_CHECKING:
 
 COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.REVIEW})
-"""The statuses that are listed by default."""
+"""The default statuses to list."""
 
 Typed = Callable[[ReviewedRelationship], Command]
-"""Makes the command that names a relationship, for hints."""
+"""Builds the command for a relationship in hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelationshipList:
-    """The relationships that were asked for, and how many joins foreign keys declare."""
+    """The requested relationships, and the number of joins that foreign keys declare."""
 
     relationships: list[ReviewedRelationship]
     declared: int
@@ -88,9 +88,9 @@ class RelationshipList:
 def list_relationships(
     layout: Layout, connections: Sequence[str] = (), *, statuses: Set[JoinStatus] = SHOWN, table: str | None = None
 ) -> RelationshipList:
-    """Return the relationships of connections (none: of all) from the working tree; nothing is written, git is not run.
+    """Return the relationships of connections, or of all, from the working tree, without running git.
 
-    Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
+    Raises `UsageError` for an unknown connection or table, and `NotReadyError` if no scan has profiled rows.
     """
     from ktx_cli.jobs.ingest.plan import choose_targets
 
@@ -106,14 +106,14 @@ def list_relationships(
 
 
 def working_review(layout: Layout, connection: str) -> RelationshipReview | None:
-    """Return what is found and decided of a connection, from the working tree; None where no scan looked at rows."""
+    """Return the relationships and decisions of a connection, or None if no scan has profiled rows."""
     return read_review(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
 
 
 def join_status_counts(
     layout: Layout, connection: str, warn: Callable[[ResultWarning], object]
 ) -> Mapping[str, int] | None:
-    """Return status -> number of inferred joins; None if nothing is known, or (with a warning) nothing is readable."""
+    """Return the number of inferred joins by status, or None if unknown or (with a warning) unreadable."""
     try:
         review = working_review(layout, connection)
     except KtxError as error:
@@ -123,7 +123,7 @@ def join_status_counts(
 
 
 def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[RelationshipReview]:
-    """Return what is found and decided, from the working tree; errors as `require_some`."""
+    """Return the relationships and decisions from the working tree. Raises the errors of `require_some`."""
     reviews = [working_review(layout, each) for each in connections]
     return require_some(layout, reviews, connections, typed)
 
@@ -131,9 +131,9 @@ def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str
 def require_some(
     layout: Layout, reviews: Sequence[RelationshipReview | None], connections: Sequence[str], typed: Sequence[str]
 ) -> list[RelationshipReview]:
-    """Return those that there are; `NotReadyError` when there is none, with what to do first.
+    """Return the existing reviews. Raises `NotReadyError` with a hint if there is none.
 
-    `connections`: those that were looked at; `typed`: the same where they were asked for by name.
+    `connections` are the connections to review, and `typed` those given by name.
     """
     found = [review for review in reviews if review is not None]
     if found:
@@ -147,33 +147,33 @@ def require_some(
 
 
 def relationship_names(root: Path, connections: Sequence[str]) -> list[str]:
-    """Return the names of all relationships, for a shell to complete; a connection that cannot be read has none."""
+    """Return the names of all relationships for shell completion. Unreadable connections are skipped."""
     names = []
     for connection in connections:
         try:
             review = working_review(Layout(root), connection)
-        except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        except KtxError:  # completion cannot show errors; the command itself reports them
             continue
         names += [each.name for each in review.relationships] if review is not None else []
     return list(dict.fromkeys(names))
 
 
 def find_relationship(word: str, among: Sequence[ReviewedRelationship], typed: Typed) -> ReviewedRelationship:
-    """Return the one relationship a word names; `UsageError` for none (with the nearest) or several (with all)."""
+    """Return the relationship with a name. Raises `UsageError` if no or several relationships match."""
     found = relationships_named(word, among)
     if len(found) == 1:
         return found[0]
     shown = one_line(word, 120)
     if not found:
-        raise UsageError(f"no scan found a relationship `{shown}`", hint=_nearest(word, among, typed))
+        raise UsageError(f"there is no relationship `{shown}`", hint=_nearest(word, among, typed))
     connections = list(dict.fromkeys(each.connection for each in found))
     if len(connections) > 1:
         raise UsageError(f"`{shown}` is in several connections: {listing(connections)}", hint=typed(found[0]))
-    raise UsageError(f"`{shown}` could be {listing(each.name for each in found)}", hint=typed(found[0]))
+    raise UsageError(f"`{shown}` is ambiguous: {listing(each.name for each in found)}", hint=typed(found[0]))
 
 
 def _nearest(word: str, among: Sequence[ReviewedRelationship], typed: Typed) -> str:
-    """Return the command with the relationship most likely meant; a shell cuts an unquoted name at its `>`."""
+    """Return the command for the nearest relationship. A shell cuts an unquoted name at its `>`."""
     names = {each.name: each for each in among}
     begun = [name for name in names if word.endswith("-") and name.startswith(word)]
     near = begun[0] if begun else did_you_mean(word, names)
@@ -185,13 +185,13 @@ def _of_table(among: Sequence[ReviewedRelationship], table: str) -> list[Reviewe
     if not found:
         near = did_you_mean(table, sorted({name for each in among for name in each.tables}))
         hint = COMMAND.with_words("--status", "all") if near is None else COMMAND.with_words("--table", near)
-        raise UsageError(f"no relationship of a table `{one_line(table, 120)}` was found", hint=hint)
+        raise UsageError(f"no relationship involves a table `{one_line(table, 120)}`", hint=hint)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class TypedDecision:
-    """One decision as it was typed: the name of a relationship, and of its connection if that is known."""
+    """One decision as typed: the name of a relationship, and its connection if known."""
 
     relationship: str
     decision: Decision
@@ -200,7 +200,7 @@ class TypedDecision:
 
 @dataclass(slots=True)
 class Decided(Record):
-    """A decision and what became of it: `done`, `unchanged` (it held already) or `held` (a file with edits)."""
+    """A decision and its outcome: `done`, `unchanged` (already decided) or `held` (a file has uncommitted edits)."""
 
     reviewed: ReviewedRelationship
     decision: Decision
@@ -209,13 +209,13 @@ class Decided(Record):
 
     @property
     def warning(self) -> ResultWarning | None:
-        """The warning where there is nothing to decide, because the join in the other direction is accepted."""
+        """The warning that there is nothing to decide, because the reverse join is accepted."""
         opposite, connection = self.reviewed.opposite, self.reviewed.connection
         if opposite is None or not opposite.is_join:
             return None
         declared = opposite.status is JoinStatus.DECLARED
         chosen = ("--status", JoinStatus.DECLARED.value) if declared else ("--reject", opposite.name)
-        message = f"`{self.reviewed.name}`: nothing to do: the join the other way round stays"
+        message = f"`{self.reviewed.name}`: nothing to do, because the reverse join stays accepted"
         hint = Command("scan", "relationships", connection, *chosen)
         return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.reviewed.name)
 
@@ -224,7 +224,7 @@ class Decided(Record):
 
 @dataclass(slots=True)
 class DecisionReport(Record):
-    """The decisions of a run. `commit` None: nothing was committed. `held`: path and why it was left alone."""
+    """The decisions of a run. `commit` is None if nothing was committed. `held` lists skipped files with reasons."""
 
     run_id: str
     project_dir: Path
@@ -247,22 +247,22 @@ class DecisionReport(Record):
 
     @property
     def committed_line(self) -> str:
-        """One line of what was committed."""
+        """A one-line summary of the commit."""
         files = plural(len(self.committed), "file")
         return f"{files} in {self.commit[:10]}" if self.commit else "nothing to commit"
 
     def error(self) -> PartialError | None:
-        """Return the error that names the files which were left alone."""
+        """Return the error that lists the skipped files, if any."""
         if not self.held:
             return None
         left = [f"{path} ({reason})" for path, reason in self.held]
         hint = Hint("{}; then run the same command again", held_hint(self.held, self.project_dir))
         details = {"left_out": left, "held": [each.reviewed.name for each in self.decided if each.result == "held"]}
-        return PartialError(f"saved some decisions; skipped: {listing(left)}", hint=hint, details=details)
+        return PartialError(f"some decisions were not saved; skipped: {listing(left)}", hint=hint, details=details)
 
     @property
     def held_files(self) -> list[dict[str, str]]:
-        """The files that were left alone, each with the reason."""
+        """The skipped files with reasons."""
         return [{"path": path, "reason": reason} for path, reason in self.held]
 
     json_keys = (
@@ -272,7 +272,7 @@ class DecisionReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class DecideRequest:
-    """Decisions to make, the connections they are about (none: all), and the seconds to wait for another run."""
+    """The decisions to make, their connections (empty for all), and the seconds to wait for another run."""
 
     project_dir: Path
     choices: Sequence[TypedDecision]
@@ -282,10 +282,11 @@ class DecideRequest:
 
 
 def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]:
-    """Accept and reject relationships, in one commit; a decision that meets a file with edits is left out whole.
+    """Accept and reject relationships in one commit. A decision is skipped if one of its files has edits.
 
     Raises `UsageError` for a relationship that is unknown, ambiguous or both accepted and rejected, `NotReadyError`
-    before the first scan, `ConfigError` for a file that cannot be edited, `BusyError`: nothing is changed then.
+    before the first scan, `ConfigError` for a file that cannot be edited, and `BusyError`. Nothing changes in these
+    cases.
     """
     from ktx_cli.jobs.ingest.plan import choose_targets
 
@@ -294,7 +295,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     targets = choose_targets(layout, loaded.config, request.connections, databases_only=True)
     repository = Repository.discover(layout.root)
     if repository is None:
-        raise NotReadyError("no scan is committed yet", hint=Command("scan"))
+        raise NotReadyError("no scan has been committed yet", hint=Command("scan"))
     repository.check_writable()
     run = _DecisionRun(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
     with hold_run_lock(
@@ -316,7 +317,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
 
 @dataclass
 class _DecisionRun:
-    """One run of decisions while it lasts."""
+    """One run of decisions."""
 
     request: DecideRequest
     layout: Layout
@@ -331,7 +332,7 @@ class _DecisionRun:
         self._removed: dict[str, RemovedTexts] = {}
 
     def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:
-        """Do the work, and record in the state database how it ended."""
+        """Do the work and record the outcome in the state database."""
         from ktx_cli.runs import finish_run, start_run
 
         with translated(self.layout.state):
@@ -382,7 +383,7 @@ class _DecisionRun:
         self.report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
         if recovery.finished:
             count = plural(len(recovery.finished), "file")
-            self.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+            self.request.emit(Notice(f"recovered from a killed run: updated {count} to the last commit"))
 
     def _reviews(self, base: ProjectBase) -> list[RelationshipReview]:
         copies = {each: ParsedCopies(self.layout, each) for each in self.connections}
@@ -390,7 +391,7 @@ class _DecisionRun:
         return require_some(self.layout, found, self.connections, self.request.connections)
 
     def _hold_strays(self, reviews: Mapping[str, RelationshipReview]) -> None:
-        """Leave out rejections whose overlay is there and not in git yet, under whatever file name."""
+        """Hold rejections whose overlay exists under any file name but is not in git yet."""
         files = WorkingTree(self.layout.root)
         local = {each: AuthoredSources.read(files, each) for each in reviews}
         for each in self.report.decided:
@@ -403,7 +404,7 @@ class _DecisionRun:
                 self.report.held = tuple(dict.fromkeys((*self.report.held, *named)))
 
     def _drafted(self, reviews: Mapping[str, RelationshipReview]) -> list[ReviewDraft]:
-        """Return the drafts of the connections with all decisions but those that are held."""
+        """Return the drafts of the connections with all decisions that are not held."""
         drafts: dict[str, ReviewDraft] = {}
         for each in self.report.decided:
             if each.result == "held":
@@ -415,7 +416,7 @@ class _DecisionRun:
         return [draft for draft in drafts.values() if draft.changes()]
 
     def _committed(self, drafts: list[ReviewDraft], base: ProjectBase, tip: str | None, lock: RunLock) -> CommitResult:
-        """Commit all changes, or none where one of their paths is held."""
+        """Commit all changes, or nothing if one of their paths is held."""
         changes = self._without_ignored_removals(drafts, base)
         self._removed = {draft.connection: draft.removed_texts(base.read_many(changes)) for draft in drafts}
         return self.repository.commit(
@@ -429,7 +430,7 @@ class _DecisionRun:
         )
 
     def _without_ignored_removals(self, drafts: Sequence[ReviewDraft], base: ProjectBase) -> dict[str, bytes | None]:
-        """Return all changes; an overlay that git ignores has no history and is not removed, so it stays, empty."""
+        """Return all changes. An overlay that git ignores is emptied instead of removed, because it has no history."""
         changes = {path: content for draft in drafts for path, content in draft.changes().items()}
         for path in self.repository.ignored([path for path, content in changes.items() if content is None]):
             changes[path] = empty_overlay(yaml.load(base.read(path) or b"", where=path)["name"])
@@ -446,7 +447,7 @@ class _DecisionRun:
         return "\n".join([f"{COMMAND}: {message}", "", *lines, "", *trailers, ""])
 
     def _hold(self, result: CommitResult) -> None:
-        """Leave out the decisions that need a held path."""
+        """Mark the decisions that need a held path as held."""
         held = {each.path: each.reason.value for each in result.held}
         self.report.held = tuple(dict.fromkeys((*self.report.held, *held.items())))
         for each in self.report.decided:
@@ -464,12 +465,12 @@ class _DecisionRun:
             store_layer(self.layout, self.config, draft.connection)
         if result.ignored:
             message = f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them"
-            hint = "take the folder out of .gitignore to keep its history"
+            hint = "remove the folder from .gitignore to keep its history"
             self.warnings.append(ResultWarning("ignored_paths", message, hint=hint, paths=list(result.ignored)))
 
 
 def _resolved(choices: Sequence[TypedDecision], reviews: Mapping[str, RelationshipReview]) -> list[Decided]:
-    """Return each relationship once with its decision; `UsageError` if one is to be accepted and rejected."""
+    """Return each relationship once with its decision. Raises `UsageError` if one is both accepted and rejected."""
     found: dict[tuple[str, str], Decided] = {}
     for choice in choices:
         among = [each for each in reviews.values() if choice.connection in (None, each.connection)]
@@ -477,7 +478,7 @@ def _resolved(choices: Sequence[TypedDecision], reviews: Mapping[str, Relationsh
         chosen = find_relationship(choice.relationship, named, _typed(choice))
         other = found.setdefault((chosen.connection, chosen.name), Decided(chosen, choice.decision))
         if other.decision is not choice.decision:
-            raise UsageError(f"`{chosen.name}` is both accepted and rejected", hint="name it once")
+            raise UsageError(f"`{chosen.name}` is both accepted and rejected", hint="pass it only once")
     return list(found.values())
 
 
@@ -486,12 +487,12 @@ def _typed(choice: TypedDecision) -> Typed:
     return lambda found: COMMAND.with_words(found.connection, flag, found.name)
 
 
-"""Format -> what writes it; it is given the project's folder, whose programs are not run."""
+"""The writers by format. They get the project folder, because programs in it must not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A diagram as text, and what is in it."""
+    """A diagram as text with its counts."""
 
     connection: str
     format: str
@@ -501,7 +502,7 @@ class Drawing:
     hidden_columns: int
 
     def to_json(self, output: Path | None = None) -> dict[str, Any]:
-        """Return the JSON-able answer: the text, or the file it was written to."""
+        """Return the data for the envelope: the text, or the file that it was written to."""
         facts = picked(self, ("connection", "format", "tables", "joins", "hidden_columns"))
         return {**facts, "output": output and str(output), "diagram": self.text if output is None else None}
 
@@ -514,10 +515,10 @@ def draw(
     patterns: Sequence[str] = (),
     keys_only: bool = False,
 ) -> tuple[Drawing, list[ResultWarning]]:
-    """Draw a connection's tables as one of `DIAGRAM_WRITERS`; without an id the only one that was scanned.
+    """Draw the tables of a connection, or of the only scanned one, with one of the `DIAGRAM_WRITERS`.
 
-    Raises `UsageError` for an unknown id or pattern, `NotReadyError` before the first scan and where Graphviz is
-    needed and missing, `KtxError` when it fails.
+    Raises `UsageError` for an unknown id or pattern, `NotReadyError` before the first scan or if a required Graphviz is
+    missing, and `KtxError` if Graphviz fails.
     """
     from ktx_cli.scan import DIAGRAM_WRITERS, diagram_of
 
@@ -536,7 +537,7 @@ def draw(
 
 
 def _without_disabled(name: str, entry: Entry, authored: AuthoredSources) -> Entry:
-    """Return the source without the joins that its overlays disable."""
+    """Return the source without joins that its overlays disable."""
     disabled = {on for file in authored.overlays_of(name) for on in file.disabled}
     joins = entry.get("joins")
     if not disabled or not isinstance(joins, list):
@@ -545,7 +546,7 @@ def _without_disabled(name: str, entry: Entry, authored: AuthoredSources) -> Ent
 
 
 def save(drawing: Drawing, path: Path) -> None:
-    """Write a drawing into a file, in place of what is there; `StorageError` when that cannot be."""
+    """Write a drawing to a file, replacing it. Raises `StorageError`."""
     write_atomic(path, drawing.text.encode("utf-8", "replace"))
 
 
@@ -558,10 +559,11 @@ def _chosen(layout: Layout, config: KtxConfig, wanted: str | None) -> str:
             raise UsageError(f"connection `{wanted}` is a context source, not a database", hint=hint)
     scanned = [each for each in ([wanted] if wanted else sorted(candidates)) if shard_files(layout, each)]
     if not scanned:
-        message = f"connection `{wanted}` was not scanned yet" if wanted else "no database was scanned yet"
+        message = f"connection `{wanted}` has not been scanned yet" if wanted else "no database has been scanned yet"
         raise NotReadyError(message, hint=Command("scan", *([wanted] if wanted else [])))
     if len(scanned) > 1:
-        raise UsageError(f"which connection: {listing(scanned)}", hint=Command("scan", "diagram", scanned[0]))
+        message = f"several databases have been scanned; choose one of: {listing(scanned)}"
+        raise UsageError(message, hint=Command("scan", "diagram", scanned[0]))
     return scanned[0]
 
 
@@ -573,4 +575,4 @@ def _too_large(drawing: Drawing) -> list[ResultWarning]:
     size = f"{len(drawing.text):,} characters and {drawing.joins:,} joins"
     limits = f"{MOST_TEXT:,} characters and {MOST_EDGES:,} joins"
     hint = "add --keys-only or --tables PATTERN, or draw it with --format svg"
-    return [ResultWarning("large_diagram", f"Mermaid draws at most {limits}, this diagram has {size}", hint=hint)]
+    return [ResultWarning("large_diagram", f"Mermaid draws at most {limits}, but this diagram has {size}", hint=hint)]

@@ -130,7 +130,7 @@ def test_taking_an_answer_back_restores_every_file(ktx: Run, scanned: Path) -> N
     assert git(scanned, "rev-parse", "HEAD^{tree}") == before
     assert _revenue(ktx)[0] == "500.00"
     again = ktx("decide", POINT, "--undo")
-    assert (again.code, again.err.splitlines()[0]) == (2, f"error: `{POINT}` is not decided")
+    assert (again.code, again.err.splitlines()[0]) == (2, f"error: `{POINT}` is undecided")
 
 
 def test_another_answer_replaces_the_first(ktx: Run, scanned: Path) -> None:
@@ -172,7 +172,7 @@ def test_without_a_commit_the_files_change_and_edits_stay(ktx: Run, scanned: Pat
     ("words", "message"),
     [
         (("nothing",), "there is no decision point `nothing`"),
-        ((POINT, "--as", "maybe"), f"`{POINT}` has no reading `maybe`; it has count, exclude"),
+        ((POINT, "--as", "maybe"), f"`{POINT}` has no reading `maybe`; available: count, exclude"),
         ((POINT, "--as", "count", "--undo"), "--as and --undo cannot be used together"),
         (("--as", "count"), "--as and --undo require a POINT"),
         ((POINT, "--because", "x"), "--because requires a decision"),
@@ -189,11 +189,11 @@ def test_wrong_usage(ktx: Run, project: Path, words: tuple[str, ...], message: s
 def test_a_wrong_reading_is_reported_before_a_missing_author(ktx: Run, project: Path) -> None:
     git(project, "config", "--unset", "user.name")
     wrong = ktx("decide", POINT, "--as", "nonsense", "--json")
-    assert wrong.envelope["error"]["message"] == f"`{POINT}` has no reading `nonsense`; it has count, exclude"
+    assert wrong.envelope["error"]["message"] == f"`{POINT}` has no reading `nonsense`; available: count, exclude"
     unsigned = ktx("decide", POINT, "--as", "count", "--json")
     assert unsigned.envelope["error"]["message"] == "the decision needs a name, and git has no author name"
     undone = ktx("decide", POINT, "--undo", "--json")
-    assert undone.envelope["error"]["message"] == f"`{POINT}` is not decided"
+    assert undone.envelope["error"]["message"] == f"`{POINT}` is undecided"
 
 
 def test_a_session_on_a_terminal_makes_one_commit(ktx: Run, scanned: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -688,4 +688,4 @@ def test_a_column_of_another_type_makes_a_measure_proposed(ktx: Run, ingested: P
         database.executescript("ALTER TABLE customers ADD COLUMN country INTEGER; UPDATE customers SET country = id;")
     assert ktx("ingest").code in (0, 7)
     (told,) = ktx(*asked).data["receipt"]["status"]["because"]
-    assert told["why"] == "customers.country was TEXT when it was accepted, and is INTEGER now"
+    assert told["why"] == "customers.country changed from TEXT to INTEGER after it was accepted"

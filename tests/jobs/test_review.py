@@ -280,10 +280,15 @@ def test_another_run_holds_the_run_lock(project: Path) -> None:
 @pytest.mark.parametrize(
     ("accept", "reject", "message", "hint"),
     [
-        (("orders.custmer_id",), (), "no scan found", f"ktx scan relationships shop --accept '{CUSTOMER}'"),
-        ((), ("orders.customer_id-",), "no scan found", f"ktx scan relationships shop --reject '{CUSTOMER}'"),
-        (("nothing like it",), (), "no scan found", "ktx scan relationships --status all"),
-        ((CUSTOMER,), ("orders.customer_id",), "both accepted and rejected", "name it once"),
+        (("orders.custmer_id",), (), "no relationship", f"ktx scan relationships shop --accept '{CUSTOMER}'"),
+        (
+            (),
+            ("orders.customer_id-",),
+            "there is no relationship",
+            f"ktx scan relationships shop --reject '{CUSTOMER}'",
+        ),
+        (("nothing like it",), (), "there is no relationship", "ktx scan relationships --status all"),
+        ((CUSTOMER,), ("orders.customer_id",), "both accepted and rejected", "pass it only once"),
     ],
 )
 def test_a_wrong_word_changes_nothing(project: Path, accept: Any, reject: Any, message: str, hint: str) -> None:

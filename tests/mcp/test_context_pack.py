@@ -60,7 +60,7 @@ def test_pages_of_others_stay_theirs(company: Company) -> None:
 )
 def test_hidden_columns_are_in_no_pack(company: Company, question: str) -> None:
     text = context(company, question, budget=32_000)
-    shown = text.replace("- by email: no column of customers, or of what it joins, has such a name", "")
+    shown = text.replace("- by email: no column of customers or its joined sources has a matching name", "")
     assert "email" not in shown and "ada@" not in shown
 
 
@@ -82,7 +82,7 @@ def test_a_budget_bounds_it(company: Company) -> None:
 
 def test_a_question_about_nothing_here_says_so(company: Company) -> None:
     text = context(company, "zebra quokka")
-    assert text.startswith("Nothing in this project fits the question.") and "sl_query" not in text
+    assert text.startswith("Nothing in this project matches the question.") and "sl_query" not in text
 
 
 def test_the_same_question_gets_the_same_bytes(company: Company) -> None:
@@ -196,17 +196,17 @@ def test_a_damaged_record_costs_what_it_says_alone(company: Company) -> None:
     company.write("raw-sources/shop/live-database/decisions.json", "{")
     reply = company.call("context_pack", {"question": "revenue by country"})
     assert reply.error is None and draft(reply.data["context"])["measures"] == ["orders.revenue"]
-    assert any("probabilities of joins" in each for each in reply.data["warnings"])
+    assert any("join probabilities" in each for each in reply.data["warnings"])
     assert any("open decisions" in each for each in reply.data["warnings"])
 
 
 @pytest.mark.table(
     ("question", "why"),
     [
-        ("What is the churn and margin of returned orders?", "most of the question has no name"),
-        ("What is our churn and margin?", "Nothing in this project fits the question"),
-        ("revenue this quarter", "the period of the question is not in the draft"),
-        ("revenue between 5 March 2024 and 20 March 2024", "the period of the question is not in the draft"),
+        ("What is the churn and margin of returned orders?", "no names for most of the question"),
+        ("What is our churn and margin?", "Nothing in this project matches the question"),
+        ("revenue this quarter", "the draft does not include the period of the question"),
+        ("revenue between 5 March 2024 and 20 March 2024", "the draft does not include the period of the question"),
     ],
 )
 def test_what_a_draft_leaves_out_is_told(company: Company, question: str, why: str) -> None:

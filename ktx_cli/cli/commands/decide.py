@@ -286,7 +286,7 @@ def _decided(
         facts += [("page", each.page)] if each.page else []
         facts += [("tests", ", ".join(each.tests))] if each.tests else []
         blocks.append(Fields(tuple(facts)))
-    blocks += [Fields((("taken back", each.point),)) for each in report.taken_back]
+    blocks += [Fields((("undone", each.point),)) for each in report.taken_back]
     committed = f"{report.commit[:10]} ({plural(len(report.files), 'file')})" if report.commit else "none"
     facts = [("commit", committed)]
     facts += [("changed", path) for path in report.files] if no_commit else []

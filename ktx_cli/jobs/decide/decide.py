@@ -1,4 +1,4 @@
-"""`ktx decide`: answers of people to decision points, in one commit or in the working files."""
+"""`ktx decide`: record the answers of people to decision points, in one commit or in the working files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person says of a point (its id, or `connection/id`). `reading` None: the answer is taken back."""
+    """The choice of a person for a point (its id, or `connection/id`). If `reading` is None, the answer is undone."""
 
     point: str
     reading: str | None = None
@@ -53,7 +53,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class DecideRequest:
-    """Answers to give in one commit; `commit` False: in the working files alone. `by` None: git's author name."""
+    """The answers to record in one commit, or only in the working files if `commit` is false.
+
+    `by` is the name of the person; the default is the git author.
+    """
 
     layout: Layout
     config: KtxConfig
@@ -66,7 +69,7 @@ class DecideRequest:
 
 @dataclass(slots=True)
 class DecideReport:
-    """What was decided and taken back, the files that changed, and the commit, None where there is none."""
+    """The recorded and undone decisions, the changed files, and the commit, if any."""
 
     decided: list[Drafted] = field(default_factory=list)
     taken_back: list[DecisionAnswer] = field(default_factory=list)
@@ -75,7 +78,7 @@ class DecideReport:
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return the data for the envelope."""
         return {
             "decided": [drafted_json(each) for each in self.decided],
             "taken_back": [f"{each.connection}/{each.point}" for each in self.taken_back],
@@ -85,7 +88,7 @@ class DecideReport:
 
 
 def drafted_json(drafted: Drafted) -> dict[str, Any]:
-    """Return what an answer changes as it stands in an envelope."""
+    """Return the changes of an answer for the envelope."""
     answer = drafted.answer
     return {
         **answer_json(answer),
@@ -96,16 +99,16 @@ def drafted_json(drafted: Drafted) -> dict[str, Any]:
 
 
 def answer_json(answer: DecisionAnswer) -> dict[str, Any]:
-    """Return an answer as it stands in an envelope."""
+    """Return an answer for the envelope."""
     names = ("connection", "point", "alternative", "decision", "reason", "decided_by", "decided_on", "segment")
     return {name: getattr(answer, name) for name in names} | {"measures": list(answer.measures)}
 
 
 def decide(request: DecideRequest) -> DecideReport:
-    """Write answers into definitions, pages, tests and `decisions.yaml`: all of them, or none.
+    """Write all answers into definitions, pages, tests and `decisions.yaml`, or none of them.
 
-    Raises `UsageError` for a point or a reading there is not, `NotReadyError` before the first scan is committed,
-    `ConfigError` for a file that cannot be edited, `BusyError`, and `PartialError` where a file has uncommitted edits.
+    Raises `UsageError` for an unknown point or reading, `NotReadyError` before the first scan is committed,
+    `ConfigError` for a file that cannot be edited, `BusyError`, and `PartialError` if a file has uncommitted edits.
     """
     layout = request.layout
     repository = Repository.discover(layout.root) if request.commit else None
@@ -114,7 +117,7 @@ def decide(request: DecideRequest) -> DecideReport:
     if repository is not None:
         repository.check_writable()
     found, _ = read_all(layout, request.config)
-    chosen = [_chosen(found, each) for each in request.choices]  # what is wrong in a choice comes before who signs it
+    chosen = [_chosen(found, each) for each in request.choices]  # report an invalid choice before a missing signature
     given = [_given(request, choice, *names) for choice, names in zip(request.choices, chosen, strict=True)]
     report = DecideReport()
     with hold_run_lock(
@@ -134,12 +137,12 @@ def decide(request: DecideRequest) -> DecideReport:
 
 
 def _chosen(found: Sequence[LoadedDecisions], choice: Choice) -> tuple[str, str, str | None]:
-    """Return the connection, point and reading of a choice; None: it is taken back. Raises `UsageError`."""
+    """Return the connection, point and reading of a choice, or None for undo. Raises `UsageError`."""
     loaded, point = find_point(found, choice.point)
     connection = loaded.decisions.connection
     if choice.reading is None:
         if all(each.point != point.id for each in loaded.decisions.answers):
-            raise UsageError(f"`{point.id}` is not decided", hint=COMMAND.with_words(point.id))
+            raise UsageError(f"`{point.id}` is undecided", hint=COMMAND.with_words(point.id))
         return connection, point.id, None
     chosen = point.alternative(choice.reading)
     if chosen is None:
@@ -150,7 +153,7 @@ def _chosen(found: Sequence[LoadedDecisions], choice: Choice) -> tuple[str, str,
 def _given(
     request: DecideRequest, choice: Choice, connection: str, point: str, reading: str | None
 ) -> tuple[str, str, GivenAnswer | None]:
-    """Return connection and point of a choice, with its signed answer; None: it is taken back."""
+    """Return connection and point of a choice, with its signed answer, or None for undo."""
     signed = sign_decision(request.layout, choice.reason, request.by)
     answer = None
     if reading is not None:
@@ -159,15 +162,15 @@ def _given(
 
 
 def no_such_reading(point: DecisionPoint, word: str) -> UsageError:
-    """Return the error for a reading that a point does not have."""
+    """Return the error for an unknown reading of a point."""
     ids = [each.id for each in point.alternatives]
     near = did_you_mean(word, ids) or ids[0]
-    message = f"`{point.id}` has no reading `{one_line(word, 60)}`; it has {listing(ids)}"
+    message = f"`{point.id}` has no reading `{one_line(word, 60)}`; available: {listing(ids)}"
     return UsageError(message, hint=COMMAND.with_words(point.id, "--as", near), details={"candidates": ids})
 
 
 def layers_of(config: KtxConfig) -> Layers:
-    """Return the semantic layers of the databases of a project, as any tree has them."""
+    """Return a loader for the semantic layers of the databases of a project from any tree."""
     from ktx_cli.agent_tools import Layers
     from ktx_cli.semantic import calendar_of
     from ktx_cli.warehouses import dialect_of
@@ -179,7 +182,7 @@ def layers_of(config: KtxConfig) -> Layers:
 def _drafted(
     request: DecideRequest, tree: Tree, given: Sequence[tuple[str, str, GivenAnswer | None]], report: DecideReport
 ) -> Mapping[str, bytes | None]:
-    """Return the files that the answers change in a tree: path -> content, None for one that goes."""
+    """Return the files that the answers change in a tree, by path. A removed file is None."""
     workspace = Workspace(tree)
     draft = DecisionDraft(workspace, layers_of(request.config))
     for connection, point, answer in given:
@@ -211,32 +214,32 @@ def _commit(
     recovery = repository.recover()
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
-        request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+        request.emit(Notice(f"recovered from a killed run: updated {count} to the last commit"))
     tip = repository.head().commit
     changes = _drafted(request, ProjectBase(request.layout, repository, tip), given, report)
     result = repository.commit(
         changes, message=_message(report), base=tip, before_publish=lock.check, adjust=lambda held: {}
     )
-    require_whole(result, request.layout.root, "nothing was decided")
+    require_whole(result, request.layout.root, "no decision was recorded")
     report.commit, report.files = result.commit, (*result.committed, *result.ignored)
 
 
 def _message(report: DecideReport) -> str:
-    """Return the message of the commit: a person's, so without the mark of a run."""
+    """Return the commit message. It has no run trailer, because the commit belongs to a person."""
     lines = [
         f"{each.answer.connection}/{each.answer.point}: {each.answer.decision} ({each.answer.decided_by})"
         for each in report.decided
     ]
-    lines += [f"{each.connection}/{each.point}: decision taken back" for each in report.taken_back]
+    lines += [f"{each.connection}/{each.point}: decision undone" for each in report.taken_back]
     if len(lines) == 1:
-        subject = report.decided[0].answer.decision if report.decided else "take a decision back"
+        subject = report.decided[0].answer.decision if report.decided else "undo a decision"
     else:
         subject = plural(len(lines), "decision")
     return "\n".join([f"{COMMAND}: {one_line(subject, 60)}", "", *(one_line(line, 400) for line in lines), ""])
 
 
 def preview(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: DecisionPoint) -> dict[str, str]:
-    """Return what each reading would change, in words, by its id."""
+    """Return a description of the changes of each reading, by reading id."""
     layers = layers_of(config)
     base = Workspace(WorkingTree(layout.root))
     found = {}
@@ -249,7 +252,7 @@ def preview(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: D
             found[each.id] = f"cannot be applied: {one_line(error.message, 200)}"
             continue
         files = plural(len(workspace.changes()), "file")
-        left = f", {plural(len(drafted.left), 'measure')} left as they are" if drafted.left else ""
+        left = f", {plural(len(drafted.left), 'measure')} unchanged" if drafted.left else ""
         count = len(drafted.answer.measures)
         found[each.id] = f"{plural(count, 'measure')} in {files}{left}" if count else f"no measure{left}"
         if CONFIG_NAME in drafted.answer.replaced:

@@ -1,4 +1,4 @@
-"""An answer to a decision point as changes of files: definitions, a page, tests, and the entry in `decisions.yaml`."""
+"""Turn the answer to a decision point into file changes: definitions, a page, tests and `decisions.yaml`."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from ktx_cli.wiki import GLOBAL, Revision, page_path, problems_of, refused, rend
 
 _LONGEST_NAME: Final = 48
 _FISCAL_START: Final = ("semantic", "fiscal_year_start")
-"""The setting of `ktx.yaml` that an answer about the fiscal year sets."""
+"""The setting of `ktx.yaml` for an answer about the fiscal year."""
 
 
 _Tests: TypeAlias = dict[tuple[str, str], dict[str, Any]]
-"""Tests by their source and name."""
+"""Tests by source and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What a person answers: the point, how it is read, why, who says so and on which day (YYYY-MM-DD)."""
+    """The answer of a person: the point, the reading, the reason, the name and the day (YYYY-MM-DD)."""
 
     connection: str
     point: str
@@ -64,7 +64,7 @@ class GivenAnswer:
 
 @dataclass(slots=True)
 class Drafted:
-    """What an answer changed. `left`: measures that do not follow it -> why. `page`: the key of its page."""
+    """The changes of an answer. `left` maps measures that do not follow it to the reason. `page` is its page key."""
 
     answer: DecisionAnswer
     point: DecisionPoint
@@ -75,15 +75,15 @@ class Drafted:
 
 
 class DecisionDraft:
-    """Answers to decision points as changes of a workspace; nothing is written to the disk."""
+    """Applies answers to decision points to a workspace, without writing to disk."""
 
     def __init__(self, workspace: Workspace, layers: Layers) -> None:
         self.workspace, self._layers = workspace, layers
 
     def decide(self, given: GivenAnswer) -> Drafted:
-        """Put an answer into the workspace, in place of an earlier one about the same point.
+        """Apply an answer to the workspace, replacing an earlier answer about the same point.
 
-        Raises `ConfigError` for a file that cannot be edited, or where the definitions would have errors.
+        Raises `ConfigError` for a file that cannot be edited, or if the definitions would have errors.
         """
         self.take_back(given.connection, given.point)
         loaded = self._load(given.connection)
@@ -107,9 +107,9 @@ class DecisionDraft:
         return drafted
 
     def take_back(self, connection: str, point: str) -> DecisionAnswer | None:
-        """Take an answer and what it changed out of the workspace; None where there is none.
+        """Remove an answer and its changes from the workspace. Returns None if there is no answer.
 
-        What other answers have changed since stays: measures, formulas and dates that they follow too are handed over.
+        Changes that other answers also need (measures, formulas and dates) stay and are handed over to them.
         """
         loaded = self._load(connection)
         answer = next((each for each in loaded.decisions.answers if each.point == point), None)
@@ -133,7 +133,7 @@ class DecisionDraft:
         return answer
 
     def _set_fiscal_year(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Have `ktx.yaml` follow an answer about the fiscal year."""
+        """Set the fiscal year in `ktx.yaml` according to an answer."""
         content = self.workspace.read(CONFIG_NAME) or b""
         semantic = (yaml.load(content, where=CONFIG_NAME) or {}).get(_FISCAL_START[0]) or {}
         before = semantic.get(_FISCAL_START[1])
@@ -142,13 +142,13 @@ class DecisionDraft:
         drafted.answer = replace(drafted.answer, replaced={CONFIG_NAME: kept})
 
     def _restore_settings(self, answer: DecisionAnswer, handover: Handover) -> None:
-        """Put back what an answer changed in `ktx.yaml`."""
+        """Restore the settings that an answer changed in `ktx.yaml`."""
         content = self.workspace.read(CONFIG_NAME)
         for setting, before in answer.replaced.get(CONFIG_NAME, {}).items() if content is not None else ():
             if (CONFIG_NAME, setting) in handover.values or setting != ".".join(_FISCAL_START):
                 continue
             if before is not None and not before.isdecimal():
-                message = f"{DECISIONS_NAME}: `{setting}` of `{answer.point}` was no month before the decision"
+                message = f"{DECISIONS_NAME}: the previous `{setting}` of `{answer.point}` is not a month"
                 raise ConfigError(
                     message, hint=f"correct the entry, or restore {DECISIONS_NAME} from an earlier commit"
                 )
@@ -177,15 +177,15 @@ class DecisionDraft:
         return [each for each in self._layers.problems(self.workspace, connection) if each.severity is Severity.ERROR]
 
     def _check(self, connection: str, before: Sequence[Diagnostic]) -> None:
-        """Raise `ConfigError` where the definitions have errors that were not there before."""
+        """Raise `ConfigError` if the definitions have new errors."""
         known = {(each.path, each.code, each.message) for each in before}
         new = [each for each in self._errors(connection) if (each.path, each.code, each.message) not in known]
         if new:
             message = f"the answer would break the definitions: {new[0].location}: {new[0].message}"
-            raise ConfigError(message, hint="nothing was changed; correct the definition, or decide by hand")
+            raise ConfigError(message, hint="ktx changed nothing; fix the definition, or edit the files by hand")
 
     def _change_measures(self, model: Model, drafted: Drafted, chosen: Alternative) -> None:
-        """Have the measures that a point touches follow an answer, source by source."""
+        """Change the measures that a point affects according to an answer, source by source."""
         point = drafted.point
         by_source: dict[str, list[TouchedMeasure]] = {}
         for touched in touched_measures(model, Graph(model), point, askable=False):
@@ -228,7 +228,7 @@ class DecisionDraft:
         )
 
     def _proposal(self, connection: str, touched: TouchedMeasure) -> Mapping[str, Any]:
-        """Return a proposed measure as the manifest has it."""
+        """Return the manifest entry of a proposed measure."""
         place = touched.measure.place
         path = "" if place is None else place.path
         content = self.workspace.read(path) if path.endswith(SUFFIXES) else None
@@ -239,7 +239,7 @@ class DecisionDraft:
         raise ConfigError(f"`{touched.ref}` is not in the manifest of `{connection}`", hint=Command("scan", connection))
 
     def _add_tests(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Add tests to the sources whose measures follow the answer: they fail when one of them no longer does."""
+        """Add tests to the sources whose measures follow the answer. They fail if a measure stops following it."""
         model = self._layers.model(self.workspace, drafted.answer.connection)
         tests = self._tests(model, drafted.point, chosen, drafted.answer)
         for (source, _), test in tests.items():
@@ -247,13 +247,13 @@ class DecisionDraft:
             self.workspace.write(path, append_value(content, ("tests",), test, where=path))
         drafted.tests = tuple(f"{source}.{name}" for source, name in tests)
         if drafted.answer.measures and not tests:
-            message = f"no test was written for `{drafted.point.id}`: its measures cannot be asked for in a question"
+            message = f"ktx wrote no test for `{drafted.point.id}`, because its measures cannot be queried"
             drafted.warnings.append(ResultWarning("decision_without_test", message))
 
     def _tests(self, model: Model, point: DecisionPoint, chosen: Alternative, answer: DecisionAnswer) -> _Tests:
         """Return the tests of an answer.
 
-        Where the answer leaves measures as they are, the tests are about those that people define.
+        If the answer does not change measures, the tests cover the measures that people define.
         """
         by_source: dict[str, list[str]] = {}
         for ref in answer.measures if chosen.changes else self._kept_measures(model, point):
@@ -270,7 +270,7 @@ class DecisionDraft:
         return found
 
     def _tests_of_answers(self, loaded: LoadedDecisions, *, leave_out: str = "") -> _Tests:
-        """Return the tests of all answers of a connection but one, as they are for the definitions now."""
+        """Return the tests of all other answers of a connection for the current definitions."""
         found: _Tests = {}
         for point, chosen, answer in loaded.decisions.decided():
             if point.id != leave_out:
@@ -278,9 +278,9 @@ class DecisionDraft:
         return found
 
     def _renew_tests(self, connection: str, before: _Tests) -> None:
-        """Have the tests of other answers fit definitions that have changed; those that somebody edited stay.
+        """Update the tests of other answers to changed definitions, except tests that somebody edited.
 
-        `before`: the tests of these answers as they were for the definitions then.
+        `before` are the tests of these answers for the previous definitions.
         """
         if not before:
             return
@@ -306,7 +306,7 @@ class DecisionDraft:
             self._put(path, None if yaml.load(content, where=path) == {"name": source} else content)
 
     def _kept_measures(self, model: Model, point: DecisionPoint) -> list[str]:
-        """Return the sums and counts of people that an answer leaves as they are."""
+        """Return the sums and counts that people define and an answer does not change."""
         touched = touched_measures(model, Graph(model), point)
         return [
             each.ref
@@ -318,9 +318,9 @@ class DecisionDraft:
         return _file_of(self.workspace, self._authored(connection), source)
 
     def _write_page(self, drafted: Drafted, chosen: Alternative) -> None:
-        """Write the page of a decision: what was decided, why, by whom and when, and what follows it.
+        """Write the page of a decision: the decision, its reason, author and day, and the measures that follow it.
 
-        Pages are shown to agents: one about hidden data names neither columns nor conditions.
+        Agents read pages, so a page about hidden data contains neither columns nor conditions.
         """
         model = self._layers.model(self.workspace, drafted.answer.connection)
         visible = VisibleModel(model)
@@ -341,7 +341,7 @@ class DecisionDraft:
 
 
 def _owner(source: Source, touched: TouchedMeasure) -> str | None:
-    """Return why a measure may not be changed here, None where it may."""
+    """Return the reason why a measure cannot be changed, or None if it can."""
     measure = touched.measure
     if measure.imported and not measure.is_proposed:
         return "another tool defines it"
@@ -353,24 +353,24 @@ def _owner(source: Source, touched: TouchedMeasure) -> str | None:
 
 
 def _own_word(point: DecisionPoint, touched: TouchedMeasure) -> str | None:
-    """Return why a measure keeps its own amount or date: its name or its definition says which one it is."""
+    """Return the reason why a measure keeps its amount or date, or None."""
     if is_named_for(point, touched.ref):
-        return "its name says which amount it is"
-    return "it says its date itself" if point.kind is DecisionKind.DATE and touched.measure.time else None
+        return "its name specifies the amount"
+    return "it sets its own date" if point.kind is DecisionKind.DATE and touched.measure.time else None
 
 
 class _Files:
-    """A workspace as what `AuthoredSources` reads."""
+    """Adapts a workspace to the reader interface of `AuthoredSources`."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def blobs(self, prefix: str) -> Mapping[str, str]:
-        """Return the files below a folder; their ids are of no use here."""
+        """Return the files below a folder. Their ids are not used."""
         return dict.fromkeys(self._workspace.paths(f"{prefix.rstrip('/')}/"), "")
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of those that exist."""
+        """Return the contents of existing files by path."""
         contents = ((path, self._workspace.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
@@ -380,7 +380,7 @@ def _is_generated(place: Any) -> bool:
 
 
 def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) -> tuple[str, bytes]:
-    """Return path and content of the file of people's about a source; a new overlay where there is none."""
+    """Return path and content of the overlay file of a source, or of a new overlay."""
     own = authored.files.get(source.name, ())
     if len(own) == 1:
         return own[0].path, workspace.read(own[0].path) or b""
@@ -389,32 +389,32 @@ def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) ->
 
 
 def own_definition(proposal: Mapping[str, Any], status: Status) -> dict[str, Any]:
-    """Return a definition of the manifest as it stands in a file of people's own."""
+    """Return a definition of the manifest in the form for an overlay file."""
     texts = {("user" if who == "ktx" else who): text for who, text in (proposal.get("descriptions") or {}).items()}
     kept = {key: value for key, value in proposal.items() if key != "source"}
     return {**kept, **({"descriptions": texts} if texts else {}), "status": status.value}
 
 
 class _SourceEditor:
-    """Edits of the file about one source."""
+    """Edits the file of one source."""
 
     def __init__(self, workspace: Workspace, authored: AuthoredSources, source: Source, point: DecisionPoint) -> None:
         self._workspace, self._source, self._point = workspace, source, point
         self.path, self._content = _file_of(workspace, authored, source)
 
     def add_segment(self, name: str, condition: str, text: str) -> None:
-        """Define the condition of an answer, unless the source has it under this name."""
+        """Add the segment with the condition of an answer, unless the source already has it."""
         if name in self._source.segments:
             return
         self._append(("segments",), {"name": name, "expr": condition, "descriptions": {"user": text}})
 
     def copy(self, proposal: Mapping[str, Any], *, accepted: bool) -> None:
-        """Take over a proposed measure; `accepted`: the person was shown what it is under the readings."""
+        """Copy a proposed measure. `accepted` means that the person saw its values under the readings."""
         status = Status.ACCEPTED if accepted else Status.PROPOSED
         self._append(("measures",), own_definition(proposal, status))
 
     def change(self, touched: TouchedMeasure, chosen: Alternative, segment: str) -> None:
-        """Have a measure follow an answer."""
+        """Change a measure according to an answer."""
         entries = self._document().get("measures") or []
         place = next(number for number, each in enumerate(entries) if each.get("name") == touched.measure.name)
         if chosen.filter is not None and segment not in (entries[place].get("segments") or ()):
@@ -424,7 +424,7 @@ class _SourceEditor:
                 self._content = set_value(self._content, ("measures", place, key), value, where=self.path)
 
     def save(self) -> None:
-        """Put the file into the workspace."""
+        """Write the file to the workspace."""
         self._workspace.write(self.path, self._content)
 
     def _append(self, path: tuple[str | int, ...], value: Any) -> None:
@@ -438,12 +438,12 @@ def _chosen(loaded: LoadedDecisions, given: GivenAnswer) -> tuple[DecisionPoint,
     point = next((each for each in loaded.decisions.points if each.id == given.point), None)
     chosen = None if point is None else point.alternative(given.alternative)
     if point is None or chosen is None:
-        raise ConfigError(f"`{given.point}` has changed in the meantime", hint=Command("decide"))
+        raise ConfigError(f"`{given.point}` changed in the meantime", hint=Command("decide"))
     return point, chosen
 
 
 def _segment_name(point: DecisionPoint, label: str, reading: str, sources: Sequence[Source]) -> str:
-    """Return the name of the segment of an answer: the words of its label, free in all sources."""
+    """Return a segment name for an answer: the words of its label, unused in all sources."""
     words = re.sub(r"[^a-z0-9]+", "_", label.casefold()).strip("_")
     base = words[:_LONGEST_NAME].strip("_") or f"{point.kind.value}_{reading}"
     base = base if not base[0].isdigit() else f"only_{base}"
@@ -460,7 +460,7 @@ def page_key(point: str) -> str:
 
 
 def hidden_name(point: str) -> str:
-    """Return the name of a decision about hidden data: of its page, and of its segment."""
+    """Return a neutral name for the page and segment of a decision about hidden data."""
     return f"decision-{hashlib.sha256(point.encode()).hexdigest()[:12]}"
 
 
@@ -482,13 +482,9 @@ def _page_fields(drafted: Drafted, visible: VisibleModel, *, is_hidden: bool) ->
 
 
 def _hidden_page_text(drafted: Drafted, visible: VisibleModel) -> str:
-    """Return the text of a page that names no hidden data: who decided it when, and the measures that follow."""
+    """Return the text of a page without hidden data: author and day of the decision, and visible measures."""
     answer = drafted.answer
-    lines = [
-        "# A decision about hidden data",
-        "",
-        f"Decided {answer.signature}. The definitions that follow it say how.",
-    ]
+    lines = ["# A decision about hidden data", "", f"Decided {answer.signature}. See the definitions that follow it."]
     measures = [each for each in answer.measures if is_shown(visible, each)]
     if measures:
         lines += ["", "## Measures that follow it", "", *(f"- `{each}`" for each in measures)]

@@ -1,4 +1,4 @@
-"""The effects of decision points: measures computed under each reading, by the semantic layer and on the database."""
+"""Compute the effects of decision points: query the measures under each reading on the database."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import Connector, Opener
 
 _STEADY: Final = 0.2
-"""The relative change of a spread up to which the committed one stays."""
+"""If the spread changes by at most this share, the committed spread is kept."""
 
 _MOST_MONTHS: Final = 120
-"""So many months of a measure are read for the effect of the start of the fiscal year; a calendar may go far ahead."""
+"""Number of months to read for the effect of the fiscal year. A calendar may extend far into the future."""
 
 MOST_MEASURES: Final = 5
-"""So many measures of a point are computed."""
+"""Maximum number of measures to compute for a point."""
 
 
 @dataclass(slots=True)
 class EffectBudget:
-    """How many statements a connection is sent for effects, and for how long new ones begin."""
+    """Limits the number of statements for effects on a connection, and the time to start new ones."""
 
     statements: int = 200
     seconds: float = 60.0
@@ -56,18 +56,18 @@ class EffectBudget:
         self._until = self.clock() + self.seconds
 
     def take(self) -> bool:
-        """Count one more statement; False where it may not be sent any more."""
+        """Count one statement. Returns False if the budget is exhausted."""
         self.statements -= 1
         return self.statements >= 0 and self.clock() < self._until
 
 
 class _UsedUp(Exception):
-    """Nothing more may be computed."""
+    """The budget is exhausted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The effects that were computed, and why some were not. `decisions`: the points with their spreads since then."""
+    """The computed effects, and warnings about others. `decisions` are the points with updated spreads."""
 
     effects: tuple[Effect, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
@@ -77,10 +77,10 @@ class Computed:
 def compute_effects(
     model: Model, points: Sequence[DecisionPoint], connector: Connector, *, now: datetime, budget: EffectBudget
 ) -> Computed:
-    """Compute the measures that points touch under each of their readings, on an open, guarded connection.
+    """Compute the measures that points affect under each reading, on an open, guarded connection.
 
-    For the last complete month of the data where a measure has a time, and where all readings agree there or it has
-    none, for all rows; which of two dates counts, for a month alone. A measure that cannot be computed is a warning.
+    The period is the last complete month of the data. If all readings agree there or the measure has no time, it is all
+    rows, except for a choice between dates. A measure that cannot be computed leads to a warning.
     """
     computing = _Computing(model, connector, now, budget)
     effects: list[Effect] = []
@@ -92,22 +92,22 @@ def compute_effects(
         except _UsedUp:
             left = len(points) - place
             message = (
-                f"the effects of {plural(left, 'decision point')} were not computed: the limit of a scan is reached"
+                f"the effects of {plural(left, 'decision point')} were not computed, because the scan reached its limit"
             )
-            hint = Hint("{} lists them all the same", Command("decide"))
+            hint = Hint("list the decision points with {}", Command("decide"))
             warnings.append(ResultWarning("decision_effects", message, hint=hint, connection=model.connection))
             break
         if failures:
             measure, reason = next(iter(failures.items()))
             more = f" (and {plural(len(failures) - 1, 'more measure')})" if len(failures) > 1 else ""
             message = f"the effect of `{point.id}` on `{measure}`{more} was not computed: {reason}"
-            hint = Hint("{} shows the point", Command("decide", point.id))
+            hint = Hint("show the point with {}", Command("decide", point.id))
             warnings.append(ResultWarning("decision_effects", message, hint=hint, connection=model.connection))
     return Computed(tuple(effects), tuple(warnings))
 
 
 class _Computing:
-    """Computes effects on one connection, and remembers the last time of each source."""
+    """Computes effects on one connection, and caches the last time of each source."""
 
     def __init__(self, model: Model, connector: Connector, now: datetime, budget: EffectBudget) -> None:
         self._model, self._connector, self._now, self._budget = model, connector, now, budget
@@ -131,7 +131,7 @@ class _Computing:
             except CancelledError:
                 raise
             except KtxError as error:
-                if error.code != "hidden":  # a measure that nobody may ask for with this time
+                if error.code != "hidden":  # this measure cannot be queried with this time
                     failures[touched.ref] = error.message
                 continue
             if effect is not None:
@@ -139,7 +139,7 @@ class _Computing:
                 yield effect
 
     def _of_fiscal_year(self, point: DecisionPoint, failures: dict[str, str]) -> Iterator[Effect]:
-        """Yield sums and counts of the fiscal year so far, up to the month before the last, under each first month."""
+        """Yield fiscal-year-to-date sums and counts up to the last complete month, for each start month."""
         done = 0
         for touched in touched_measures(self._model, self._graph, point):
             if done >= MOST_MEASURES:
@@ -159,7 +159,7 @@ class _Computing:
                 yield effect
 
     def _fiscal_effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
-        """Return the effect on a measure, by its own time, else by the first of its source or of the calendar."""
+        """Return the effect on a measure, by its own time or the first time of its source or calendar."""
         source = touched.source
         own = time_of(source, touched.measure.time)
         time = (source.name, own.column) if own is not None else self._first_time(point, source)
@@ -188,7 +188,7 @@ class _Computing:
         return Effect(point.id, touched.ref, values, f"fiscal year to {months[-1]:%Y-%m}{by}")
 
     def _first_time(self, point: DecisionPoint, source: Source) -> tuple[str, str] | None:
-        """Return the first time of a source, else of the source of a point where its rows reach one row of that."""
+        """Return the first time of a source, or of the point's source if it is reachable over to-one joins."""
         reached = [source, self._model.sources[point.source]] if self._reaches(source, point) else [source]
         times = ((each.name, column) for each in reached for column in each.columns.values())
         return next(((name, column.name) for name, column in times if column.type is SemanticType.TIME), None)
@@ -198,7 +198,7 @@ class _Computing:
 
     def _effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
         month = self._last_month(touched)
-        if point.kind is DecisionKind.DATE:  # over all rows every date gives the same
+        if point.kind is DecisionKind.DATE:  # over all rows, every date gives the same result
             return None if month is None else self._computed(point, touched, month)
         effect = None if month is None else self._computed(point, touched, month)
         return self._computed(point, touched, None) or effect if effect is None or not effect.spread else effect
@@ -222,7 +222,7 @@ class _Computing:
         return self._connector.query(asked.sent, max_rows=most).rows
 
     def _last_month(self, touched: TouchedMeasure) -> date | None:
-        """Return the first day of the last month of which there is all data, None where the rows have no time."""
+        """Return the first day of the last month with complete data, or None if the rows have no time."""
         latest = time_expression(self._model, touched)
         if latest is None:
             return None
@@ -235,9 +235,9 @@ class _Computing:
 def computed_effects(
     layout: Layout, config: KtxConfig, tree: Tree, model: Model, *, environ: Mapping[str, str], opener: Opener
 ) -> tuple[bytes | None, Computed]:
-    """Compute the effects of the unsettled points of a connection that a tree has, and its record with the spreads.
+    """Compute the effects of the unsettled points of a connection, and its record with updated spreads.
 
-    The record is None where there are no points. What keeps the database from being asked is a warning.
+    The record is None if there are no points. If the database cannot be queried, the result has a warning.
     """
     from ktx_cli.core import now
     from ktx_cli.scan import read_decisions, read_record, with_spreads
@@ -270,7 +270,7 @@ def computed_effects(
 
 
 def _steady(spread: float, before: float | None) -> float:
-    """Return a spread as it is committed: one that has hardly changed stays, so that a nightly scan changes no file."""
+    """Return the spread to commit. A small change keeps the old one, so that nightly scans change no files."""
     if before and spread and abs(spread - before) <= _STEADY * max(spread, before):
         return before
     return spread
@@ -288,7 +288,7 @@ def _day(value: Any) -> date | None:
 
 
 def _last_complete(latest: date | None, today: date) -> date | None:
-    """Return the first day of the last month that data of until `latest` has whole; no later one than the last."""
+    """Return the first day of the last complete month up to `latest`, at most the previous month."""
     if latest is None:
         return None
     after = min(latest + timedelta(days=1), today)
@@ -297,7 +297,7 @@ def _last_complete(latest: date | None, today: date) -> date | None:
 
 
 def _latest(number: int, month: date) -> date:
-    """Return the first day of the latest month of this number (1 to 12) that is not after a month."""
+    """Return the first day of the latest month with this number (1 to 12) that is not after `month`."""
     return month.replace(year=month.year - (number > month.month), month=number)
 
 
@@ -306,7 +306,7 @@ def _next_month(month: date) -> date:
 
 
 def _number(value: Any) -> Decimal | None:
-    """Return a value of a database as a number; None for NULL, and for what is none."""
+    """Return a database value as a number, or None for NULL and other values."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Taking an answer to a decision point out of files, and what other answers about the same measures keep of it."""
+"""Undo an answer to a decision point in files, and keep the changes that other answers still need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ktx_cli.semantic import Alternative, DecisionAnswer, Decisions
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What stays of an answer that is taken back, because other answers build on it.
+    """The changes of an undone answer that stay because other answers build on them.
 
-    `answers`: the other answers as they are without it. `copied`: measures that it took over from proposals and that
-    others follow too. `values`: keys of measures (`expr`, `time`) and of `ktx.yaml` that a later answer has set.
+    `answers` are the other answers without it. `copied` are measures that it copied from proposals and that others
+    follow too. `values` are keys of measures (`expr`, `time`) and of `ktx.yaml` that a later answer has set.
     """
 
     answers: tuple[DecisionAnswer, ...] = ()
@@ -26,7 +26,7 @@ class Handover:
 
 
 def handover_of(decisions: Decisions, answers: Sequence[DecisionAnswer], taken: DecisionAnswer) -> Handover:
-    """Return what stays of an answer. `decisions`: of its connection; `answers`: of all, the earliest first."""
+    """Return the changes of an answer that stay. `answers` are those of all connections, earliest first."""
     chosen = {point.id: alternative for point, alternative, _ in decisions.decided()}
     others = {(each.connection, each.point): each for each in answers}
     own = (taken.connection, taken.point)
@@ -60,7 +60,7 @@ def _sets(chosen: Alternative | None, key: str) -> bool:
 def without_changes(
     content: bytes, document: Mapping[str, Any], answer: DecisionAnswer, handover: Handover, where: str
 ) -> bytes | None:
-    """Return a file about a source without what an answer put into it; None for an overlay with nothing left in it."""
+    """Return the file of a source without the changes of an answer, or None for an overlay that becomes empty."""
     before = content
     source = str(document.get("name"))
     for number, measure in reversed(list(enumerate(document.get("measures") or ()))):
@@ -94,7 +94,7 @@ def _restored(
     handover: Handover,
     where: str,
 ) -> bytes:
-    """Return a file with a measure as it was before an answer."""
+    """Return a file with a measure restored to its state before an answer."""
     segments = list(measure.get("segments") or ())
     if answer.segment in segments:
         path: tuple[str | int, ...] = ("measures", number, "segments")

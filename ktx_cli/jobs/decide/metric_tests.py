@@ -1,4 +1,4 @@
-"""The tests of an answer to a decision point: they fail when a definition no longer follows it, whatever the data."""
+"""Tests for an answer to a decision point. They fail if a definition stops following it, for any data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ktx_cli.warehouses import dialect_named
 
 _COUNT_OF_ROWS: Final = re.compile(r"count\s*\(\s*\*?\s*\)", re.IGNORECASE)
 _NOISE: Final = "0.000000001"
-"""The relative difference that adding in another order may make."""
+"""The relative difference that another order of additions can cause."""
 
 
 def test_name(point: str) -> str:
@@ -42,11 +42,11 @@ def is_test_of(point: str, name: object) -> bool:
 def tests_of(
     model: Model, point: DecisionPoint, chosen: Alternative, source: str, measures: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the tests of measures of a source that follow an answer, as `tests:` has them.
+    """Return the `tests:` entries for the measures of a source that follow an answer.
 
-    A condition on rows: of the rows that it leaves out, the measures have nothing. Another date: every row is in the
-    period of that date. Another aggregate, or none: a measure is what its aggregate gives. What no question can ask for
-    has no test. `model`: with the definitions as the answer leaves them.
+    For a condition on rows, the measures must be zero for the excluded rows. For another date, every row must be in the
+    period of that date. For another aggregate or no change, a measure must equal its aggregate. Measures that cannot be
+    queried have no test. `model` contains the definitions after the answer.
     """
     found = model.sources[source]
     shown = [found.measures[name] for name in measures if found.measures[name].visibility is Visibility.PUBLIC]
@@ -66,7 +66,7 @@ def tests_of(
 def fiscal_test(
     model: Model, point: DecisionPoint, month: int, source: str, measures: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the test that fiscal years begin in a month, by the first measure of a source that has a time."""
+    """Return the test that fiscal years begin in a month, using the first measure of a source with a time."""
     for name in measures:
         asked = [{"expr": sql_name((source, name), model.dialect), "name": "value"}]
         dimension = {"field": "metric_time", "granularity": "fiscal_year", "name": "fiscal_year"}
@@ -91,7 +91,7 @@ class _Writer:
     source: Source
 
     def tests(self, measures: Sequence[Measure]) -> Iterator[tuple[dict[str, Any], str]]:
-        """Yield a question and its invariant for each test."""
+        """Yield the query and invariant of each test."""
         left_out = rows_left_out(self.model, self.point, self.chosen)
         if left_out is not None:
             asked = self._asked(measures)
@@ -107,7 +107,7 @@ class _Writer:
                     continue
 
     def _asked(self, measures: Sequence[Measure]) -> list[dict[str, str]]:
-        """Return measures as a question asks for them, each with a name that an invariant can use."""
+        """Return the query entries for measures, with names that an invariant can use."""
         return [
             {
                 "expr": sql_name((self.source.name, each.name), self.model.dialect),
@@ -117,7 +117,7 @@ class _Writer:
         ]
 
     def _by_date(self, measures: Sequence[Measure], time: str) -> tuple[dict[str, Any], str]:
-        """Return the test that the months of the measures are those of a column."""
+        """Return the test that the months of the measures equal those of a column."""
         asked = self._asked(measures)
         column = sql_name((self.source.name, time), self.model.dialect)
         dimensions = [
@@ -129,14 +129,14 @@ class _Writer:
         return {"measures": asked, "dimensions": dimensions}, f"{same} or ({nothing})"
 
     def _alike(self, measures: Sequence[Measure]) -> list[list[Measure]]:
-        """Return the measures in groups with the same conditions on rows and the same time."""
+        """Group the measures by row conditions and time."""
         groups: dict[tuple[Any, ...], list[Measure]] = {}
         for each in measures:
             groups.setdefault((each.filter, each.segments, each.time), []).append(each)
         return list(groups.values())
 
     def _by_aggregate(self, measures: Sequence[Measure]) -> tuple[dict[str, Any], str]:
-        """Return the test that measures are what their aggregates give for the rows that they are about."""
+        """Return the test that measures equal their aggregates over their rows."""
         first, source = measures[0], self.source.name
         conditions = [first.filter, *(self.source.segments[each].expr for each in first.segments)]
         query: dict[str, Any] = {"measures": [], "filters": []}

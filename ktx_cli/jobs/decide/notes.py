@@ -1,4 +1,4 @@
-"""What a question or a statement is told of decision points, and the policy that refuses it while one is open."""
+"""Notes about decision points for queries and SQL statements, and the policy that refuses open decisions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ OPEN_DECISION = "open_decision"
 def plan_decisions(
     layout: Layout, config: KtxConfig, model: Model, plan: Plan, *, values: bool = True
 ) -> PlanDecisions:
-    """Return the decision points that a question depends on. `values`: whether an error may name values of rows.
+    """Return the decision points that a query depends on. `values` says whether errors may contain row values.
 
-    Raises `KtxError` (`open_decision`) where one is open and `semantic.open_decisions` is `refuse`.
+    Raises `KtxError` (`open_decision`) if one is open and `semantic.open_decisions` is `refuse`.
     """
     decisions = load_decisions(WorkingTree(layout.root), model, layout).decisions
     found = decisions_of_plan(decisions, model, plan)
@@ -50,24 +50,24 @@ def plan_decisions(
 
 @dataclass(frozen=True, slots=True)
 class StatementDecisions:
-    """The open points that a SQL statement depends on, and in a sentence each the decisions that it may not follow."""
+    """The open points that an SQL statement depends on, and notes about decisions that it might not follow."""
 
     open: tuple[OpenDecision, ...] = ()
     decided: tuple[_Decided, ...] = ()
 
     def notes(self, *, values: bool = True) -> list[str]:
-        """Return them as notes; without `values` none of them names a value of a row."""
+        """Return the notes. Without `values`, they contain no row values."""
         opened = open_notes(self.open, values=values, private=not values)
         return [*opened, *(each.note(values=values) for each in self.decided)]
 
     def to_json(self, *, values: bool = True) -> list[dict[str, Any]]:
-        """Return the open ones as they stand in an envelope."""
+        """Return the open points for the envelope."""
         return [each.to_json(values=values, private=not values) for each in self.open]
 
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """A decision that a statement may not follow. `is_masked`: it is about hidden data."""
+    """A decision that a statement might not follow. `is_masked` means that it is about hidden data."""
 
     point: DecisionPoint
     filter: str
@@ -76,22 +76,22 @@ class _Decided:
 
     def note(self, *, values: bool) -> str:
         if self.is_masked:
-            follow = "measures of the semantic layer follow it, and this statement cannot"
+            follow = "semantic layer measures follow it, but this statement cannot"
             return f"decided: a condition on hidden data; {follow}"
         decided = f"decided: {decision_text(self.point, self.answer, private=not values)}"
         if not values and names_values(self.point):
-            return f"{decided}; measures of the semantic layer follow it"
+            return f"{decided}; semantic layer measures follow it"
         return f"{decided}; in SQL, rows of {self.point.source} count where `{self.filter}`"
 
 
 def statement_decisions(
     layout: Layout, config: KtxConfig, model: Model, sql: str, *, values: bool = True
 ) -> StatementDecisions:
-    """Return the decision points that a SQL statement depends on, by the relations and columns that it reads.
+    """Return the decision points that an SQL statement depends on, by the relations and columns that it reads.
 
-    Views are followed to the tables that they read, as the last scan saw them. A statement with a condition on a column
-    of a point, or that reads a view with one, says itself how it is to be read; where the point is about a formula or a
-    date, one that names the column does. Raises as `plan_decisions`.
+    Views are resolved to their tables in the last scan. A statement with a condition on a column of a point, or that
+    reads a view with one, settles the point itself; if the point is about a formula or a date, using the column is
+    enough. Raises the same errors as `plan_decisions`.
     """
     from ktx_cli.protection import condition_columns, names_in
 
@@ -122,7 +122,7 @@ def statement_decisions(
 
 
 def _read_through(tree: Tree, model: Model, tables: Collection[tuple[str, ...]]) -> tuple[dict[str, Source], set[str]]:
-    """Return the sources of tables and of those behind views, and the columns that conditions of views name, folded."""
+    """Return the sources of tables and of the tables behind views, and the columns in the conditions of views."""
     from ktx_cli.protection import sources_of, view_reads
 
     sources: dict[str, Source] = {}
@@ -142,13 +142,13 @@ def _read_through(tree: Tree, model: Model, tables: Collection[tuple[str, ...]])
 
 
 def _query_of_view(tree: Tree, connection: str, table: tuple[str, ...]) -> str | None:
-    """Return the query of a view as the last scan saw it; None for a table, and where nothing is known of it."""
+    """Return the query of a view in the last scan, or None for a table or an unknown relation."""
     ref = TableRef(table[-2] if len(table) > 1 else None, table[-1])
     path = f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{table_path(ref)}"
     content = tree.read(path)
     try:
         return None if content is None else read_table(content, path).view_sql
-    except KtxError:  # written by a version that knows more kinds of tables
+    except KtxError:  # written by a newer version with more kinds of tables
         return None
 
 
@@ -157,9 +157,9 @@ def _says(point: DecisionPoint, columns: Collection[str]) -> bool:
 
 
 def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
-    """Whether a statement over these sources depends on a point: it reads its table, or one whose measures it moves.
+    """Whether a statement over these sources depends on a point: it reads its table, or one with affected measures.
 
-    SQL has no fiscal periods but those that it computes itself.
+    The fiscal year does not count, because SQL computes its own periods.
     """
     if point.kind is DecisionKind.FISCAL_START:
         return False
@@ -175,7 +175,7 @@ def _open_in(
 
 
 def project_decisions(loaded: Iterable[LoadedDecisions]) -> list[OpenDecision]:
-    """Return the open points of a project, the largest effect first; those that name hidden data are masked."""
+    """Return the open points of a project, largest effect first. Points about hidden data are masked."""
     found = [
         shown_decision(each.decisions, visible, point)
         for each in loaded
@@ -190,18 +190,19 @@ def _require_decided(config: KtxConfig, found: Sequence[OpenDecision], *, values
         return
     first = found[0]
     questions = listing((f"`{each.question_text(private=not values)}`" for each in found), 3)
-    hint = Hint("a person decides with {}", first.command)
+    hint = Hint("ask a person to run {}", first.command)
     if not first.is_masked:
         columns = listing((f"{first.point.source}.{each}" for each in first.point.telling_columns), 3)
-        hint = Hint("{}; until then, ask for one reading with a condition on {}", hint, columns)
+        hint = Hint("{}; until then, choose a reading with a condition on {}", hint, columns)
     details = {"open": [each.to_json(values=False, private=not values) for each in found]}
     raise KtxError(f"the answer depends on open decisions: {questions}", code=OPEN_DECISION, hint=hint, details=details)
 
 
 class DefinitionNotes:
-    """Short lines about open decisions for sources and measures that are listed or found; each layer is read once.
+    """Short notes about open decisions for listed sources, measures and search hits. Each layer is read once.
 
-    Effects are relative differences. `load` reads the semantic layer of a connection. `private`: no values are named.
+    Effects are relative differences. `load` reads the semantic layer of a connection. If `private` is true, notes
+    contain no values.
     """
 
     def __init__(self, layout: Layout, load: Callable[[str], Model], *, private: bool = False) -> None:
@@ -209,14 +210,14 @@ class DefinitionNotes:
         self._known: dict[str, tuple[Model, Graph, Decisions] | None] = {}
 
     def of_hit(self, connection: str | None, kind: str, name: str) -> list[str]:
-        """Return the lines for a hit of a search: a source, or a measure as `source.measure`."""
+        """Return the notes for a search hit: a source, or a measure as `source.measure`."""
         if not connection or kind not in ("source", "measure"):
             return []
         source, _, measure = name.rpartition(".") if kind == "measure" else (name, "", "")
         return self.of(connection, source, measure or None)
 
     def of(self, connection: str, source: str, measure: str | None = None) -> list[str]:
-        """Return the lines for a source, or for one of its measures."""
+        """Return the notes for a source or one of its measures."""
         if connection not in self._known:
             self._known[connection] = self._read(connection)
         known = self._known[connection]
@@ -237,7 +238,7 @@ class DefinitionNotes:
 def definition_decisions(
     decisions: Decisions, model: Model, graph: Graph, source: Source, measure: str | None = None
 ) -> list[OpenDecision]:
-    """Return the open points that a source, or one of its measures, depends on."""
+    """Return the open points that a source or one of its measures depends on."""
     points = decisions.unsettled()
     reached = reached_from(graph, source.name, {each.source for each in points}) if points else frozenset()
     visible = VisibleModel(model)

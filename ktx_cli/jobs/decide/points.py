@@ -1,4 +1,4 @@
-"""The decision points of a project: read with their answers and effects, found by what people type; stored effects."""
+"""Load the decision points of a project with their answers and effects, and store effects."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ COMMAND = Command("decide")
 
 @dataclass(frozen=True, slots=True)
 class LoadedDecisions:
-    """The decisions of a connection and the model whose names they have."""
+    """The decisions of a connection, and its model."""
 
     model: Model
     decisions: Decisions
 
 
 def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> LoadedDecisions:
-    """Return the decision points of a connection, with the answers of people.
+    """Load the decision points of a connection with the answers of people.
 
-    `layout`: of the project whose state database has the effects; None: without them. Raises `ConfigError` for a
-    `decisions.yaml` that cannot be read, `KtxError` for a damaged record.
+    `layout` is the project whose state database has the effects; without it, effects are not loaded. Raises
+    `ConfigError` for an invalid `decisions.yaml`, and `KtxError` for a damaged record.
     """
     answers = tuple(load_answers(tree, model.connection))
     found = read_decisions(tree, model)
@@ -38,9 +38,9 @@ def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> Lo
 
 
 def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
-    """Keep the effects of a connection in place of those that were there; raises `StorageError`.
+    """Replace the stored effects of a connection. Raises `StorageError`.
 
-    A row without a point says that they were computed, where there are none, too.
+    A row without a point marks the effects as computed even if there are none.
     """
     rows = [(connection, each.point, each.measure, each.period, _readings(each)) for each in effects]
     rows.append((connection, "", "", None, "{}"))
@@ -54,10 +54,7 @@ def _readings(effect: Effect) -> str:
 
 
 def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
-    """Return the effects that the state database has of a connection, in the order in which they were computed.
-
-    Nothing is written. Raises `StorageError`.
-    """
+    """Return the stored effects of a connection in the order of their computation. Raises `StorageError`."""
 
     def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
         asked = "SELECT point, measure, period, readings FROM decision_effects"
@@ -81,10 +78,10 @@ def read_all(
     only: Collection[str] | None = None,
     load: LoadLayer = load_layer,
 ) -> tuple[list[LoadedDecisions], list[ResultWarning]]:
-    """Return the decisions of a connection, or of all databases that have a semantic layer, from the working tree.
+    """Return the decisions of a connection, or of all databases with a semantic layer, from the working tree.
 
-    `only`: of these databases alone. A record that cannot be read is a warning. Raises `ConfigError` for a
-    `decisions.yaml` that cannot be read.
+    `only` limits the databases. An unreadable record leads to a warning. Raises `ConfigError` for an invalid
+    `decisions.yaml`.
     """
     tree = WorkingTree(layout.root)
     known = [each for each in layer_ids(layout) if each in config.databases()]
@@ -102,7 +99,7 @@ def read_all(
 
 
 def find_point(loaded: Sequence[LoadedDecisions], word: str) -> tuple[LoadedDecisions, DecisionPoint]:
-    """Return the point of an id, or of `connection/id`; `UsageError` for none (with the nearest) or several."""
+    """Return the point with an id or `connection/id`. Raises `UsageError` if no or several points match."""
     matches = [
         (each, point)
         for each in loaded

@@ -1,7 +1,7 @@
-"""Drafts the query to the semantic layer that a question asks for: measures, dimensions, times and filters.
+"""Draft the semantic layer query for a question: measures, dimensions, times and filters.
 
-Words are matched to names, nothing is guessed beyond that: what has no match is named. A draft that the layer refuses
-is no draft; the reason stands in its place, with SQL over the right joins.
+The draft only matches words with names, and lists words without a match. If the semantic layer refuses the draft, the
+result has the reason instead, and SQL with the correct joins to start with.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Column, Graph, Measure, Source, VisibleModel
 
 _CANDIDATES: Final = 14
-"""How many of the best sources may be the fact of a question."""
+"""Number of the best sources to consider as the fact."""
 _COUNTING: Final = re.compile(r"\b(?:how many|number of|count of|wie ?viele?|anzahl)\b")
 _AVERAGE: Final = re.compile(r"\b(?:average|mean|avg|durchschnitt\w*|mittlere\w*)\b")
 _SHARE: Final = re.compile(r"\b(?:share|percentage|percent|rate|ratio|proportion|anteil|quote)\b")
@@ -40,11 +40,11 @@ _BESIDE_MONEY: Final = frozenset(["tax", "discount", "quantity", "qty", "units",
 _PIECES: Final = re.compile(r"\b(?:units?|quantity|pieces|items sold|stueck|menge)\b")
 _PIECE_NAMES: Final = frozenset(["quantity", "qty", "units", "unit", "pieces", "volume", "count"])
 _COUNTS: Final = 1.0
-"""What it counts that the rows of a source are what a question counts."""
+"""Score if the rows of a source are what the question counts."""
 _BY_NAME: Final = 0.8
-"""What a measure counts whose whole name was asked."""
+"""Score of a measure whose whole name is in the question."""
 _GROUPED: Final = 0.6
-"""What a source counts less for a question about a number of things whose rows are groups of them."""
+"""Penalty of a source with grouped rows for a question about a number of things."""
 _HIGHEST: Final = re.compile(r"\b(?:largest|biggest|highest|most|top|best|meisten?|groesste\w*|best-selling)\b")
 _CUT: Final = re.compile(
     r"(?:,|\s)\s*(?:by|per|for each|in each|of each|for every|in every|each|broken down by|split by|grouped by"
@@ -68,7 +68,7 @@ _OBJECT: Final = re.compile(
 _BUYING: Final = frozenset({"supplier", "vendor", "purchas", "procurement", "po", "creditor"})
 _SELLERS: Final = frozenset({"supplier", "vendor", "creditor", "po", "procurement"})
 _BOUGHT: Final = 0.9
-"""What a source about buying counts less for a question that does not say so."""
+"""Penalty of a source about purchasing for a question about something else."""
 _YEAR: Final = re.compile(r"\b((?:19|20)\d\d)\b")
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -92,24 +92,24 @@ _GRAINS: Final = {
 }
 _SUMMED: Final = re.compile(r"\s*sum\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
 _TRIED: Final = 5
-"""How many facts are tried for what a question groups by."""
+"""Number of facts to try for the dimensions of the question."""
 _UNRESOLVED: Final = 0.9
-"""What a group counts that a fact does not reach."""
+"""Penalty for a dimension that a fact does not reach."""
 _ENTITY: Final = 0.8
-"""What it counts that a source is about what was asked."""
+"""Score if a source is about the subject of the question."""
 _FEW: Final = 8
 _OWN: Final = 1.0
-"""What a source's own rank counts beside its measure."""
+"""Weight of a source's rank relative to its measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A query that fits a question. `query` None: the layer has no right answer for it, and `reasons` says why.
+    """A query for a question, or None with `reasons` if the semantic layer has no correct answer.
 
-    `reasons`: a sentence for each part, with the file that says it. `sources`: those it needs, the fact first.
-    `columns`: source -> the columns that it names. `bindings`: conditions of values that the question names, each with
-    its file. `sql`: a statement to begin with where there is no query. `reached`: the sources that have one row for
-    each row of the fact, the nearest first.
+    `reasons` are sentences about the parts with their files. `sources` are the required sources, fact first. `columns`
+    maps sources to the used columns. `bindings` are conditions for values in the question with their files. `sql` is a
+    statement to start with if there is no query. `reached` are the sources with one row for each row of the fact,
+    nearest first.
     """
 
     connection: str
@@ -127,7 +127,7 @@ class Draft:
         return json.dumps(self.query, ensure_ascii=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the draft as it stands in an envelope."""
+        """Return the draft for the envelope."""
         return {
             "query": self.query,
             "reasons": [text for text, _ in self.reasons],
@@ -137,7 +137,7 @@ class Draft:
 
 
 def measured_part(question: str) -> str:
-    """Return what of a question says what is measured: without its groups, its time and what stands in brackets."""
+    """Return the part of a question about the measure: without dimensions, times and parentheses."""
     text = re.sub(r"\([^)]*\)", " ", question)
     cut = _CUT.search(text)
     text = text[: cut.start()] if cut else text
@@ -146,7 +146,7 @@ def measured_part(question: str) -> str:
 
 @dataclass(slots=True)
 class _Parts:
-    """What a draft is made of so far."""
+    """The parts of a draft so far."""
 
     fact: Source
     query: dict[str, Any] = field(default_factory=dict)
@@ -162,10 +162,10 @@ class _Parts:
 
 
 class Drafter:
-    """Drafts the query of one question.
+    """Drafts the query for one question.
 
-    `facts`: the sources that fit `measured_part`, `tables`: those that fit the question, the best first. `find_values`
-    looks for values of columns; None: none may be shown. `attributes`: of the caller.
+    `facts` are the sources that match `measured_part`, and `tables` those that match the question, best first.
+    `find_values` searches column values, or is None if values are not allowed. `attributes` belong to the caller.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Drafter:
         find_values: FindValues | None,
         attributes: Mapping[str, Any],
     ) -> None:
-        """Take the layer, its joins, the question, and what was found for it."""
+        """Prepare the draft from the layer, its joins, the question and the search results."""
         from ktx_cli.search import folded
 
         self._shown, self._graph, self._model = shown, graph, shown.model
@@ -194,22 +194,22 @@ class Drafter:
         self._noun = self._counted_noun()
         of = _OBJECT.search(self._asked)
         self._object = self._words(of[1]) if of and not self._noun else []
-        """The stems of what an amount is of: `the cost of our ads` is of ads."""
+        """The stems of the subject of an amount, such as `ads` in `the cost of our ads`."""
         self._common = self._common_words()
 
     def _words(self, text: str) -> list[str]:
-        """Return the stems of the words of a text that say something."""
+        """Return the stems of the significant words of a text."""
         from ktx_cli.search import is_stop_word, plain_words, stem
 
         return [stem(each) for each in plain_words(text) if not is_stop_word(each)]
 
     def _counted_noun(self) -> list[str]:
-        """Return the stems of what is counted: `How many support tickets were there` counts support tickets."""
+        """Return the stems of the counted noun, such as `support tickets` in `How many support tickets were there`."""
         found = _COUNTED.search(self._asked)
         return self._words(found[1]) if found else []
 
     def _common_words(self) -> set[str]:
-        """Return the stems that many descriptions have (`One row for each of the ...`): they say nothing of one."""
+        """Return the stems that many descriptions share (`One row for each of the ...`), which are irrelevant."""
         names = dict.fromkeys(each.name for each in (*self._facts, *self._tables))
         texts = [set(self._words(self._model.sources[name].description or "")) for name in names]
         texts = [each for each in texts if each]
@@ -217,7 +217,7 @@ class Drafter:
         return {word for word, count in counts.items() if len(texts) >= _FEW and 5 * count > len(texts)}
 
     def _entity(self, source: Source) -> float:
-        """Return how much what a source is about was asked: by its name or its description, 0 to 1."""
+        """Return how well the subject of a source, by name or description, matches the question, from 0 to 1."""
         from ktx_cli.search import alternatives
 
         words = set(self._object or self._words(self._asked))
@@ -230,14 +230,14 @@ class Drafter:
         return max(covered(source.name), covered(source.description or ""))
 
     def _is_bought(self, source: Source) -> bool:
-        """Whether a source is about what a company buys, as its columns say, and the question is not."""
+        """Whether the columns of a source are about purchasing and the question is not."""
         from ktx_cli.search import plain_words
 
         names = {word for name in (source.name, *source.columns) for word in plain_words(name)}
         return bool(names & _SELLERS) and not _BUYING & {*self._words(self._asked)}
 
     def _is_counted(self, source: Source) -> float:
-        """Return how much the rows of a source are what is counted, by its name and description, 0 to 1."""
+        """Return how well the rows of a source match the counted noun, from 0 to 1."""
         if not self._noun:
             return 0.0
         from ktx_cli.search import alternatives
@@ -253,7 +253,7 @@ class Drafter:
         return 0.7 if set(name) <= related else 0.4 if related & {*name, *description} else 0.0
 
     def draft(self) -> Draft | None:
-        """Return the draft of the best fact that has, or reaches, what the question groups by; None without any."""
+        """Return the draft for the best fact that has or reaches the dimensions of the question, or None."""
         best: tuple[float, _Parts] | None = None
         tried: set[str] = set()
         for total, fact, expr, why, path in self._measures():
@@ -267,7 +267,7 @@ class Drafter:
         return None if best is None else self._drafted(best[1])
 
     def _parts_of(self, fact: Source, expr: str, why: str, path: str) -> _Parts:
-        """Return what a question about a fact is made of."""
+        """Return the parts of the draft for a fact."""
         self._parts = parts = _Parts(fact)
         parts.use(fact.name)
         parts.reasons.append((why, path))
@@ -290,27 +290,27 @@ class Drafter:
         return parts
 
     def _doubt(self, parts: _Parts) -> str | None:
-        """Return why a draft is worse than none, None where it is not; words that it leaves out become a reason."""
+        """Return the reason to reject a draft, or None. Words that the draft ignores are added to its reasons."""
         expr = parts.query["measures"][0]
         measure = parts.fact.measure(expr.rpartition(".")[2]) if "(" not in expr else None
         wanted = self._wanted()
         if measure is not None and wanted in ("avg", "share") and _aggregate(measure) not in (wanted, None):
             kind = "an average" if wanted == "avg" else "a share"
-            return f"{kind} was asked, and no measure that fits is one: {expr} is nearest"
+            return f"the question asks for {kind}, but no matching measure computes one; {expr} is the nearest"
         used = f"{expr} {json.dumps(parts.query)} {parts.fact.name} {parts.fact.description or ''} {self._cut}"
         used += f" {measure.description or ''} {measure.filter or ''}" if measure is not None else ""
         used += " ".join(parts.columns.get(parts.fact.name, ()))
         left = self._left_out(used)
         if left:
             words = ", ".join(f"`{each}`" for each in left[:6])
-            parts.reasons.append((f"not in the draft: {words}; look for what they mean before you ask", ""))
+            parts.reasons.append((f"not in the draft: {words}; find out what they mean before you run the query", ""))
         telling = self._telling()
         if telling and len(left) > _MOST_LEFT * len(telling):
-            return "most of the question has no name in the semantic layer"
+            return "the semantic layer has no names for most of the question"
         return None
 
     def _telling(self) -> list[str]:
-        """Return the words of what is measured that say something, as they were written."""
+        """Return the significant words about the measure as written."""
         from ktx_cli.search import is_generic, is_stop_word, plain_words, stem
 
         words = dict.fromkeys(plain_words(self._asked))
@@ -323,7 +323,7 @@ class Drafter:
         ]
 
     def _left_out(self, used: str) -> list[str]:
-        """Return the telling words that nothing of a draft has, or means."""
+        """Return the significant words that no part of a draft covers."""
         from ktx_cli.search import alternatives, stem
 
         stems = set(self._words(used))
@@ -332,11 +332,11 @@ class Drafter:
     def _drafted(self, parts: _Parts) -> Draft:
         self._parts = parts
         refused = self._doubt(parts) or self._refusal(parts.query)
-        if refused is not None and "filters" in parts.query:  # rather the right measure of all rows than nothing
+        if refused is not None and "filters" in parts.query:  # an unfiltered measure is better than no draft
             without = {key: value for key, value in parts.query.items() if key != "filters"}
             if self._refusal(without) is None:
                 left = "; ".join(parts.query["filters"])
-                parts.reasons.append((f"left out, for the semantic layer refuses it: {left} ({refused})", ""))
+                parts.reasons.append((f"omitted, because the semantic layer refuses it: {left} ({refused})", ""))
                 parts.query, refused = without, None
         reasons = [*parts.reasons]
         if refused is not None:
@@ -355,7 +355,7 @@ class Drafter:
 
     @staticmethod
     def _repeated(bindings: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-        """Return the columns of which several values are named, with the values: they are compared, not picked."""
+        """Return the columns with several values in the question, which it compares instead of filtering by one."""
         values: dict[str, list[str]] = {}
         for condition, _ in bindings:
             column, _, value = condition.partition(" = ")
@@ -363,7 +363,7 @@ class Drafter:
         return {column: each for column, each in values.items() if len(each) > 1}
 
     def _measures(self) -> list[tuple[float, Source, str, str, str]]:
-        """Return (score, fact, measure or expression, why, file) of all that may be measured, the best first."""
+        """Return (score, fact, measure or expression, reason, file) of all candidate measures, best first."""
         found = []
         top = max((each.own for each in self._facts), default=0.0) or 1.0
         for place, table in enumerate(self._facts):
@@ -374,7 +374,7 @@ class Drafter:
         return sorted(found, key=lambda each: (-round(each[0], 6), each[1].name, each[2]))
 
     def _options(self, source: Source, table: FoundTable) -> Iterator[tuple[float, str, str, str]]:
-        """Yield (score, measure or expression, why, file) of what may be measured of a source."""
+        """Yield (score, measure or expression, reason, file) of the candidate measures of a source."""
         wanted = self._wanted()
         words = self._words(self._asked)
         about = [*self._words(source.name), *self._words(source.description or "")]
@@ -389,7 +389,7 @@ class Drafter:
             kind -= 0.4 * (wanted in ("sum", "avg") and how == "count")
             summed = _SUMMED.fullmatch(measure.expr)
             if wanted == "avg" and how == "sum" and summed and source.column(summed[1]) in self._shown.columns(source):
-                about_it = f"the average of what {source.name}.{measure.name} adds up"
+                about_it = f"the average of the values that {source.name}.{measure.name} adds up"
                 money = 0.3 * self._is_of_money(measure)
                 score = named + 0.3 + money + (0.3 if table.members.get(measure.name) else 0.0)
                 yield score, f"avg({source.name}.{summed[1]})", about_it, _path(source)
@@ -403,7 +403,7 @@ class Drafter:
                 kind -= _GROUPED * _is_grouped(source)
             expr = measure.expr if self._shown.can_show(source, measure.expr) else NOT_SHOWN
             why = f"{source.name}.{measure.name}: {measure.description or expr}"
-            why += " (proposed; nobody reviewed it)" if measure.is_proposed else ""
+            why += " (proposed, not reviewed)" if measure.is_proposed else ""
             place = measure.place.path if measure.place is not None else _path(source)
             yield named + 0.3 * described + kind + known + found, f"{source.name}.{measure.name}", why, place
         if wanted == "count" and _is_grouped(source):
@@ -418,7 +418,7 @@ class Drafter:
             yield (
                 0.1 + fit + _COUNTS * self._is_counted(source),
                 expr,
-                f"no measure counts {source.name}: its rows by their key",
+                f"no measure counts {source.name}, so the draft counts its rows by their key",
                 _path(source),
             )
             return
@@ -431,26 +431,26 @@ class Drafter:
                 yield (
                     fit,
                     f"{how}({source.name}.{column.name})",
-                    f"no measure fits better than {source.name}.{column.name}",
+                    f"no measure matches better than the column {source.name}.{column.name}",
                     _path(source),
                 )
 
     def _is_of_pieces(self, measure: Measure) -> float:
-        """Return 1 where a question about pieces meets a measure of them, -1 where it meets another number."""
+        """Return 1 if the question is about quantities and so is the measure, -1 if the measure is not, or 0."""
         if not _PIECES.search(self._text):
             return 0.0
         words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
         return 1.0 if words & _PIECE_NAMES and not words & _MONEY_NAMES - {"total"} else -1.0
 
     def _is_of_money(self, measure: Measure) -> float:
-        """Return 1 where a question about money meets a measure of it, -1 where it meets another number."""
+        """Return 1 if the question is about money and so is the measure, -1 if the measure is not, or 0."""
         if not _MONEY.search(self._text):
             return 0.0
         words = set(re.split(r"[^a-z]+", f"{measure.name} {measure.expr}".casefold()))
         return 1.0 if words & _MONEY_NAMES and not words & _BESIDE_MONEY else -1.0
 
     def _wanted(self) -> str | None:
-        """Return which aggregate the question asks for."""
+        """Return the aggregate that the question asks for."""
         if _COUNTING.search(self._text):
             return "sum" if re.search(r"\b(?:units|number of units|hours|minutes)\b", self._text) else "count"
         if _AVERAGE.search(self._text):
@@ -460,7 +460,7 @@ class Drafter:
         return "sum" if _AMOUNT.search(self._text) else None
 
     def _fit(self, words: Sequence[str], name: Sequence[str], about: Sequence[str]) -> float:
-        """Return how much of a name was asked, 0 to about 1.5: what the source is about counts a part."""
+        """Return how well a name matches the question, from 0 to about 1.5 including the subject of the source."""
         from ktx_cli.search import alternatives
 
         if not name:
@@ -491,14 +491,14 @@ class Drafter:
                 word = _GRAINS.get(grain[1], grain[1])
                 word = f"fiscal_{word}" if "fiscal" in text and word in ("year", "quarter") else word
                 self._parts.use(fact.name, name)
-                self._parts.reasons.append((f"by {text}: the time {fact.name}.{name}, cut to {word}", _path(fact)))
+                self._parts.reasons.append((f"by {text}: {fact.name}.{name}, truncated to {word}", _path(fact)))
                 yield {"field": f"{fact.name}.{name}", "granularity": word}
                 continue
             found = self._column_for(fact, text)
             if found is None:
                 self._parts.unresolved += 1
                 self._parts.reasons.append(
-                    (f"by {text}: no column of {fact.name}, or of what it joins, has such a name", "")
+                    (f"by {text}: no column of {fact.name} or its joined sources has a matching name", "")
                 )
                 continue
             source, column = found
@@ -507,7 +507,7 @@ class Drafter:
             yield f"{source.name}.{column.name}"
 
     def _column_for(self, fact: Source, text: str) -> tuple[Source, Column] | None:
-        """Return the column that a phrase means, of the fact or of a source that has one row for each of its rows."""
+        """Return the column for a phrase, in the fact or in a source with one row for each of its rows."""
         words = self._words(text)
         best: tuple[float, int, str, str] | None = None
         for distance, name in self._reached(fact):
@@ -533,7 +533,7 @@ class Drafter:
         return source, source.columns[best[3]]
 
     def _reached(self, fact: Source) -> Iterator[tuple[int, str]]:
-        """Yield the sources that a fact reaches over joins to one row, with the number of joins, the nearest first."""
+        """Yield the sources that a fact reaches over to-one joins with the number of joins, nearest first."""
         seen = {fact.name}
         level = [fact.name]
         distance = 0
@@ -549,9 +549,9 @@ class Drafter:
             level, distance = following, distance + 1
 
     def _time(self, fact: Source) -> str | None:
-        """Return the time column of a fact: the one it says, else the one that its names suggest; None: not shown.
+        """Return the time column of a fact: its default, or the one that its name suggests. None if it is hidden.
 
-        Where others may be meant, the draft says so.
+        If other columns could be meant, a reason of the draft lists them.
         """
         names = {each.name for each in self._shown.columns(fact)}
         time = time_of(fact, None)
@@ -560,7 +560,7 @@ class Drafter:
         times = [each for each in _times(fact) if each in names]
         if len(times) > 1:
             others = ", ".join(times[1:6])
-            reason = f"the time is {fact.name}.{times[0]}: nothing says so, and it may be one of {others}"
+            reason = f"the draft assumes the time {fact.name}.{times[0]}; it could also be one of {others}"
             if (reason, _path(fact)) not in self._parts.reasons:
                 self._parts.reasons.append((reason, _path(fact)))
         return times[0] if times else None
@@ -571,21 +571,22 @@ class Drafter:
         if found is None:
             return None
         if name is None:
-            self._parts.reasons.append((f"{fact.name} has no time column for the period that was asked", _path(fact)))
+            self._parts.reasons.append((f"{fact.name} has no time column for the period in the question", _path(fact)))
             return None
         self._parts.use(fact.name, name)
         if "fiscal" in self._text:
-            self._parts.reasons.append(("the fiscal year is taken for the calendar year here: see when it begins", ""))
+            reason = "the draft uses the calendar year for the fiscal year; check when the fiscal year begins"
+            self._parts.reasons.append((reason, ""))
         if found == _UNREAD:
-            self._parts.reasons.append(("the period of the question is not in the draft: add a time_range", ""))
+            self._parts.reasons.append(("the draft does not include the period of the question; add a time_range", ""))
             return None
         only = time_of(fact, None) is not None
         return found if only else found | {"field": f"{fact.name}.{name}"}
 
     def _conditions(self, fact: Source, expr: str) -> list[tuple[str, str]]:
-        """Return the conditions of values and flags that the question names, with their files.
+        """Return the conditions for values and flags in the question, with their files.
 
-        What the measure or the fact is named by is no condition: `failed payments` of `failed_payment_rate`.
+        Words that name the measure or the fact are no conditions, such as `failed payments` for `failed_payment_rate`.
         """
         from ktx_cli.search import plain_words
 
@@ -609,7 +610,7 @@ class Drafter:
         return [(text, _path(self._model.sources[column.rpartition(".")[0]])) for text, column in done]
 
     def _flags(self, fact: Source, about: Collection[str]) -> Iterator[str]:
-        """Yield the boolean columns of a fact whose whole name was asked: `customers take the newsletter`."""
+        """Yield the boolean columns of a fact whose whole name is in the question."""
         from ktx_cli.search import plain_words
 
         asked = set(self._words(self._asked))
@@ -621,7 +622,7 @@ class Drafter:
                 yield f"{fact.name}.{column.name}"
 
     def _refusal(self, query: Mapping[str, Any]) -> str | None:
-        """Return why the layer refuses a query, None where it would answer it."""
+        """Return why the layer refuses a query, or None."""
         from ktx_cli.semantic import prepare
 
         plain = {key: value for key, value in query.items() if key != "connection"}
@@ -634,7 +635,7 @@ class Drafter:
         return None
 
     def _sql(self, fact: Source) -> str:
-        """Return the beginning of a statement over the joins of a draft that the layer refuses."""
+        """Return the start of a statement with the joins of a refused draft."""
         joins = []
         for name in self._parts.sources:
             if name == fact.name:
@@ -650,7 +651,7 @@ class Drafter:
 
 
 _MOST_LEFT: Final = 0.5
-"""The largest share of what was asked that a draft may leave out."""
+"""The maximum share of significant words that a draft may ignore."""
 _REQUEST_WORDS: Final = (
     "many much show list give tell compar differ percentag percent share ratio proport often get come in overall"
 )
@@ -677,7 +678,7 @@ _FILLERS: Final = frozenset(
 
 
 def _alike(word: str, asked: Iterable[str]) -> bool:
-    """Whether a stem is among some, or begins or ends with one of four letters or more, or the other way round."""
+    """Whether a stem equals one of the others, or one is a prefix or suffix of the other with four letters or more."""
     return any(
         word == each
         or (len(each) >= 4 and (word.startswith(each) or word.endswith(each)))
@@ -687,7 +688,7 @@ def _alike(word: str, asked: Iterable[str]) -> bool:
 
 
 def _aggregate(measure: Measure) -> str | None:
-    """Return what a measure computes, as `_wanted` names it."""
+    """Return the aggregate of a measure in the terms of `_wanted`."""
     if _AVERAGE.search(measure.name.replace("_", " ").casefold()):
         return "avg"
     expr = measure.expr.casefold().lstrip()
@@ -700,17 +701,17 @@ def _aggregate(measure: Measure) -> str | None:
 
 
 def _is_grouped(source: Source) -> bool:
-    """Whether the rows of a source are groups of others, as its name or its SQL says."""
+    """Whether the rows of a source are aggregated, according to its name or SQL."""
     return "_by_" in source.name or any("group" in line for line in source.lineage[:3])
 
 
 _LOADS: Final = ("synced", "loaded", "updated", "modified", "changed", "deleted", "ingested", "extracted", "etl")
 _LATER: Final = ("next", "due", "expected", "planned", "scheduled", "valid", "expir", "end", "until", "renew", "birth")
-"""Parts of the names of times that are about loading, or about what is yet to come."""
+"""Parts of time column names that are about loading data or about the future."""
 
 
 def _times(source: Source) -> list[str]:
-    """Return the times of a source that may say when its rows happened, the likeliest first."""
+    """Return the time columns of a source that could be its event time, most likely first."""
     times = [each for each in source.columns.values() if each.type.value == "time"]
 
     def rank(column: Column) -> tuple[bool, bool, bool]:
@@ -721,7 +722,7 @@ def _times(source: Source) -> list[str]:
 
 
 _UNREAD: Final[dict[str, str]] = {"": ""}
-"""Stands for a period that was asked and not understood."""
+"""Marks a period in the question that could not be parsed."""
 _RELATIVE: Final = re.compile(
     r"\b(?:this|last|previous|current|next|dieses?|letzte[rns]?)\s+(?:day|week|month|quarter|year|jahr|monat|quartal|woche)"
     r"|\b(?:today|yesterday|ytd|year to date|between|until|before|after|q[1-4]|heute|gestern)\b"
@@ -729,11 +730,11 @@ _RELATIVE: Final = re.compile(
 
 
 _DAYS: Final = re.compile(r"\b(?:between|until|before|after)\b|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?[a-z]{3,9}\s+20")
-"""What makes a period another one than the year, quarter or month that it names."""
+"""Words that change the meaning of a year, quarter or month."""
 
 
 def _period(text: str) -> dict[str, str] | None:
-    """Return the stretch of time that a question names; `_UNREAD` where it names one in words that are not read."""
+    """Return the time range in a question, or `_UNREAD` if it contains one that cannot be parsed."""
     last = _LAST.search(text)
     if last:
         return {"last": f"{last[1]} {last[2]}s"}

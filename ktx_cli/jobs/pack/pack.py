@@ -1,6 +1,6 @@
-"""Gathers what a question needs: tables with columns, joins and measures, rules, values, open decisions, and a draft.
+"""Build the context pack of a question: a draft query, tables, joins, measures, rules, values and open decisions.
 
-Everything is read, nothing is asked of a model or a database: the same files give the same pack.
+A pack comes from files only, without a model or a database, so the same files give the same pack.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Column, DecisionPoint, Edge, LoadLayer, Measure, Source
 
 BUDGET: Final = 2_400
-"""Tokens of a pack, unless the question asks for another size."""
+"""The default size of a pack in tokens."""
 _NOTHING: Final = (
-    "Nothing in this project fits the question. Say it in other words, or look at what there is by listing connections,"
-    " sources and pages; what is not found may still exist.\n"
+    "Nothing in this project matches the question. Rephrase it, or list connections, sources and pages; the data may"
+    " still exist.\n"
 )
 LEAST_BUDGET, MOST_BUDGET = 500, 32_000
 LONGEST_QUESTION: Final = 1_000
 
 _IN_FULL: Final = 9
-"""Sources that are described with all their columns."""
+"""Number of sources with all their columns."""
 _IN_SHORT: Final = 14
-"""Sources that are described with the columns that matter."""
+"""Number of sources with their relevant columns."""
 _LISTED: Final = 120
-"""Sources that are named."""
+"""Number of listed sources."""
 _MOST_COLUMNS: Final = 40
-"""Columns of a source that are named; the ones that matter first."""
+"""Maximum number of columns of a source, most relevant first."""
 _MOST_MEASURES: Final = 8
 _MOST_PASSAGES: Final = 11
 _ABOUT: Final = 6
-"""Of how many sources the passages are looked for."""
+"""Number of sources to search passages for."""
 _LONGEST_PASSAGE: Final = 700
 _LONGEST_RULE: Final = 300
 _MOST_RULES: Final = 6
-"""Rules of the SQL of one source."""
+"""Maximum number of rules from the SQL of one source."""
 _MOST_VARIANTS: Final = 20
 _MOST_MOVING: Final = 5
 _NAME: Final = re.compile(r"\w+")
@@ -71,9 +71,9 @@ _MOST_QUESTIONS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class PackRequest:
-    """What a pack is about. `budget`: its size in tokens. `values`: whether it may hold values of rows.
+    """The request for a pack. `budget` is its size in tokens, and `values` allows row values.
 
-    `attributes`: of the caller, for row policies. `mount`: the project it is made of, where a root mounts it.
+    `attributes` belong to the caller, for row policies. `mount` is the mounted project that the pack is for, if any.
     """
 
     question: str
@@ -85,13 +85,13 @@ class PackRequest:
     mount: Mount | None = None
 
     def named(self, name: str) -> str:
-        """Return a connection or a page of the project as who asks names it."""
+        """Return the name of a connection or page from the perspective of the caller."""
         return name if self.mount is None else self.mount.qualified(name)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPack:
-    """What a question needs, as a text. `sources`: `connection/source` of those in it, the best first."""
+    """The context for a question as text. `sources` lists its sources as `connection/source`, best first."""
 
     question: str
     text: str
@@ -102,7 +102,7 @@ class ContextPack:
     warnings: tuple[ResultWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pack as it stands in an envelope."""
+        """Return the pack for the envelope."""
         return {
             "question": self.question,
             "tokens": self.tokens,
@@ -122,9 +122,9 @@ def context_pack(
     load: LoadLayer,
     elsewhere: Sequence[PackLine] = (),
 ) -> ContextPack:
-    """Return what a question needs of a project. `elsewhere`: lines about sources of other projects, beside its own.
+    """Return the pack of a question for a project. `elsewhere` are lines about sources of other projects.
 
-    Raises `UsageError` for a question without a word, or too long, and for a connection that is not configured.
+    Raises `UsageError` for an empty or too long question, and for an unknown connection.
     """
     from ktx_cli.search import KINDS, VALUE, Scope
 
@@ -132,7 +132,7 @@ def context_pack(
     if not question:
         raise UsageError("the question is empty", hint="ask in words: How many orders were shipped late?")
     if len(question) > LONGEST_QUESTION:
-        raise UsageError(f"the question has over {LONGEST_QUESTION:,} characters", hint="ask it in fewer words")
+        raise UsageError(f"the question is longer than {LONGEST_QUESTION:,} characters", hint="shorten the question")
     if request.connection is not None:
         connection_of(config, request.connection)
     request = replace(request, question=question)
@@ -183,7 +183,7 @@ def context_pack(
 
 @dataclass(frozen=True, slots=True)
 class PackedProject:
-    """A project that a pack may be made of, and what is asked of it: a root, or one of its mounts."""
+    """A project that a pack can be built from, which is a root or one of its mounts, with the request."""
 
     layout: Layout
     config: KtxConfig
@@ -192,13 +192,13 @@ class PackedProject:
     load: LoadLayer
 
     def pack(self, elsewhere: Sequence[PackLine] = ()) -> ContextPack:
-        """Return the pack of this project; raises as `context_pack`."""
+        """Return the pack of this project. Raises the errors of `context_pack`."""
         return context_pack(
             self.layout, self.config, self.request, searcher=self.searcher, load=self.load, elsewhere=elsewhere
         )
 
     def line(self, table: FoundTable) -> PackLine | None:
-        """Return a line about a source; None for one that is not shown."""
+        """Return a line about a source, or None if it is hidden."""
         if table.connection not in self.config.connections:
             return None
         shown = VisibleModel(self.load(self.layout, self.config, table.connection))
@@ -212,17 +212,17 @@ class PackedProject:
 
 
 _ELSEWHERE: Final = 0.4
-"""How well a source of another project fits at least that is named, beside the best of all."""
+"""Minimum score of a listed source of another project, relative to the best score."""
 _MOST_ELSEWHERE: Final = 2
-"""Sources of one other project that are named."""
+"""Maximum number of listed sources of one other project."""
 _MOST_LINES: Final = 6
-"""Sources of all other projects that are named."""
+"""Maximum number of listed sources of all other projects."""
 
 
 def pack_of_several(projects: Sequence[PackedProject]) -> ContextPack:
-    """Return the pack of the project that has the source which fits the question best; others are named in it.
+    """Return the pack of the project with the best matching source. It lists sources of the other projects.
 
-    It is the pack that this project would give by itself, but for the names. Raises as `context_pack`.
+    Apart from names, it equals the pack of that project alone. Raises the errors of `context_pack`.
     """
     from ktx_cli.search import KINDS, VALUE, Scope, tables_together
 
@@ -249,7 +249,7 @@ def _no_neighbors(connection: str, source: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _Layers:
-    """The semantic layers that a question touches, each read when it is first needed."""
+    """The semantic layers for a question, loaded on first use."""
 
     layout: Layout
     config: KtxConfig
@@ -258,7 +258,7 @@ class _Layers:
     _graphs: dict[str, Graph] = field(default_factory=dict)
 
     def of(self, connection: str) -> VisibleModel:
-        """Return what of a connection's layer is shown."""
+        """Return the visible part of a connection's layer."""
         if connection not in self._known:
             self._known[connection] = VisibleModel(self.load(self.layout, self.config, connection))
         return self._known[connection]
@@ -270,22 +270,22 @@ class _Layers:
         return self._graphs[connection]
 
     def hides(self, connection: str, text: str) -> bool:
-        """Whether a text names something of a connection's layer that is not shown."""
+        """Whether a text refers to something hidden in a connection's layer."""
         return self.of(connection).hides(text)
 
     def has_policies(self, connection: str, sources: Iterable[str]) -> bool:
-        """Whether one of some sources has a policy about its rows."""
+        """Whether any of the sources has a row policy."""
         model = self.of(connection).model
         return any(model.sources[name].policies for name in sources if name in model.sources)
 
     def neighbors(self, connection: str, source: str) -> list[str]:
-        """Return the sources that a join leads to."""
+        """Return the joined sources."""
         if connection not in self.config.connections:
             return []
         return list(dict.fromkeys(edge.target for edge in self.graph(connection).edges(source)))
 
     def shows(self, table: FoundTable) -> bool:
-        """Whether a source that was found is there, and shown."""
+        """Whether a matching source exists and is visible."""
         shown = self.of(table.connection)
         source = shown.model.sources.get(table.name)
         return source is not None and shown.has(source)
@@ -300,11 +300,11 @@ def _draft_lines(layers: _Layers, connection: str, draft: Draft | None) -> Itera
         if not layers.hides(connection, reason):
             yield PackLine(DRAFT, f"- {one_line(reason, _LONGEST_RULE)}", path, 0, "draft")
     if draft.sql and not layers.hides(connection, draft.sql) and not layers.has_policies(connection, draft.sources):
-        yield PackLine(DRAFT, f"SQL to begin with: {draft.sql}", draft.path, 0, "draft")
+        yield PackLine(DRAFT, f"SQL to start with: {draft.sql}", draft.path, 0, "draft")
 
 
 class _Packer:
-    """Makes the lines about the sources that were found."""
+    """Builds the lines about the matching sources."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ class _Packer:
         self.order = self._closed(found)
 
     def lines(self) -> Iterator[PackLine]:
-        """Yield the lines; those of the best sources and what changes their numbers come first."""
+        """Yield the lines, starting with the best sources and the conventions that affect their numbers."""
         for place, each in enumerate(self.order):
             if place < _IN_FULL:
                 yield from self._described(each, 2 if place < 3 else 4, in_full=True)
@@ -340,9 +340,9 @@ class _Packer:
         yield from self._questions()
 
     def _closed(self, found: Sequence[FoundTable]) -> list[FoundTable]:
-        """Return the sources in the order they matter: the draft's, what moves its numbers, then the best.
+        """Return the sources by relevance: those of the draft, those that affect its numbers, then the best matches.
 
-        The tables that the SQL of a source reads stand in front of it.
+        The tables that the SQL of a source reads precede the source.
         """
         from ktx_cli.search import FoundTable
 
@@ -364,7 +364,7 @@ class _Packer:
     def _variants_of(
         self, found: Sequence[FoundTable], connection: str, tables: Collection[str]
     ) -> dict[str, list[str]]:
-        """Return each of some tables with the sources whose SQL reads it: those named like it, and those found."""
+        """Return each table with the sources whose SQL reads it, if they have a similar name or match as well."""
         sources = self._layers.of(connection).model.sources
         near = [each.name for each in found[:_MOST_VARIANTS] if each.connection == connection]
         named = (name for name in sources if any(table in name for table in tables))
@@ -376,7 +376,7 @@ class _Packer:
         return variants
 
     def _moving(self, connection: str, fact: str) -> list[str]:
-        """Return the sources whose decision points move measures of a fact, and those that their readings name."""
+        """Return the sources whose decision points affect measures of a fact, and the sources in their readings."""
         found: dict[str, None] = {}
         reached = self._draft.reached if self._draft is not None else ()
         for point in self._points(connection):
@@ -391,7 +391,7 @@ class _Packer:
         return [*self._rates(connection, fact), *named][:_MOST_MOVING]
 
     def _rates(self, connection: str, fact: str) -> list[str]:
-        """Return the source of exchange rates for a fact with a column of currencies."""
+        """Return the source with exchange rates for a fact with a currency column."""
         from ktx_cli.search import Scope, plain_words
 
         sources = self._layers.of(connection).model.sources
@@ -416,13 +416,13 @@ class _Packer:
             try:
                 found = load_decisions(self._tree, model, self._layout).decisions
             except KtxError as error:
-                self._warn("decisions_unreadable", "open decisions are not shown", error)
+                self._warn("decisions_unreadable", "open decisions are missing", error)
                 found = Decisions()
             self._known_decisions[connection] = found
         return self._known_decisions[connection]
 
     def _bases(self, connection: str, name: str) -> list[str]:
-        """Return the sources of the tables that the SQL of a source reads."""
+        """Return the sources for the tables that the SQL of a source reads."""
         from ktx_cli.protection import sources_of, view_reads
 
         model = self._layers.of(connection).model
@@ -451,14 +451,14 @@ class _Packer:
             variant = shown.model.sources[name]
             rules = list(self._rules_of(shown, variant))
             if rules and name != table.name:
-                yield PackLine(SOURCES, f"  {name} reads it: {'; '.join(rules)}", _path(variant), rank, group)
+                yield PackLine(SOURCES, f"  used by {name}: {'; '.join(rules)}", _path(variant), rank, group)
 
     def _shown_name(self, table: FoundTable) -> str:
         several = len({each.connection for each in self.order}) > 1
         return f"{self._request.named(table.connection)}/{table.name}" if several else table.name
 
     def _columns(self, shown: VisibleModel, source: Source, table: FoundTable, *, in_full: bool) -> str:
-        """Return the grain, the time and the columns of a source: those that matter first, in few words each."""
+        """Return the grain, the time and the columns of a source, most relevant first."""
         columns = shown.columns(source)
         names = {each.name for each in columns}
         keys = {own for edge in self._layers.graph(table.connection).edges(source.name) for own, _ in edge.pairs}
@@ -471,7 +471,7 @@ class _Packer:
         texts = [_column_text(each, values=self._request.values) for each in chosen]
         more = len(columns) - len(chosen)
         grain = [each for each in source.grain if each in names] if source.keyed else []
-        parts = [f"one row per {', '.join(grain)}"] if grain else ["no key is known"]
+        parts = [f"one row per {', '.join(grain)}"] if grain else ["key unknown"]
         parts.append(f"columns: {', '.join(texts)}{f' and {more} more' if more else ''}" if texts else "")
         return "; ".join(filter(None, parts))
 
@@ -500,7 +500,7 @@ class _Packer:
         return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
 
     def _joins(self, table: FoundTable) -> list[str]:
-        """Return the joins of a source to others of the pack: with how many rows, and how sure they are."""
+        """Return the joins of a source to others in the pack, with cardinality and probability."""
         here = {each.name for each in self.order[:_IN_SHORT] if each.connection == table.connection}
         shown = self._layers.of(table.connection)
         return [
@@ -510,7 +510,7 @@ class _Packer:
         ]
 
     def _probabilities(self, connection: str) -> Mapping[tuple[str, str], float]:
-        """Return the probability of each join that a scan inferred, by its (table.column) on both sides, folded."""
+        """Return the probability of each inferred join by the lower-case `table.column` of both sides."""
         from ktx_cli.scan import RELATIONSHIPS, join_probabilities
 
         path = Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS)
@@ -519,13 +519,13 @@ class _Packer:
             try:
                 found = {} if content is None else join_probabilities(content, path)
             except KtxError as error:
-                self._warn("joins_unreadable", "probabilities of joins are not shown", error)
+                self._warn("joins_unreadable", "join probabilities are missing", error)
                 found = {}
             self._known_probabilities[connection] = found
         return self._known_probabilities[connection]
 
     def _rules_of(self, shown: VisibleModel, source: Source) -> Iterator[str]:
-        """Yield what the SQL of a source, or of the model behind its table, does with rows and columns."""
+        """Yield the rules in the SQL of a source, or of the model behind its table."""
         rules = [*shown.lineage(source)]
         if source.sql is not None:
             from ktx_cli.sources import query_lines
@@ -548,7 +548,7 @@ class _Packer:
         return PackLine(MORE, text, _path(source), rank, f"{table.connection}/{table.name}")
 
     def _traps(self) -> Iterator[PackLine]:
-        """Yield what goes wrong where the fact of the draft is joined to the other best sources."""
+        """Yield the pitfalls of joining the fact of the draft to the other best sources."""
         from ktx_cli.semantic import SemanticError
 
         if self._draft is None:
@@ -565,11 +565,11 @@ class _Packer:
                 yield PackLine(TRAPS, one_line(f"{fact} to {each.name}: {error.message}", 300), path, 4)
                 continue
             if way is not None and not way.to_one and len(way.edges) == 1:
-                text = f"{fact} to {each.name}: several rows for one, so amounts of {fact} would be counted repeatedly"
+                text = f"{fact} to {each.name}: one-to-many, so amounts of {fact} would be counted several times"
                 yield PackLine(TRAPS, text, path, 5)
 
     def _decisions(self) -> Iterator[PackLine]:
-        """Yield what is open, decided and stated of the decision points of the best sources."""
+        """Yield open decisions, decisions and statements about the decision points of the best sources."""
         from ktx_cli.semantic import decision_text, shown_decision
 
         places = {(each.connection, each.name): place for place, each in enumerate(self.order[:_IN_SHORT])}
@@ -619,11 +619,11 @@ class _Packer:
 
     @property
     def _is_fiscal(self) -> bool:
-        """Whether the question may be about fiscal periods."""
+        """Whether the question might be about fiscal periods."""
         return any(word in self._request.question.casefold() for word in ("fiscal", "financial year", "quarter"))
 
     def _passages(self) -> Iterator[PackLine]:
-        """Yield the passages and pages that fit the question, and those about the best sources."""
+        """Yield the passages and pages that match the question or are about the best sources."""
         from ktx_cli.agent_tools import passage_of
         from ktx_cli.jobs.wiki import place_of_hit
         from ktx_cli.search import Scope
@@ -653,22 +653,22 @@ class _Packer:
                     yield PackLine(RULES, f"page {page}: {_short(hit.summary)}", path, rank)
 
     def _values(self) -> Iterator[PackLine]:
-        """Yield the conditions of values that the question names."""
+        """Yield conditions for the values in the question."""
         if not self._request.values or self._draft is None:
             return
         for condition, path in self._draft.bindings[:_MOST_VALUES]:
             yield PackLine(VALUES, condition, path, 2)
 
     def _questions(self) -> Iterator[PackLine]:
-        """Yield the cases of evals that are most like the question."""
+        """Yield the eval cases that are most similar to the question."""
         from ktx_cli.jobs.check.eval.cases import load_evals
         from ktx_cli.search import Document, Field, Index
 
-        if not self._request.values:  # they hold values of rows
+        if not self._request.values:  # they contain row values
             return
         try:
             cases = {each.name: each for each in load_evals(self._layout).cases if each.asked.question}
-        except KtxError:  # `ktx eval` says what is wrong with the files
+        except KtxError:  # `ktx eval` reports errors in the files
             return
         if not cases:
             return
@@ -686,12 +686,12 @@ class _Packer:
 
 
 def _moves(point: DecisionPoint, fact: str | None) -> bool:
-    """Whether the readings of a point change measures of a fact."""
+    """Whether the readings of a point affect measures of a fact."""
     return point.source == fact or any(name.partition(".")[0] == fact for name in point.spreads)
 
 
 def _is_above(point: DecisionPoint, reached: Sequence[str]) -> bool:
-    """Whether a point is about which rows count of what a fact reaches: rows below them may not count either."""
+    """Whether a point decides which rows of a source above the fact count, which affects the fact's rows as well."""
     return point.is_about_rows and point.source in reached
 
 

@@ -1,4 +1,4 @@
-"""The text of a pack: lines in sections, each with the number of the file that it comes from, within a budget."""
+"""Render a pack as text: lines in sections with references to their files, within a token budget."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Final
 from ktx_cli.core import plural
 
 CHARACTERS: Final = 3.6
-"""Characters of a token of names and SQL: fewer than a model counts, so that a pack never exceeds its budget."""
+"""Characters per token in names and SQL, estimated low so that a pack never exceeds its budget."""
 
 DRAFT, SOURCES, TRAPS, DECISIONS, RULES, VALUES, QUESTIONS, MORE = (
     "Draft", "Sources", "Traps", "Open decisions", "Rules", "Values", "Verified questions", "More sources",
 )  # fmt: skip
 SECTIONS: Final = (DRAFT, SOURCES, TRAPS, DECISIONS, RULES, VALUES, QUESTIONS, MORE)
-"""The sections in the order of the text."""
+"""The sections in order."""
 
 _FILES: Final = "Files"
 
 
 def tokens_of(text: str) -> int:
-    """Return an estimate of the tokens of a text; a tokenizer of these models counts a few less."""
+    """Estimate the tokens of a text, slightly above the count of the models' tokenizers."""
     return math.ceil(len(text) / CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
 class PackLine:
-    """A piece of a pack. `rank`: what comes into a small pack first, 0 before 1.
+    """One line of a pack. Lines with a lower `rank` are included first in a small pack.
 
-    `path`: the file that says it, empty where nothing but the question does. `group`: lines of one group stand
-    together, in the order they were made.
+    `path` is the file that the line comes from, or empty if it comes from the question. Lines of the same `group` stay
+    together in their order.
     """
 
     section: str
@@ -44,7 +44,7 @@ class PackLine:
 
 @dataclass(slots=True)
 class PackText:
-    """Lines that fit into a budget, and how many did not."""
+    """The lines within a budget, and the number of omitted lines."""
 
     budget: int
     kept: list[PackLine] = field(default_factory=list)
@@ -54,9 +54,9 @@ class PackText:
 
     @classmethod
     def of(cls, lines: Sequence[PackLine], budget: int) -> PackText:
-        """Return the lines of the lowest ranks that fit into a budget of tokens; each is one line of bounded length.
+        """Return the lines with the lowest ranks that fit the token budget, each cut to a maximum length.
 
-        No text that others wrote begins a section of its own, or names a file.
+        Text from files cannot start a section or fake a file reference.
         """
         lines = [replace(each, text=_flat(each.text), path=_flat(each.path)) for each in lines]
         text = cls(budget, _spent=_RESERVE)
@@ -78,7 +78,7 @@ class PackText:
         return True
 
     def render(self) -> str:
-        """Return the text; every line names its file by a number, and the files are listed at its end."""
+        """Return the text. Lines refer to their files by number, and the files are listed at the end."""
         numbers = {path: number for number, path in enumerate(dict.fromkeys(self._paths()), 1)}
         parts = []
         for section in SECTIONS:
@@ -86,7 +86,7 @@ class PackText:
             if lines:
                 parts.append("\n".join([f"## {section}", *_numbered(lines, numbers)]))
         if self.left_out:
-            parts.append(f"({plural(self.left_out, 'line')} left out: ask for a larger budget, or a narrower question)")
+            parts.append(f"({plural(self.left_out, 'line')} omitted; use a larger budget or a narrower question)")
         if numbers:
             parts.append("\n".join([f"## {_FILES}", *(f"[{number}] {path}" for path, number in numbers.items())]))
         return "\n\n".join(parts) + "\n"
@@ -96,7 +96,7 @@ class PackText:
 
 
 _LONGEST: Final = 1_600
-"""Characters of one line."""
+"""Maximum characters of a line."""
 _BREAKS: Final = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _MARK: Final = re.compile(r"\[(\d+)\]")
 
@@ -109,13 +109,13 @@ def _flat(text: str) -> str:
 
 
 _RESERVE: Final = 60
-"""Tokens of headings and of the line about what was left out."""
+"""Tokens for headings and the line about omitted lines."""
 _LINE: Final = 3
-"""Tokens of a line's end and of its file's number."""
+"""Tokens for the line break and the file number of a line."""
 
 
 def _numbered(lines: Sequence[PackLine], numbers: dict[str, int]) -> Iterable[str]:
-    """Yield lines by group, in the order of the first line of each, with the number of their file."""
+    """Yield lines by group with their file numbers. Groups are in the order of their first lines."""
     groups: dict[str, list[PackLine]] = {}
     for number, each in enumerate(lines):
         groups.setdefault(each.group or f"\0{number}", []).append(each)

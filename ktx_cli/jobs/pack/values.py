@@ -1,4 +1,4 @@
-"""Binds words of a question to values of columns: `Norway` to `customers.country = 'NO'`."""
+"""Match words of a question with column values, such as `Norway` with `customers.country = 'NO'`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ singapore singapur SG SGP|slovakia slowakei SK SVK|slovenia slowenien SI SVN|spa
 sweden schweden SE SWE|switzerland schweiz CH CHE|taiwan TW TWN|thailand TH THA|turkey turkei TR TUR|ukraine UA UKR
 vietnam VN VNM|usa america amerika US USA|britain uk england GB GBR
 """
-"""Names of countries in English and German, folded, then their codes of ISO 3166: two letters, three letters."""
+"""Country names in English and German in lower case without accents, followed by their ISO 3166 codes."""
 
 _CODES: Final = {
     name: tuple(codes)
@@ -35,17 +35,17 @@ _CODES: Final = {
 }
 
 FindValues = Callable[[str], Sequence[str]]
-"""Takes a text, and returns the conditions of values that have it: `customers.country = 'NO'`."""
+"""Takes a text and returns conditions for values that contain it, such as `customers.country = 'NO'`."""
 
 
 def bindings(
     words: Collection[str], stems: Collection[str], tables: Sequence[FoundTable], reached: Collection[str],
     stems_of: Callable[[str], list[str]], find: FindValues,
 ) -> Iterator[str]:  # fmt: skip
-    """Yield the conditions of values that a question names, of sources that its fact reaches.
+    """Yield conditions for the values in a question, in sources that its fact reaches.
 
-    `words`: those of the question, folded; `stems`: theirs. A value that the question names in full binds, and a code
-    of a country whose name it has.
+    `words` are the folded words of the question, and `stems` their stems. A value matches if the question contains it
+    in full, or if it is the code of a country in the question.
     """
     for table in tables:
         if table.name not in reached:

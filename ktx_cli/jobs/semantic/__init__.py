@@ -1,1 +1,1 @@
-"""Jobs on the semantic layer: list and search it, check it, ask it, test it; they write nothing."""
+"""Jobs on the semantic layer: list, search, query, validate, test, accept, import and export definitions."""

@@ -1,4 +1,4 @@
-"""`ktx sl accept`: definitions that a person accepts or certifies, in one commit that counts as the person's."""
+"""`ktx sl accept`: accept or certify definitions in one commit in the name of the person."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command("sl", "accept")
 _LISTS: Final = {DefinitionKind.MEASURE: "measures", DefinitionKind.SEGMENT: "segments", DefinitionKind.JOIN: "joins"}
-"""The lists of an overlay into which a definition of the manifest is copied."""
+"""The lists of an overlay to which definitions of the manifest are copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptRequest:
-    """The definitions to accept: `SOURCE` (everything in it), `SOURCE.NAME` or `SOURCE -> JOIN`.
+    """The definitions to accept: `SOURCE` (all its definitions), `SOURCE.NAME` or `SOURCE -> JOIN`.
 
-    `certify`: they are the right ones, until `review_by` where that is given. `owner`: who answers for them.
+    `certify` certifies them, optionally until `review_by`. `owner` is recorded as their owner.
     """
 
     layout: Layout
@@ -94,13 +94,13 @@ class AcceptRequest:
 
     @property
     def level(self) -> Status:
-        """The status that the definitions get."""
+        """The new status of the definitions."""
         return Status.CERTIFIED if self.certify else Status.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingDefinition(Record):
-    """A definition that nobody has accepted as it is now."""
+    """A definition that nobody has accepted in its current form."""
 
     connection: str
     path: str | None
@@ -110,7 +110,7 @@ class WaitingDefinition(Record):
 
 
 def waiting_definitions(layout: Layout, config: KtxConfig, connection: str | None) -> list[WaitingDefinition]:
-    """Return the definitions that somebody can accept, as far as the last run looked into git; nothing is written."""
+    """Return the definitions that can be accepted, according to the last run that read the git history."""
     found = []
     for each in selected_layers(layout, config, connection):
         model = load_layer(layout, config, each)
@@ -127,11 +127,11 @@ def waiting_definitions(layout: Layout, config: KtxConfig, connection: str | Non
 
 @dataclass(frozen=True, slots=True)
 class Acceptance(Record):
-    """A definition that a person accepts, and what there is to know about it.
+    """A definition to accept, with the facts for the decision.
 
-    `path`: the file that says so. `state`: what git shows of it before. `diff`: lines of its form against the one that
-    was accepted last, in `since`; the whole form where there is none. `weaker`: definitions that it uses and that
-    are below `level`.
+    `path` is the file of the definition, and `state` its status before. `diff` compares it with its last accepted form,
+    in the commit `since`, or contains the whole definition. `weaker` are definitions that it uses and whose status is
+    below `level`.
     """
 
     connection: str
@@ -144,16 +144,16 @@ class Acceptance(Record):
     weaker: tuple[DefinitionStatus, ...] = ()
     tests: tuple[RecordedTest, ...] = ()
     is_changed: bool = True
-    """False: it has that status already, and nothing is written."""
+    """False if it already has the status, so that nothing is written."""
 
     @property
     def name(self) -> str:
-        """The definition, as messages name it."""
+        """The name of the definition in messages."""
         return str(self.definition)
 
     @property
     def accepted_before(self) -> str | None:
-        """The commit in which another form of it was accepted last."""
+        """The commit that last accepted another form of it."""
         return None if self.since is None else self.since.commit
 
     json_keys = (
@@ -164,7 +164,7 @@ class Acceptance(Record):
 
 @dataclass(slots=True)
 class AcceptPlan:
-    """What a person is about to accept. `changes`: path -> new content, on the commit `base`."""
+    """The plan of an acceptance. `changes` maps paths to new contents on top of the commit `base`."""
 
     person: tuple[str, str]
     base: str
@@ -173,7 +173,7 @@ class AcceptPlan:
 
     @property
     def signature(self) -> str:
-        """The person, as git writes one."""
+        """The person in git format."""
         return f"{self.person[0]} <{self.person[1]}>"
 
     @property
@@ -184,7 +184,7 @@ class AcceptPlan:
 
 @dataclass(slots=True)
 class AcceptReport:
-    """What was accepted. `after`: what git shows of the definitions then. `commit` None: nothing was committed."""
+    """The result of an acceptance. `after` are the new statuses. `commit` is None if nothing was committed."""
 
     plan: AcceptPlan
     commit: str | None = None
@@ -193,7 +193,7 @@ class AcceptReport:
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return the data for the envelope."""
         return {
             "person": self.plan.signature,
             "definitions": [each.to_json() for each in self.plan.items],
@@ -210,10 +210,10 @@ class _Chosen:
 
 
 def plan_acceptance(request: AcceptRequest) -> AcceptPlan:
-    """Return what accepting the named definitions changes; nothing is written.
+    """Plan the acceptance of the named definitions, without writing anything.
 
-    Raises `NotReadyError` without a repository or a commit, `UsageError` for a name that is no definition or several,
-    and where the person or the definition may not be accepted: see `docs/concepts/status.md`.
+    Raises `NotReadyError` without a repository or a commit, and `UsageError` if a name matches no or several
+    definitions, if the person may not accept it or if the definition cannot be accepted. See `docs/concepts/status.md`.
     """
     repository = Repository.discover(request.layout.root)
     base = None if repository is None else repository.head().commit
@@ -227,9 +227,9 @@ def plan_acceptance(request: AcceptRequest) -> AcceptPlan:
 
 
 def accept(request: AcceptRequest, plan: AcceptPlan) -> AcceptReport:
-    """Make the commit of a plan. Other edits of the person, and the index, stay as they are.
+    """Commit a plan. Other edits of the person and the index do not change.
 
-    Raises `BusyError` where the branch moved on since the plan was made, `PartialError` where a file has edits.
+    Raises `BusyError` if the branch has moved since the plan, and `PartialError` if a file has edits.
     """
     report = AcceptReport(plan)
     if not plan.accepted:
@@ -260,7 +260,7 @@ def accept(request: AcceptRequest, plan: AcceptPlan) -> AcceptReport:
 
 
 def _require_same(repository: Repository, plan: AcceptPlan, lock: RunLock) -> None:
-    """Raise `BusyError` where the person was shown another commit than the current one."""
+    """Raise `BusyError` if the person saw the plan for another commit."""
     lock.check()
     if repository.head().commit != plan.base:
         raise BusyError("the branch has a new commit since you were prompted", hint="run the same command again")
@@ -285,7 +285,7 @@ def _after(request: AcceptRequest, plan: AcceptPlan) -> Iterator[DefinitionStatu
 
 
 class _Planner:
-    """The parts of a plan while it is made."""
+    """Builds the plan of a request."""
 
     def __init__(self, request: AcceptRequest, repository: Repository, base: str) -> None:
         self._request, self._repository = request, repository
@@ -320,7 +320,7 @@ class _Planner:
         return " ".join(person[0].split()), person[1]
 
     def _chosen(self) -> list[_Chosen]:
-        """Return the definitions that are named, each once."""
+        """Return the named definitions without duplicates."""
         request = self._request
         connections = selected_layers(request.layout, request.config, request.connection)
         models = [load_layer(request.layout, request.config, each) for each in connections]
@@ -359,7 +359,7 @@ class _Planner:
         return found
 
     def _require_committed(self, chosen: Sequence[_Chosen]) -> None:
-        """Refuse definitions of files with edits: the person would accept what the commit does not have."""
+        """Refuse definitions in files with edits, because the commit would not contain what the person accepts."""
         paths = list(dict.fromkeys(each.used.path for each in chosen if each.used.path is not None))
         edited = self._repository.changes(paths).uncommitted if paths else ()
         if edited:
@@ -368,7 +368,7 @@ class _Planner:
             raise UsageError(message, hint=hint, details={"paths": list(edited)})
 
     def _require_owner(self, source: str) -> None:
-        """Refuse a person whose commit would not give the status."""
+        """Refuse a person whose commit cannot give the status."""
         (name, email), level = self._plan.person, self._request.level
         if self._owners.has(email, source) or not (self._owners.stated or level is Status.CERTIFIED):
             return
@@ -422,7 +422,7 @@ class _Planner:
         return self._commits[path]
 
     def _state(self, each: _Chosen, accepted: Accepted | None) -> DefinitionStatus:
-        """Return the status of a definition as git shows it now."""
+        """Return the current status of a definition according to git."""
         definition = each.used.definition
         if each.used.claimed is not None or accepted is None:
             return DefinitionStatus(definition, each.used.claimed or Status.PROPOSED, each.used.why or "it is new")
@@ -434,7 +434,7 @@ class _Planner:
         return DefinitionStatus(definition, accepted.status, accepted.why)
 
     def _item_of(self, each: _Chosen) -> Mapping[Any, Any]:
-        """Return what the committed file says of a definition."""
+        """Return the definition in the committed file."""
         path, definition = each.used.path or "", each.used.definition
         for found, _, item in items_in(self._tree.read(path) or b"", path):
             if found == definition:
@@ -444,7 +444,7 @@ class _Planner:
         )
 
     def _write(self, each: _Chosen, item: Mapping[Any, Any], state: DefinitionStatus) -> str | None:
-        """Put the status into the file of a definition; return the file, None where it says all of it already."""
+        """Put the status into the file of a definition; returns None if it already contains all of it."""
         request = self._request
         more = {"owner": request.owner, "review_by": request.review_by and request.review_by.isoformat()}
         wanted = {key: value for key, value in more.items() if value is not None}
@@ -458,8 +458,8 @@ class _Planner:
         steps = next(steps for found, steps, _ in items_in(content, path) if found == each.used.definition)
         if item.get("status") != request.level.value:
             content = set_value(content, (*steps, "status"), request.level.value, where=path)
-        elif says_it and request.level is Status.ACCEPTED:  # git shows an acceptance by a change, and without the key
-            content = delete_value(content, (*steps, "status"), where=path)  # the file claims the same
+        elif says_it and request.level is Status.ACCEPTED:  # git only shows an acceptance as a change; without the key,
+            content = delete_value(content, (*steps, "status"), where=path)  # the file still claims `accepted`
         elif says_it:
             message = (
                 f"the file of `{each.used.definition}` already sets `status: certified`, so there is nothing to commit"
@@ -471,7 +471,7 @@ class _Planner:
         return path
 
     def _copy(self, each: _Chosen, item: Mapping[Any, Any]) -> str:
-        """Copy a definition of the manifest into the overlay of its source, where scans do not write."""
+        """Copy a definition of the manifest into the overlay of its source, which scans do not change."""
         connection, definition = each.model.connection, each.used.definition
         authored = self._authored.get(connection) or AuthoredSources.read(self._tree, connection)
         self._authored[connection] = authored
@@ -487,13 +487,13 @@ class _Planner:
         return path
 
     def _weaker(self, each: _Chosen, others: set[Definition]) -> Iterator[DefinitionStatus]:
-        """Yield the definitions that a definition uses and that stay below the status it gets."""
+        """Yield the definitions that a definition uses and whose status is below its new one."""
         query = _query_of(each)
         if query is None:
             return
         try:
             used = used_definitions(compile_query(each.model, query))
-        except SemanticError:  # it cannot be asked for alone: an answer's receipt names what it uses
+        except SemanticError:  # it cannot be queried alone; the receipt of an answer lists what it uses
             return
         statuses = Statuses(self._request.layout, each.model.connection, each.model.dialect)
         for one in used:
@@ -506,12 +506,12 @@ def _plain(word: str) -> str:
 
 
 def _is_own(used: Used) -> bool:
-    """Whether a file of the project says a status of a definition: the database declares none, nor does a tool."""
+    """Whether a file of the project determines the status of a definition, not the database or another tool."""
     return used.path is not None and used.claimed is not Status.ACCEPTED
 
 
 def _require_acceptable(used: Used, level: Status) -> None:
-    """Refuse a definition that no file of people's gives, unless it has the status already."""
+    """Refuse a definition that is not in a file of people, unless it already has the status."""
     if _is_own(used):
         return
     definition = used.definition
@@ -524,7 +524,7 @@ def _require_acceptable(used: Used, level: Status) -> None:
 
 
 def _query_of(each: _Chosen) -> dict[str, Any] | None:
-    """Return a question that a definition alone answers."""
+    """Return a query that only uses this definition."""
     definition = each.used.definition
     name = f"{definition.source}.{definition.name}"
     if definition.kind is DefinitionKind.MEASURE:
@@ -538,7 +538,7 @@ def _query_of(each: _Chosen) -> dict[str, Any] | None:
 
 
 def _diff(definition: Definition, item: Mapping[Any, Any], since: FileCommit | None, path: str) -> tuple[str, ...]:
-    """Return the lines of a definition that are not as they were accepted, with those around; all where none was."""
+    """Return the diff of a definition against its accepted form, or all its lines if it was never accepted."""
     after = definition_text(definition, item).splitlines()
     if since is None or since.content is None:
         return tuple(f"  {line}" for line in after)

@@ -1,4 +1,4 @@
-"""Explains questions to the semantic layer: how one would be answered, and what an answer is made of, in lines."""
+"""Explain semantic layer queries: how ktx would answer one, and the definitions and rows behind an answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HOW: Final[Mapping[str, str]] = {
     "where": "keeps rows",
     "semi_join": "keeps rows that have such a joined row",
     "having": "keeps finished rows",
-    "segment": "a segment of the question",
+    "segment": "a segment of the query",
 }
 """The effect of a filter, by its kind in the receipt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An explained question; `receipt` is that of the answer, without numbers of rows."""
+    """An explained query. `receipt` is the receipt of its answer without row counts."""
 
     connection: str
     sql: str
@@ -33,7 +33,7 @@ class Explained:
     receipt: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
+        """Return the data for the envelope."""
         return {
             "connection": self.connection,
             "columns": [dict(each) for each in self.columns],
@@ -44,7 +44,7 @@ class Explained:
         }
 
     def steps(self) -> Iterator[str]:
-        """Yield the plan in words, a line a step."""
+        """Yield the plan in words, one line for each step."""
         yield from fact_lines(self.receipt)
         yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
         yield from (f"note: {each}" for each in self.receipt["notes"])
@@ -53,7 +53,7 @@ class Explained:
 def explain_question(
     layout: Layout, config: KtxConfig, question: Question, *, load: LoadLayer = load_layer
 ) -> Explained:
-    """Return how a question would be answered; `SemanticError` where it has no right answer."""
+    """Explain how a query would be answered. Raises `SemanticError` if it has no correct answer."""
     from ktx_cli.semantic import compile_query, receipt
 
     connection = choose_layer(layout, config, question.connection)
@@ -78,9 +78,9 @@ def explain_question(
 
 
 def fact_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
+    """Yield lines for every fact of an answer with its aggregates, joins and conditions.
 
-    A measure with conditions of its own has them below it.
+    The conditions of a measure follow the measure.
     """
     for fact in receipt["facts"]:
         yield f"fact {fact['fact']}{_rows(fact)}: {', '.join(fact['aggregates'])}"
@@ -109,7 +109,7 @@ def _rows(counted: Mapping[str, Any]) -> str:
 
 
 def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what was recomputed of an answer and what was not, a line each."""
+    """Yield lines about the recomputed numbers of an answer and about those that were not verified."""
     if verified is None:
         return
     if verified["rows"]:
@@ -128,7 +128,7 @@ def _unmatched(join: Mapping[str, Any]) -> str:
 
 
 def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
-    """Return what an error lets choose from, a row each: the word to use and what it stands for."""
+    """Return the choices of an error as rows: the word to use and its meaning."""
     choices = details.get("choices") or ()
     if choices:
         return [(str(each["via"]), str(each["path"])) for each in choices]

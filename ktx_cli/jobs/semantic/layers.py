@@ -1,4 +1,4 @@
-"""The contents of a project's semantic layers, and their exchange with other tools; only files are read."""
+"""List, search, describe, import and export the semantic layers of a project, from files only."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ SEARCHED: Final = ("source", "measure", "segment", "column")
 
 
 def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
-    """Return the connection to ask: the one named, else the only usable one with a semantic layer.
+    """Return the connection to query: the named one, or the only enabled one with a semantic layer.
 
-    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
-    `ConfigError` where it is disabled.
+    Raises `UsageError` if the connection is not in `ktx.yaml` or has no layer, or if none or several could be meant,
+    and `ConfigError` if it is disabled.
     """
     if connection is not None:
         _require_layer(layout, config, connection)
@@ -75,10 +75,10 @@ def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> s
 def choose_mounted(
     mounts: Mounts, reference: str | None, *, databases: bool = False
 ) -> tuple[Mount | None, str | None]:
-    """Return the project and the connection of it to ask: the one named, else the only one there is.
+    """Return the project and its connection to query: the named one, or the only one.
 
-    The project is None for the root itself. `databases`: any database counts, not only one with a semantic layer.
-    Raises `UsageError` where there are several to choose, and why a mount cannot be read.
+    The project is None for the root itself. With `databases`, any database counts, not only those with a semantic
+    layer. Raises `UsageError` if several could be meant, and the error of an unreadable mount.
     """
     mount, connection = (None, None) if reference is None else mounts.split(reference)
     if connection:
@@ -99,7 +99,7 @@ def choose_mounted(
 
 
 def connection_of_source(mounts: Mounts, name: str) -> str:
-    """Return the connection, as the root names it, that has a source; raises as `find_source`."""
+    """Return the connection that has a source, with its name in the root. Raises the errors of `find_source`."""
     from ktx_cli.project import qualified
 
     layers = [
@@ -116,7 +116,7 @@ def connection_of_source(mounts: Mounts, name: str) -> str:
 
 
 def selected_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
-    """Return the connections whose files to read: the one named, else all; `UsageError` for one without files."""
+    """Return the connections to read: the named one, or all. Raises `UsageError` for one without files."""
     known = layer_ids(layout)
     if connection is None:
         return known
@@ -140,7 +140,7 @@ def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """A source in a list, with its grain and the numbers of its columns, measures and joins, as far as shown."""
+    """A listed source with its grain and the numbers of its visible columns, measures and joins."""
 
     connection: str
     source: Source
@@ -150,7 +150,7 @@ class SourceSummary:
     joins: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as it stands in an envelope."""
+        """Return the row for the envelope."""
         source = self.source
         return {
             "connection": self.connection,
@@ -169,7 +169,7 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The semantic layers that were read, and what of them may be shown."""
+    """The loaded semantic layers and their visible parts."""
 
     shown: tuple[VisibleModel, ...]
 
@@ -179,11 +179,11 @@ class Layers:
         return [each.model for each in self.shown]
 
     def sources(self) -> list[SourceSummary]:
-        """Return the sources of all, by connection and name."""
+        """Return all sources by connection and name."""
         return [_summary(each, source) for each in self.shown for source in each.sources()]
 
     def warnings(self) -> list[ResultWarning]:
-        """Return a warning for each model whose files have errors, which hide some of it."""
+        """Return a warning for each model with errors in its files, because a part of it is missing."""
         return [warning for model in self.models if (warning := broken_files(model)) is not None]
 
 
@@ -197,7 +197,7 @@ def _summary(shown: VisibleModel, source: Source) -> SourceSummary:
 def read_layers(
     layout: Layout, config: KtxConfig, connection: str | None, *, internal: bool = False, load: LoadLayer = load_layer
 ) -> Layers:
-    """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
+    """Load the semantic layer of a connection, or of all. Raises `UsageError` if the named one has none."""
     models = [load(layout, config, each) for each in selected_layers(layout, config, connection)]
     return Layers(tuple(VisibleModel(model, internal) for model in models))
 
@@ -212,7 +212,7 @@ def search_layers(
     internal: bool = False,
     limit: int = 20,
 ) -> SearchAnswer:
-    """Return what of the semantic layer of a connection, or of all, fits a query: the search of the whole project."""
+    """Search the semantic layer of a connection, or of all, with the search index of the project."""
     from ktx_cli.agent_tools import search
     from ktx_cli.search import Scope
 
@@ -221,7 +221,7 @@ def search_layers(
 
 
 def broken_files(model: Model) -> ResultWarning | None:
-    """Return the warning that files of a model have errors, None where they have none."""
+    """Return the warning that files of a model have errors, or None."""
     errors = [each for each in model.problems if each.severity == "error"]
     if not errors:
         return None
@@ -233,15 +233,15 @@ def broken_files(model: Model) -> ResultWarning | None:
 
 
 def kind_of(source: Source) -> str:
-    """Return `table` or `sql`: what the rows of a source come from."""
+    """Return the origin of the rows of a source: `table` or `sql`."""
     return "sql" if source.sql is not None else "table"
 
 
 def find_source(layers: Layers, name: str) -> tuple[VisibleModel, Source]:
-    """Return the source of a name.
+    """Return a source by name.
 
-    Raises `SemanticError`: no source has it (`unknown_name`), or it may not be shown (`hidden`); `UsageError` where
-    several connections have it.
+    Raises `SemanticError` for an unknown (`unknown_name`) or hidden (`hidden`) source, and `UsageError` if several
+    connections have it.
     """
     found = [(shown, source) for shown in layers.shown if (source := spelled(shown.model.sources, name)) is not None]
     _require_one(layers, name, [shown.model.connection for shown, _ in found])
@@ -255,14 +255,14 @@ def find_source(layers: Layers, name: str) -> tuple[VisibleModel, Source]:
 
 
 def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return the connection of a source and (path, text) of its files, also where they are broken."""
+    """Return the connection of a source, and path and text of its files, even if they have errors."""
     found = [(model.connection, files) for model in layers.models if (files := _files(layout, model, name))]
     _require_one(layers, name, [connection for connection, _ in found], "--yaml")
     return found[0]
 
 
 def _require_one(layers: Layers, name: str, connections: Sequence[str], *options: str) -> None:
-    """Raise `SemanticError` for a source of no connection, `UsageError` for one of several."""
+    """Raise `SemanticError` for a source in no connection, and `UsageError` for one in several."""
     if not connections:
         raise unknown("source", name, (each.source.name for each in layers.sources()))
     if len(connections) > 1:
@@ -295,10 +295,10 @@ _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 def describe_source(
     shown: VisibleModel, source: Source, statuses: Mapping[Definition, DefinitionStatus] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty.
+    """Return the data of a source. Hidden parts are omitted and counted, and missing values are None or empty.
 
-    A text that names what is hidden is `NOT_SHOWN`, and a join to a source that is hidden is left out.
-    `statuses`: those of its definitions, where git has been looked at; without them, what its files claim.
+    A text that refers to hidden definitions is `NOT_SHOWN`, and joins to hidden sources are omitted. `statuses` are the
+    statuses of its definitions according to git; without them, the statuses in its files are used.
     """
     from ktx_cli.semantic import PROBLEM_KEYS, Definition, DefinitionKind, time_of
 
@@ -367,11 +367,11 @@ def describe_source(
 
 
 _NAMED: Final = re.compile(r"`([^`]*)`|: (\w+(?:, \w+)*)(?: and \d+ more)?$")
-"""A name in a message, or a list of some at its end."""
+"""A name in a message, or a list of names at its end."""
 
 
 def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
-    """Return what is wrong in a layer without the words of a problem, or its hint, that name what is not shown."""
+    """Return a diagnostic of a layer, with a generic message if the original refers to hidden definitions."""
     source = shown.model.sources.get(problem.location.object or "")
     names = " ".join(map("".join, _NAMED.findall(problem.message)))
     if problem.hint is not None and shown.hides(str(problem.hint)):
@@ -387,7 +387,7 @@ def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
 
 
 def special_keys(measure: Measure) -> dict[str, Any]:
-    """Return what makes a measure more than an aggregate, by the keys of its file."""
+    """Return the special keys of a measure that make it more than a plain aggregate."""
     found: dict[str, Any] = {}
     if (semi := measure.semi_additive) is not None:
         found["semi_additive"] = {"over": semi.over, "take": semi.take, "per": list(semi.per)}
@@ -404,9 +404,9 @@ def special_keys(measure: Measure) -> dict[str, Any]:
 
 
 class DefinitionStatuses:
-    """The statuses of the definitions that are listed, shown or found; each layer is read once.
+    """The statuses of definitions for lists, details and search hits. Each layer is read once.
 
-    Where no run and no `ktx index` has looked into git, nothing has one.
+    Definitions have no status until a run or `ktx index` has read the git history.
     """
 
     def __init__(self, layout: Layout, load: Callable[[str], Model]) -> None:
@@ -414,7 +414,7 @@ class DefinitionStatuses:
         self._known: dict[str, tuple[Model, Statuses] | None] = {}
 
     def of(self, connection: str, source: str) -> dict[Definition, DefinitionStatus]:
-        """Return the definitions of a source with their statuses."""
+        """Return the statuses of the definitions of a source."""
         if connection not in self._known:
             self._known[connection] = self._read(connection)
         from ktx_cli.semantic import declared_definitions
@@ -426,7 +426,7 @@ class DefinitionStatuses:
         return {used.definition: known[1].of(used) for used in declared_definitions(found)}
 
     def counts(self, connection: str, source: str) -> dict[str, int] | None:
-        """Return how many definitions of a source have each status, besides joins; None where git was not looked at."""
+        """Return the number of definitions of a source by status, without joins, or None if unknown."""
         from ktx_cli.semantic import DefinitionKind, Status
 
         found = self.of(connection, source).items()
@@ -436,7 +436,7 @@ class DefinitionStatuses:
         return {status.value: counted[status] for status in reversed(Status)}
 
     def of_hit(self, connection: str, kind: str, name: str) -> str | None:
-        """Return the status of a hit of a search: of a measure, segment or computed column."""
+        """Return the status of a search hit: a measure, segment or computed column."""
         from ktx_cli.semantic import Definition, DefinitionKind
 
         source, dot, member = name.rpartition(".")
@@ -455,10 +455,10 @@ class DefinitionStatuses:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What an import or export did: every part of the input or the model, and what became of it.
+    """The result of an import or export, with a report on every part of the input or model.
 
-    `placed`: the files of an import, None for an export and for one that was only looked at; `files` are their names.
-    `text`: of an export.
+    `placed` are the written files of an import; it is None for an export and for a dry run. `files` are their names.
+    `text` is the text of an export.
     """
 
     connection: str
@@ -469,7 +469,7 @@ class Exchange:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many parts were kept, approximated and dropped."""
+        """The numbers of parts that were kept, approximated and dropped."""
         from ktx_cli.semantic import Kind
 
         found = Counter(item.kind for item in self.report)
@@ -490,7 +490,7 @@ class Exchange:
         }
 
     def error(self) -> KtxError | None:
-        """Return the error for files of people's own that were left alone."""
+        """Return the error for files that were skipped because of the user's own changes."""
         if self.placed is None or not self.placed.kept:
             return None
         kept = sorted(self.placed.kept)
@@ -502,9 +502,10 @@ class Exchange:
 def import_model(
     layout: Layout, config: KtxConfig, kind: str, path: Path, *, connection: str | None, dry_run: bool
 ) -> Exchange:
-    """Read a semantic model of another tool into the files of a connection; `dry_run` writes nothing.
+    """Import a semantic model of another tool into the files of a connection. `dry_run` writes nothing.
 
-    Raises `UsageError` (which connection, no such files), `ConfigError` for files that cannot be read, `StorageError`.
+    Raises `UsageError` for an ambiguous connection or missing files, `ConfigError` for invalid files, and
+    `StorageError`.
     """
     from ktx_cli.jobs.semantic.sql import only_database
     from ktx_cli.semantic import import_path, place
@@ -518,9 +519,9 @@ def import_model(
 
 
 def export_model(layout: Layout, config: KtxConfig, *, connection: str | None, output: Path | None) -> Exchange:
-    """Write the semantic layer of a connection as OSI, to a file where one is named.
+    """Export the semantic layer of a connection as OSI, optionally to a file.
 
-    Raises `UsageError` (which connection) and `StorageError`.
+    Raises `UsageError` for an ambiguous connection, and `StorageError`.
     """
     from ktx_cli.semantic import export_osi
 

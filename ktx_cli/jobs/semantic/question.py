@@ -1,4 +1,4 @@
-"""Questions to the semantic layer of a connection: read, shaped, and answered through the guard."""
+"""Read queries for the semantic layer of a connection, complete them, and answer them through the guard."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerAnswer:
-    """The answer of a question, its values as JSON takes them.
+    """The answer of a query as JSON values.
 
-    `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
-    were left out because there were more (`rows`) or because they were too large (`bytes`). `mismatches`: how many
-    numbers came out differently when they were recomputed from raw rows. `warnings`: filter values that no row has.
-    `formats`: how the numbers of each column are printed, where that was asked for.
+    `totals` are the grand totals by column, if requested. `cut` is `rows` or `bytes` if rows were dropped because of
+    the row limit or the size limit. `mismatches` counts numbers that differ when recomputed from raw rows. `warnings`
+    are about filter values without rows. `formats` are the number formats of the columns, if requested.
     """
 
     connection: str
@@ -67,7 +66,7 @@ class LayerAnswer:
     formats: tuple[NumberFormat | None, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as it stands in the envelope."""
+        """Return the answer for the envelope."""
         return {
             "connection": self.connection,
             "columns": list(self.columns),
@@ -81,7 +80,7 @@ class LayerAnswer:
         }
 
     def error(self, *, values: bool = True) -> KtxError | None:
-        """Return the error for an answer whose recomputed numbers differ; without `values` it names none of them."""
+        """Return the error for an answer with mismatches. Without `values`, it contains no values."""
         if not self.mismatches:
             return None
         verified = self.receipt["verified"]
@@ -100,7 +99,7 @@ class LayerAnswer:
 
 
 def _mismatch_text(mismatch: Mapping[str, Any]) -> str:
-    """Return one number that differs, in words."""
+    """Return a description of one mismatch."""
     row = ", ".join("NULL" if each is None else str(each) for each in mismatch["row"])
     values = ("NULL" if each is None else each for each in (mismatch["answered"], mismatch["verified"]))
     answered, recomputed = values
@@ -120,13 +119,12 @@ def ask_layer(
     formats: bool = False,
     effects: bool = True,
 ) -> LayerAnswer:
-    """Return the answer of a question.
+    """Answer a query.
 
-    `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
-    warning). With `scan.privacy: strict` none is named. `formats`: find out how numbers are printed. `effects`: whether
-    values of open decisions may be named.
-    Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
-    and what opening a connection raises.
+    `suggest` controls warnings about filter values without rows: None disables them, and false omits suggestions of
+    other values, as does `scan.privacy: strict`. `formats` determines number formats. `effects` allows values of open
+    decisions. Raises `UsageError` for an ambiguous connection, `SemanticError` if there is no correct answer,
+    `StatementRefusedError`, and errors of opening the connection.
     """
     from ktx_cli.semantic import ask_prepared
 
@@ -178,7 +176,7 @@ def ask_layer(
 
 
 def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
-    """Raise `KtxError` (`hidden`) where a source that the question reads has SQL over what is hidden elsewhere."""
+    """Raise `KtxError` (`hidden`) if the SQL of a source in the query reads data that is hidden elsewhere."""
     names = [name for name in prepared.asked.compiled.build.sources if model.sources[name].sql]
     if names:
         from ktx_cli.protection import source_guard
@@ -189,7 +187,7 @@ def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
 
 @contextlib.contextmanager
 def _schema_changes_named(connection: str) -> Iterator[None]:
-    """Say where to look when a database refuses a statement that ktx compiled: nobody wrote it who could correct it."""
+    """Add a hint if the database rejects a compiled statement, which the user did not write and cannot correct."""
     try:
         yield
     except SourceError as error:
@@ -202,7 +200,7 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
 
 
 def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
-    """Return the keys of the wiki pages that name a measure of an answer, as far as the search index knows them."""
+    """Return the keys of the wiki pages that refer to a measure of an answer, according to the search index."""
     from ktx_cli.search import explaining_in
 
     if answer.asked is None:
@@ -219,7 +217,7 @@ def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
 
 
 def _decisions_of(plan: Plan, layout: Layout, config: KtxConfig, model: Model, *, values: bool) -> PlanDecisions | None:
-    """Return the decision points that a question depends on; None where no scan found any."""
+    """Return the decision points that a query depends on, or None if no scan found any."""
     if not has_points(layout, model.connection):
         return None
     from ktx_cli.jobs.decide.notes import plan_decisions
@@ -239,7 +237,7 @@ def _value_warnings(
 
 
 def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
-    """Return for each column of an answer how its numbers are printed, None where it has others than numbers."""
+    """Return the number format of each column of an answer, or None for columns without numbers."""
     from ktx_cli.semantic import number_styles
 
     types = functools.cache(functools.partial(_native_types, layout, connection))
@@ -257,9 +255,9 @@ def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFor
 
 
 def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the types of a table's columns as the last scan committed them, by column in small letters.
+    """Return the column types of a table in the last committed scan, by lower-case column name.
 
-    None of them where the project has no such snapshot; numbers are printed all the same.
+    Returns nothing if the project has no snapshot of the table; numbers are then printed without a scale.
     """
     from ktx_cli.scan import read_table, table_path
 
@@ -268,20 +266,20 @@ def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Ma
     try:
         content = WorkingTree(layout.root).read(path)
         columns = () if content is None else read_table(content, path).columns
-    except KtxError:  # `ktx doctor` tells of a snapshot that is damaged
+    except KtxError:  # `ktx doctor` reports a damaged snapshot
         return {}
     return {each.name.casefold(): each.native_type for each in columns}
 
 
 def _cut_reason(answer: Answer, too_large: bool, limit: int) -> str | None:
-    """Return why rows were left out; an answer cut before its limit held all the bytes a session may."""
+    """Return why rows were dropped. An answer that was cut before its row limit reached the size limit."""
     if too_large or (answer.truncated and len(answer.rows) < limit):
         return "bytes"
     return "rows" if answer.truncated else None
 
 
 def _verify_answer(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
-    """Recompute every row of an answer, none, or (`wanted` None) a sample where its numbers are over time."""
+    """Recompute every row of an answer or none. If `wanted` is None, recompute a sample of numbers over time."""
     from ktx_cli.semantic import verify, verify_sample
 
     asked = answer.asked
@@ -303,13 +301,13 @@ _TIME: Final = "metric_time"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to the semantic layer, and who asks it.
+    """A semantic layer query and its caller.
 
-    `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
-    `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for
-    policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of them, where
-    numbers count rows of another time than their period. `least`: the lowest status of the definitions it may be made
-    of; None: that of the project.
+    `query` is the JSON query. `grain` applies to time dimensions without one; if there is no time dimension,
+    `metric_time` is added. `parameters` are texts that are read according to their declarations. `attributes` belong to
+    the caller, for row policies. `verified` recomputes every row from raw rows; None recomputes a sample if numbers
+    count rows outside their period. `least` is the lowest allowed status of definitions, by default that of the
+    project.
     """
 
     query: Mapping[str, Any]
@@ -322,7 +320,7 @@ class Question:
 
 
 def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the attributes of `NAME=TEXT` and `NAME:=JSON`; `UsageError` for anything else."""
+    """Parse `NAME=TEXT` and `NAME:=JSON` attributes. Raises `UsageError` for anything else."""
     found: dict[str, Any] = {}
     for text in texts or ():
         name, equal, value = text.partition("=")
@@ -341,7 +339,7 @@ def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 def complete_query(question: Question, model: Model) -> dict[str, Any]:
-    """Return the query with the grain and the parameters in their places."""
+    """Return the query with grain and parameters applied."""
     query = dict(question.query)
     if question.grain is not None:
         query["dimensions"] = _with_grain(list(query.get("dimensions") or ()), question.grain, model)
@@ -369,7 +367,7 @@ def _as_object(dimension: Any) -> dict[str, Any]:
 
 
 def _is_bare_time(dimension: Any, model: Model) -> bool:
-    """Whether a dimension is a time that is not cut yet."""
+    """Whether a dimension is a time that is not truncated yet."""
     if not isinstance(dimension, str | dict):
         return False
     asked = _as_object(dimension)
@@ -379,7 +377,7 @@ def _is_bare_time(dimension: Any, model: Model) -> bool:
 
 
 def _columns(reference: str, model: Model) -> list[Column]:
-    """Return the columns a reference may mean: of the source it names, else of all that have one."""
+    """Return the columns that a reference may mean, in its source or, for a bare name, in all sources."""
     owner, _, leaf = reference.rpartition(".")
     source = model.sources.get(owner.rpartition(".")[2])
     sources = [source] if source is not None else [model.sources[each] for each in lookup_of(model).with_column(leaf)]
@@ -387,7 +385,7 @@ def _columns(reference: str, model: Model) -> list[Column]:
 
 
 def _parameter_value(text: str, parameter: Parameter | None) -> Any:
-    """Return a text as its parameter's type has it; one that does not fit stays, to be refused by its name."""
+    """Convert a text to the type of its parameter. An invalid text is kept and refused later with its name."""
     if parameter is None or parameter.type in (SemanticType.STRING, SemanticType.TIME):
         return text
     if parameter.type is SemanticType.BOOLEAN:

@@ -1,4 +1,4 @@
-"""Runs one SQL statement of a person or an agent on a database, behind the guard."""
+"""Run one SQL statement of a person or an agent on a database, through the guard."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Model
 
 DEFAULT_ROWS: Final = 1000
-"""How many rows an answer has at most, unless it is asked for more."""
+"""The default maximum number of rows."""
 
 MOST_ROWS: Final = 100_000
-"""How many rows can be asked for."""
+"""The largest allowed row limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlAnswer:
-    """The rows of a statement, their values as JSON takes them.
+    """The rows of a statement as JSON values.
 
-    `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
-    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan. `formats`: how the
-    numbers of each column are printed, where that was asked for. `open`: the open decisions that the statement depends
-    on, `notes` these and the decisions that it may not follow, in a sentence each.
+    `sql` is the statement that was sent. `cut` is `rows` or `bytes` if rows were dropped because of the row limit or
+    the size limit, or None. `explains` is true if the rows are a query plan. `formats` are the number formats of the
+    columns, if requested. `open` are the open decisions that the statement depends on; `notes` describe these and
+    decisions that it might not follow.
     """
 
     connection: str
@@ -45,7 +45,7 @@ class SqlAnswer:
     open: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as it stands in the envelope."""
+        """Return the answer for the envelope."""
         return {
             "connection": self.connection,
             "dialect": self.dialect,
@@ -74,12 +74,12 @@ def run_sql(
     model: Model | None = None,
     effects: bool = True,
 ) -> SqlAnswer:
-    """Run one statement of a person or an agent on a connection (the only database when it is None).
+    """Run one statement of a person or an agent on a connection, or on the only database.
 
-    `model`: its semantic layer, where somebody has read it. `effects`: whether values of open decisions may be named.
-    Raises `UsageError` (no such connection, which of several, `query_policy`, `max_rows`), `StatementRefusedError`
-    before the connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`; the last too
-    (code `query`) where the first row alone is larger than `max_bytes`.
+    `model` is its semantic layer, if already loaded. `effects` allows values of open decisions in notes. Raises
+    `UsageError` for an unknown or ambiguous connection, the `query_policy` or `max_rows`, `StatementRefusedError`
+    before the connection opens, `NotSupportedError`, `SecretError`, `ConfigError` and `SourceError`, the latter with
+    the code `query` if the first row alone exceeds `max_bytes`.
     """
     if not 1 <= max_rows <= MOST_ROWS:
         raise UsageError(f"the row limit cannot be {max_rows:,}", hint=f"use a number from 1 to {MOST_ROWS:,}")
@@ -106,7 +106,7 @@ def run_sql(
 def _decisions_of(
     layout: Layout, config: KtxConfig, connection: str, sql: str, model: Model | None, *, values: bool
 ) -> StatementDecisions | None:
-    """Return the decision points that a statement depends on; None where no scan found any."""
+    """Return the decision points that a statement depends on, or None if no scan found any."""
     if not has_points(layout, connection):
         return None
     from ktx_cli.jobs.decide.notes import statement_decisions
@@ -117,9 +117,9 @@ def _decisions_of(
 
 
 def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
-    """Return the error for a first row that does not fit, which names its largest value.
+    """Return the error for a first row that is too large. It names the largest value.
 
-    Of a row that was too large to be read at all the columns are known, and no value.
+    If the row was too large to read, only its columns are known.
     """
     sizes = [row_size((json_value(value),)) for row in found.rows[:1] for value in row]
     if sizes:
@@ -133,7 +133,7 @@ def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
 
 
 def only_database(layout: Layout, config: KtxConfig) -> str:
-    """Return the id of the project's database; `UsageError` when there is none or more than one."""
+    """Return the id of the only database of the project. Raises `UsageError` if there are none or several."""
     known = sorted(config.databases())
     if len(known) == 1:
         return known[0]

@@ -1,4 +1,4 @@
-"""The status of definitions: looked up in git after each run, and told for each answer."""
+"""The status of definitions: determined from git after each run, and included in each answer."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 def answer_status(
     layout: Layout, config: KtxConfig, model: Model, asked: CompiledQuery, least: str | None
 ) -> dict[str, Any]:
-    """Return the status of an answer as its receipt has it: the weakest of the definitions it is made of.
+    """Return the status of an answer for its receipt: the weakest status of its definitions.
 
-    Raises `SemanticError` (`status`) where that is below `least`, or without one below `semantic.min_status`.
+    Raises `SemanticError` (`status`) if it is below `least`, which defaults to `semantic.min_status`.
     """
     statuses = Statuses(layout, model.connection, model.dialect)
     found = status_of(used_definitions(asked), statuses.of)
@@ -53,9 +53,9 @@ def answer_status(
 
 
 def keep_statuses(layout: Layout, config: KtxConfig) -> None:
-    """Look up in git who accepted the definitions of the semantic layers, for receipts.
+    """Determine from git who accepted the definitions of the semantic layers, and store it for receipts.
 
-    Raises `GitError`, `StorageError`, and `ConfigError` for an `owners.yaml` that cannot be read.
+    Raises `GitError`, `StorageError`, and `ConfigError` for an invalid `owners.yaml`.
     """
     from ktx_cli.project import Repository
 
@@ -72,17 +72,17 @@ def keep_statuses(layout: Layout, config: KtxConfig) -> None:
 
 
 def refresh_statuses(layout: Layout, config: KtxConfig) -> list[ResultWarning]:
-    """Look up the statuses after a commit of decisions; return a warning where that fails, since the commit stays."""
+    """Update the statuses after a commit of decisions. A failure is a warning, because the commit stays."""
     try:
         keep_statuses(layout, config)
     except KtxError as error:
-        message = f"the statuses of definitions are not up to date: {error.message}"
+        message = f"ktx could not update the statuses of definitions: {error.message}"
         return [ResultWarning("statuses_outdated", message, hint=error.hint or Command("index"))]
     return []
 
 
 def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, connection: str) -> None:
-    """Accept the joins of the manifest that are as another tool, such as dbt, defines them."""
+    """Mark joins of the manifest as accepted if another tool, such as dbt, defines them."""
     rows = database.execute(
         "SELECT rowid, path, source, name FROM statuses"
         " WHERE connection = ? AND kind = ? AND status = ? AND path LIKE ?",
@@ -110,9 +110,9 @@ def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, c
 def _keep_drift(
     database: sqlite3.Connection, repository: Repository, connection: str, load: Callable[[], Model]
 ) -> None:
-    """Note which accepted definitions read columns whose type has changed since, or that are gone.
+    """Record which accepted definitions read columns that have changed their type or were removed since.
 
-    Nothing has where a scan saw the same tables when they were accepted.
+    If the scan at the time of the acceptance saw the same tables, nothing has changed.
     """
     head = repository.tree(repository.head().commit)
     scanned = Layout.raw_path(connection, DATABASE_SOURCE)
@@ -136,7 +136,7 @@ def _keep_drift(
 
 
 def drift_of(model: Model, definition: Definition, then: TreeView, today: TreeView) -> str | None:
-    """Return the sentence about a column that a definition reads and that has changed since a commit, None without."""
+    """Return a sentence about a column of a definition that has changed since a commit, or None."""
     source = model.sources.get(definition.source)
     if source is None or source.table is None:
         return None
@@ -149,12 +149,12 @@ def drift_of(model: Model, definition: Definition, then: TreeView, today: TreeVi
 
 
 def _change(then: Mapping[str, str], today: Mapping[str, str], read: set[str], source: str) -> str | None:
-    """Return the sentence about the first column that is another one than it was."""
+    """Return a sentence about the first changed column, or None."""
     for column in sorted(read & then.keys()):
         if column not in today:
-            return f"{source}.{column} was there when it was accepted, and is gone"
+            return f"{source}.{column} was removed after it was accepted"
         if then[column] != today[column]:
-            return f"{source}.{column} was {then[column]} when it was accepted, and is {today[column]} now"
+            return f"{source}.{column} changed from {then[column]} to {today[column]} after it was accepted"
     return None
 
 
@@ -165,7 +165,7 @@ def _columns(model: Model, source: Source, kind: DefinitionKind, name: str) -> I
     for text in _expressions(source, kind, name):
         try:
             tree = sqlglot.parse_one(text, read=model.dialect)
-        except (sqlglot.errors.SqlglotError, RecursionError):  # a template: the layer itself checks it
+        except (sqlglot.errors.SqlglotError, RecursionError):  # a template, which the validation of the layer checks
             continue
         yield from (column.name for column in tree.find_all(exp.Column) if column.table in ("", source.name))
 
@@ -182,7 +182,7 @@ def _expressions(source: Source, kind: DefinitionKind, name: str) -> Iterator[st
 
 
 def _scanned_path(connection: str, table: tuple[str, ...]) -> str:
-    """Return the path of what the last scan saw of a table."""
+    """Return the path of a table in the last scan."""
     from ktx_cli.scan import table_path
 
     schema = table[-2] if len(table) > 1 else None
@@ -190,12 +190,12 @@ def _scanned_path(connection: str, table: tuple[str, ...]) -> str:
 
 
 def _types(tree: TreeView, path: str) -> Mapping[str, str]:
-    """Return the types of a table's columns as a commit has them, by column in small letters."""
+    """Return the column types of a table in a commit, by lower-case column name."""
     from ktx_cli.scan import read_table
 
     content = tree.read(path)
     try:
         columns = () if content is None else read_table(content, path).columns
-    except KtxError:  # of an old commit: nothing can be said of it
+    except KtxError:  # an old commit in another format
         return {}
     return {each.name.casefold(): each.native_type for each in columns}

@@ -1,4 +1,4 @@
-"""Validates semantic layers: what their files say, what the definitions mean, and whether the data agrees."""
+"""Validate semantic layers: the files, the definitions, and the data behind them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import DataCheck, LoadLayer, Model, TestResult
 
 DEFAULT_SECONDS: Final = 60.0
-"""How long new checks on the data are begun, unless it is asked for more."""
+"""The default time budget for data checks."""
 
-USED_UP: Final = "the time of --budget is used up"
+USED_UP: Final = "the --budget is used up"
 
 
 @dataclass(slots=True)
 class Validation:
-    """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
+    """The result of a validation. `unread` maps connections whose data could not be checked to the error."""
 
     sources: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, Diagnostic]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Validation:
     unread: dict[str, KtxError] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
+        """Return the data for the envelope."""
         return {
             "sources": [{"connection": connection, "name": name} for connection, name in self.sources],
             "problems": [{"connection": connection, **each.select(PROBLEM_KEYS)} for connection, each in self.problems],
@@ -51,13 +51,13 @@ class Validation:
         }
 
     def counts(self) -> dict[str, int]:
-        """Return how many problems there are of each severity."""
+        """Return the number of problems by severity."""
         return severity_counts(problem for _, problem in self.problems)
 
     def error(self, *, strict: bool) -> KtxError | None:
-        """Return the error to end with: of the problems, else of a connection that could not be looked at.
+        """Return the error of the command: for problems, or for a connection that could not be checked.
 
-        `strict`: warnings count as errors do.
+        With `strict`, warnings count as errors.
         """
         counts = self.counts()
         bad = [severity for severity in (("error", "warning") if strict else ("error",)) if counts[severity]]
@@ -68,7 +68,7 @@ class Validation:
         return next(iter(self.unread.values()), None)
 
     def warnings(self) -> list[ResultWarning]:
-        """Say which checks were not made for want of time."""
+        """Return warnings about checks that were skipped for lack of time."""
         late = [check for _, check in self.checks if check.reason == USED_UP]
         if not late:
             return []
@@ -90,10 +90,10 @@ def validate_layers(
     load: LoadLayer = load_layer,
     opener: Opener = open_connection,
 ) -> Validation:
-    """Return what is wrong with the named sources (all when there are none), of one connection or of all.
+    """Validate the named sources, or all, of one connection or of all.
 
-    `data`: look at the rows too, where the connection is in `ktx.yaml`. Raises `UsageError` for a connection without a
-    layer, `SemanticError` for a name no source has.
+    With `data`, also check the rows if the connection is in `ktx.yaml`. Raises `UsageError` for a connection without a
+    layer, and `SemanticError` for an unknown source.
     """
     found = Validation()
     models = _models(layout, config, connection, load)
@@ -114,7 +114,7 @@ def validate_layers(
 
 
 def _models(layout: Layout, config: KtxConfig, connection: str | None, load: LoadLayer) -> list[Model]:
-    """Return the layers to look at; files of no connection close a database too that has no layer of its own."""
+    """Return the layers to validate. Files outside all connections also affect databases without a layer."""
     known = layer_ids(layout)
     candidates = [each for each in config.databases() if connection in (None, each) and each not in known]
     bare = [model for each in candidates if (model := load(layout, config, each)).sealed is not None]
@@ -134,7 +134,7 @@ def _check_data(
     until: float,
     opener: Opener,
 ) -> None:
-    """Add the checks on the rows of a model, and what they found."""
+    """Add the data checks of a model and their diagnostics."""
     from ktx_cli.semantic import DataChecks, guard_of
 
     try:
@@ -150,7 +150,7 @@ def _check_data(
                 found.problems += [(model.connection, each) for each in check.problems]
     except CancelledError:
         raise
-    except KtxError as error:  # what the files say is told all the same; the command ends with this error
+    except KtxError as error:  # report the file diagnostics anyway; the command ends with this error
         found.unread[model.connection] = error
 
 
@@ -164,7 +164,7 @@ def _require_known(names: Sequence[str], models: Sequence[Model], problems: Mapp
 
 @dataclass(slots=True)
 class TestReport:
-    """How the tests ended, each with its connection."""
+    """The results of tests with their connections."""
 
     __test__ = False
 
@@ -172,11 +172,11 @@ class TestReport:
 
     @property
     def failed(self) -> int:
-        """The number of checks that failed."""
+        """The number of failed tests."""
         return sum(not result.passed for _, result in self.results)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as it stands in the envelope."""
+        """Return the data for the envelope."""
         return {
             "tests": [{"connection": connection, **result.to_json()} for connection, result in self.results],
             "passed": len(self.results) - self.failed,
@@ -184,7 +184,7 @@ class TestReport:
         }
 
     def error(self) -> KtxError | None:
-        """Return the error to end with where a test failed."""
+        """Return the error of the command if a test failed."""
         if not self.failed:
             return None
         failed = [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
@@ -202,10 +202,10 @@ def run_tests(
     connection: str | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> TestReport:
-    """Run the tests of the named sources (all when there are none), of one connection or of all.
+    """Run the tests of the named sources, or all, of one connection or of all.
 
-    Raises `UsageError`, `SemanticError` for a name no source has, and what opening a connection raises; a connection
-    without tests is not opened.
+    Raises `UsageError`, `SemanticError` for an unknown source, and errors of opening a connection. Connections without
+    tests are not opened.
     """
     from ktx_cli.protection import source_guard
     from ktx_cli.semantic import guard_of, run_test
@@ -232,10 +232,10 @@ def run_tests(
 
 
 def _keep(layout: Layout, model: Model, results: Sequence[TestResult]) -> None:
-    """Keep how tests ended: a definition whose test failed counts as proposed until the test passes, or is gone.
+    """Store the test results. A definition with a failed test counts as proposed until the test passes or is removed.
 
-    Only in a state database that is there: where no run has looked up who accepted what, all of it is proposed. While
-    a file of the layer has an error, the results of its tests are kept: nobody has removed them.
+    Results are stored only in an existing state database: without one, everything is proposed anyway. While a file of
+    the layer has an error, the results of its tests are kept.
     """
     from ktx_cli.semantic import record_tests
 
@@ -249,7 +249,7 @@ def _keep(layout: Layout, model: Model, results: Sequence[TestResult]) -> None:
 
 
 def _measures_of(result: TestResult) -> list[str]:
-    """Return the references of the measures that a test asks for."""
+    """Return the references of the measures in the query of a test."""
     asked = result.test.query.get("measures")
     names = [each for each in asked if isinstance(each, str)] if isinstance(asked, list) else []
     return [each if "." in each else f"{result.source}.{each}" for each in names]

@@ -1,4 +1,4 @@
-"""Warnings about filter values that no row has, with the nearest known values, and about periods without rows."""
+"""Warn about filter values without rows, with the nearest known values, and about periods without rows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 SECONDS: Final = 2.0
-"""The seconds the check may take; a question that took longer gets none, since the check reads the same columns."""
+"""Time limit of the check in seconds. Slower queries are not checked, because the check reads the same columns."""
 
 _FEW: Final = 8
-"""Up to how many values of a column are all named where none is near."""
+"""If no value is near, all values of a column are listed up to this number."""
 
 _WIDEST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The value list of a column: its values, and whether the scan saw them all."""
+    """The known values of a column, and whether the list is complete."""
 
     values: tuple[Any, ...] = ()
     complete: bool = False
@@ -46,10 +46,10 @@ class _Values:
 def value_warnings(
     answer: Answer, connector: Connector, layout: Layout, connection: str, *, suggest: bool
 ) -> list[ResultWarning]:
-    """Return a warning for each filter value that no row has, and for each recent period without rows.
+    """Return a warning for each filter value without rows, and for each recent period without rows.
 
-    Nothing is said of a value without proof that no row has it: the answer and the value lists of the scan settle most,
-    one statement the others. `suggest`: whether values of rows may be named.
+    A warning requires proof. The answer and the value lists of the scan settle most values, and one statement settles
+    the others. `suggest` allows row values in warnings.
     """
     asked = answer.asked
     if asked is None:
@@ -71,7 +71,7 @@ def value_warnings(
     try:
         with ended_at(connector, monotonic() + SECONDS) as deadline:
             found = check.read(connector.query(check.sql, max_rows=check.max_rows).rows)
-    except (SourceError, StatementRefusedError) as error:  # its text may quote rows
+    except (SourceError, StatementRefusedError) as error:  # the error text may quote row values
         why = (
             f"the check took longer than {SECONDS:g} seconds"
             if error.code == "timeout" or deadline.passed
@@ -109,7 +109,7 @@ def _unmatched_values(
 
 
 def _near(each: Comparison, known: _Values, candidates: Sequence[str]) -> str:
-    """Return the end of the sentence: the nearest values; nothing where they look personal, or none is known."""
+    """Return the end of the sentence with the nearest values, or nothing if they look personal or are unknown."""
     values = list(dict.fromkeys([*(value for value in known.values if isinstance(value, str)), *candidates]))
     if not values or _is_private(each, values):
         return ""
@@ -124,7 +124,7 @@ def _near(each: Comparison, known: _Values, candidates: Sequence[str]) -> str:
 
 
 def _is_private(each: Comparison, values: Sequence[str]) -> bool:
-    """Whether values of a column are not volunteered: personal data, and numbers that only identify something."""
+    """Whether the values of a column must not be suggested: personal data and identifiers."""
     from ktx_cli.privacy import ValueKind, refusal
 
     table = each.source.table[-1] if each.source.table else each.source.name
@@ -134,7 +134,7 @@ def _is_private(each: Comparison, values: Sequence[str]) -> bool:
 
 
 def _like(each: Comparison, values: Sequence[str]) -> list[str]:
-    """Return the values that a pattern fits but for upper and lower case."""
+    """Return the values that match a pattern if case is ignored."""
     import re
 
     marks = {"%": ".*", "_": "."}
@@ -154,20 +154,20 @@ def _moment(text: str) -> str:
 
 
 def _unchecked(asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequence[Recency], why: str) -> ResultWarning:
-    """Say that nobody knows whether rows have what the question names."""
+    """Return the warning that values and periods could not be checked."""
     what = [f"`{one_line(each.text(asked.dialect), 200)}`" for each in wanted]
     what += [f"the last {each.last} in `{each.fact}`" for each in since]
     return ResultWarning("values_not_checked", f"could not check whether any row matches {listing(what)}: {why}")
 
 
 def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dict[Any, _Values]:
-    """Return the value lists of the columns whose rows everybody sees, by source and column."""
+    """Return the value lists of columns without row policies, by source and column."""
     tables = {each.source.table[-1] for each in wanted if each.source.table and not each.source.policies}
     if not tables:
         return {}
     listed: list[ColumnValues] = []
     for table in sorted(tables):
-        with contextlib.suppress(StorageError):  # a damaged state stops nobody: the database itself is asked
+        with contextlib.suppress(StorageError):  # with a damaged state database, the warehouse itself is queried
             listed += read_state(layout, functools.partial(load_lists, connection=connection, table=table)) or ()
     return {_key(each): found for each in wanted if (found := _list_of(each, listed)) is not None}
 
@@ -183,7 +183,7 @@ def _list_of(each: Comparison, listed: Sequence[ColumnValues]) -> _Values | None
 
 
 def _is_listed(each: Comparison, known: _Values | None) -> bool:
-    """Whether the scan saw the value: texts as they are, numbers and booleans by their value."""
+    """Whether the scan saw the value. Texts are compared literally, numbers and booleans by value."""
     if known is None or each.like is not None:
         return False
     return any(value == each.value and isinstance(value, str) == isinstance(each.value, str) for value in known.values)

@@ -108,7 +108,7 @@ def test_no_more_statements_are_sent_than_the_budget_allows(compute: Callable[..
     found = compute(point, point, budget=EffectBudget(statements=2))
     assert len(found.effects) == 1
     (warning,) = found.warnings
-    assert warning.message == "the effects of 2 decision points were not computed: the limit of a scan is reached"
+    assert warning.message == "the effects of 2 decision points were not computed, because the scan reached its limit"
     assert compute(point, budget=EffectBudget(seconds=-1.0)).effects == ()
 
 

@@ -208,7 +208,7 @@ def test_an_entry_restores_formulas_and_the_fiscal_year_alone(company: Company) 
     company.workspace.write(
         "decisions.yaml", entries.replace("fiscal_year_start: null", "fiscal_year_start: x").encode()
     )
-    with pytest.raises(ConfigError, match="was no month before"):
+    with pytest.raises(ConfigError, match="is not a month"):
         company.undo("accounts.fiscal_start.fiscal_year")
 
 

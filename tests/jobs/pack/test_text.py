@@ -48,7 +48,7 @@ def test_the_lowest_ranks_come_into_a_small_one() -> None:
     text = PackText.of(lines, 500)
     assert [each.text for each in text.kept if each.section == RULES] == ["what counts"]
     assert 0 < text.left_out < 50
-    assert f"({text.left_out} lines left out" in text.render()
+    assert f"({text.left_out} lines omitted" in text.render()
 
 
 def test_lines_of_a_group_stand_together_in_the_order_of_sections() -> None:

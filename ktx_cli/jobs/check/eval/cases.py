@@ -155,7 +155,7 @@ class EvalCase(Block):
     connection: str | None = setting(None, "The connection to query.", min_length=1)
     attributes: dict[str, Any] = setting(dict, "Attributes of the caller, used by row policies.")
     tolerance: Annotated[float, _TOLERANCE_RULE] = setting(
-        0.0, "The allowed difference between numbers of `query` and `sql`."
+        0.0, "The allowed difference of numbers in `query` and `sql`."
     )
     expect: Annotated[Expectation | None, BeforeValidator(_as_rows)] = setting(None, "The expected result.")
 
