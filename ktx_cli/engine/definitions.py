@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
     from ktx_cli.engine.plan import RunPlan
     from ktx_cli.project import KtxConfig, Layout, Tree, Workspace
-    from ktx_cli.semantic import Model, Source
+    from ktx_cli.semantic import Join, Model, Source
 
 log = logging.getLogger(__name__)
 
@@ -215,9 +215,14 @@ def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
         *(("segment", each.name, each.place) for each in source.segments.values() if not each.is_proposed),
         *(("column", each.name, each.place) for each in computed),
         *(("policy", each.name, each.place) for each in source.policies),
-        *(("join", each.alias or each.to, each.place) for each in source.joins if each.provenance not in _SCANNED),
+        *(("join", each.alias or each.to, each.place) for each in source.joins if _is_written(each)),
     ]
     yield from ((kind, name, place) for kind, name, place in members if place is not None)
+
+
+def _is_written(join: Join) -> bool:
+    """Say whether a join is defined here, by somebody other than a scan."""
+    return join.provenance not in _SCANNED and not join.mirrored
 
 
 _SCANNED: Final = ("formal", "inferred")

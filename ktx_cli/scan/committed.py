@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +21,9 @@ from ktx_cli.scan.relationships.record import (
     record_text,
     restricted,
 )
-from ktx_cli.scan.shards import ManifestIndex, entries
+from ktx_cli.scan.shards import ManifestIndex, WrittenShards, entries
 from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, manifest_text, read_table, table_path
-from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, physical_name
+from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, is_shard_path, physical_name
 from ktx_cli.warehouses import DatabaseSchema, Table, TableRef
 
 if TYPE_CHECKING:
@@ -139,11 +138,16 @@ class Committed:
         return self._read_records[1]
 
     @cached_property
-    def shards(self) -> dict[str, Shard]:
-        """Path -> shard; `ConfigError` for a broken one."""
-        folder = self.schema_folder
-        paths = [path for path in self.files if posixpath.dirname(path) == folder and path.endswith(SUFFIXES)]
-        return {path: self._copies.parse(content, path) for path, content in self.base.read_many(paths).items()}
+    def manifest(self) -> WrittenShards:
+        """The shards by path; `ConfigError` for a broken one."""
+        paths = [path for path in self.files if is_shard_path(path) and path.endswith(SUFFIXES)]
+        contents = self.base.read_many(paths)
+        return WrittenShards.of({path: self._copies.parse(content, path) for path, content in contents.items()})
+
+    @property
+    def shards(self) -> Mapping[str, Shard]:
+        """Path -> shard, with every join on both of its tables; `ConfigError` for a broken one."""
+        return self.manifest.shards
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -282,8 +286,8 @@ class LinkedFiles:
 
     From a snapshot file and its shard the next scan tells people's values from generated ones. The records of
     relationships, proposed measures and decision points belong to all tables, a part of the descriptions to each.
-    `shard_of`: snapshot path -> shard path. `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`,
-    `new_texts`: the record of descriptions, before and after.
+    `shard_of`: snapshot path -> shard path. `moves`: the old and the new shard of entries that move. `old`, `new`: path
+    below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the record of descriptions, before and after.
     """
 
     connection: str
@@ -294,13 +298,14 @@ class LinkedFiles:
     new: Mapping[str, str]
     old_texts: Mapping[TableRef, facts.Described] = field(default_factory=dict)
     new_texts: Mapping[TableRef, facts.Described] = field(default_factory=dict)
+    moves: Collection[tuple[str, str]] = ()
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
         """Return `files` without those that are linked to a held path, and with a manifest that fits."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
-        shards = {shard for raw, shard in self.shard_of.items() if raw in held} | held
+        shards = self._moved_with({shard for raw, shard in self.shard_of.items() if raw in held} | held)
         linked = {raw for raw, shard in self.shard_of.items() if shard in shards}
         kept = {path: content for path, content in files.items() if path not in shards and path not in linked}
         if linked:
@@ -311,6 +316,19 @@ class LinkedFiles:
         if manifest in files:
             kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(linked)).encode()
         return kept
+
+    def _moved_with(self, shards: set[str]) -> set[str]:
+        """Return these shards and all that entries come from or go to with them: no entry may be in two files."""
+        neighbours: dict[str, set[str]] = {}
+        for old, new in self.moves:
+            neighbours.setdefault(old, set()).add(new)
+            neighbours.setdefault(new, set()).add(old)
+        found, waiting = set(shards), list(shards)
+        while waiting:
+            more = neighbours.get(waiting.pop(), set()) - found
+            found |= more
+            waiting += more
+        return found
 
     def _hashes(self, linked: set[str]) -> dict[str, str]:
         hashes = {path: value for path, value in self.new.items() if f"{self.folder}/{path}" not in linked}

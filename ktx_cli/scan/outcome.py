@@ -30,11 +30,28 @@ from ktx_cli.scan.profile.profiler import Profiled, TableProfile, Unsampled
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
 from ktx_cli.scan.review import ReviewedRelationship, status_counts
-from ktx_cli.scan.shards import ManifestIndex, ShardPlan, plan_shards
+from ktx_cli.scan.shards import (
+    ManifestIndex,
+    ShardPlan,
+    SourceJoin,
+    WrittenShards,
+    declared_relationships,
+    join_sides,
+    plan_shards,
+)
 from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_file, table_path
 from ktx_cli.scan.stages import StageFailure, connection_warning
-from ktx_cli.semantic import Entry, Shard, physical_name, source_names
-from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableRef, dialect_named
+from ktx_cli.semantic import Entry, ManifestLayout, Shard, physical_name, source_names
+from ktx_cli.warehouses import (
+    Connector,
+    DatabaseSchema,
+    ObjectProblem,
+    Scope,
+    Table,
+    TableRef,
+    dialect_named,
+    ref_order,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.scan.committed import Committed, Records, Snapshot
@@ -47,8 +64,11 @@ def plan_manifest(
     records: Records,
     texts: Sequence[Described],
     contents: Mapping[str, bytes],
+    layout: ManifestLayout = ManifestLayout.PER_SCHEMA,
 ) -> ManifestPlan:
     """Return the files that change. `texts`: the descriptions of this scan; `contents`: the bytes of the `records`.
+
+    `layout`: of the shards. Where others are of another layout, their entries move.
 
     Raises `SourceError` if a database that had tables shows none, `ConfigError` if a committed shard is broken.
     """
@@ -77,10 +97,22 @@ def plan_manifest(
         before = replace(committed.records, described={**adopted, **committed.records.texts})
         entries = before.restricted(last.tables).entries(last.tables, old_names)
         old = changes.without_leaving({physical_name(ref): entry for ref, entry in entries.items()})
+    at_parent: Mapping[SourceJoin, bool] = {}
+    if layout is ManifestLayout.PER_TABLE:
+        declared = declared_relationships(sorted(tables, key=lambda table: ref_order(table.ref)))
+        found = (*shown.known.accepted(), *changes.returned, *shown.known.recorded(), *shown.known.gone)
+        at_parent = join_sides((*declared, *found), names)
     plan = plan_shards(
-        committed.schema_folder, shards, index, shown.entries(tables, names, changes.returned), names, old
+        committed.connection,
+        layout,
+        committed.manifest,
+        index,
+        shown.entries(tables, names, changes.returned),
+        names,
+        old,
+        at_parent,
     )
-    reviewed = joins.after(shown.known, plan.shards, by_ref)
+    reviewed = joins.after(shown.known, WrittenShards.of(plan.shards).shards, by_ref)
     written = _recorded(shown, records)
     return ManifestPlan(
         relationships=shown.known,
@@ -161,7 +193,9 @@ def _linked_files(
             shard_of[f"{folder}/{table_path(table.ref)}"] = shard
     new = {path: file.sha256 for path, file in snapshot.items()}
     old_texts = committed.records.texts
-    return LinkedFiles(committed.connection, driver, folder, shard_of, last.hashes, new, old_texts, written.texts)
+    return LinkedFiles(
+        committed.connection, driver, folder, shard_of, last.hashes, new, old_texts, written.texts, plan.moves
+    )
 
 
 def _raw_files(driver: str, committed: Committed, snapshot: Mapping[str, SnapshotFile]) -> dict[str, bytes | None]:

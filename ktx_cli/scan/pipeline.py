@@ -60,7 +60,7 @@ from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
 from ktx_cli.scan.stages import Depth, Failures, ScanStep, Stage, connection_warning
-from ktx_cli.semantic import ParsedCopies, physical_name
+from ktx_cli.semantic import ManifestLayout, ParsedCopies, physical_name
 from ktx_cli.warehouses import (
     Connector,
     DatabaseSchema,
@@ -90,6 +90,7 @@ class ScanJob:
     previous: PreviousScan | None = None
     depth: Depth = Depth.STRUCTURAL
     settings: Scan = field(default_factory=Scan)
+    layout: ManifestLayout = ManifestLayout.PER_SCHEMA
     entry: Database | None = None
     """The connection's entry in `ktx.yaml`; hints name it."""
     describer: Describer | None = None
@@ -139,11 +140,11 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         _keep_results(job, rows.reusable, measures, decisions, connector, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
-    digest = _digest(job.driver, map(table_file, schema.tables), schema.problems, contents)
+    digest = _digest(job, map(table_file, schema.tables), schema.problems, contents)
     if job.previous is not None and (job.previous.digest, job.previous.files) == (digest, committed.files):
         plan = _unchanged(committed, schema, records, rows)
     else:
-        plan = plan_manifest(job.driver, schema, committed, records, texts, contents)
+        plan = plan_manifest(job.driver, schema, committed, records, texts, contents, job.layout)
     warnings = [*committed.warnings, *(rows.warnings if rows else ()), *plan.warnings]
     if not schema.tables:
         warnings += _nothing_to_read(job, connector, scope)
@@ -493,11 +494,13 @@ def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[R
 
 
 def _digest(
-    driver: str, files: Iterable[SnapshotFile], problems: Sequence[ObjectProblem], contents: Mapping[str, bytes]
+    job: ScanJob, files: Iterable[SnapshotFile], problems: Sequence[ObjectProblem], contents: Mapping[str, bytes]
 ) -> str:
-    facts: list[Any] = [GENERATOR, driver, sorted((file.path, file.sha256) for file in files)]
+    facts: list[Any] = [GENERATOR, job.driver, sorted((file.path, file.sha256) for file in files)]
     facts.append(sorted((str(problem.ref), problem.what) for problem in problems))
     facts.append(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items()))
+    if job.layout is not ManifestLayout.PER_SCHEMA:  # so that a change of the setting is one of the manifest
+        facts.append(job.layout)
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -18,16 +18,16 @@ from ktx_cli.scan.review import (
     JoinStatus,
     StatusResolver,
     find_join,
-    join_key,
     missing_end,
 )
-from ktx_cli.scan.shards import ManifestIndex
+from ktx_cli.scan.shards import ManifestIndex, join_key
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry, Shard
 from ktx_cli.warehouses import Table, TableRef
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.review import JoinKey, ReviewedRelationship
+    from ktx_cli.scan.review import ReviewedRelationship
+    from ktx_cli.scan.shards import JoinKey
 
 NOT_FOUND: Final = "no scan finds it any more"
 DECLARED: Final = "a foreign key declares it now"

@@ -19,21 +19,23 @@ from ktx_cli.project import Layout
 from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
 from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.scan.relationships.record import ARROW, RELATIONSHIPS, RelationshipRecord, Status, relationship_name
-from ktx_cli.scan.shards import ManifestIndex, declared_relationships, entries
-from ktx_cli.semantic import DISABLED, SUFFIXES, Shard, physical_name, plain_on, quoted, render_shard, source_names
+from ktx_cli.scan.shards import JoinKey, ManifestIndex, WrittenShards, declared_relationships, entries, join_key
+from ktx_cli.semantic import (
+    DISABLED,
+    SUFFIXES,
+    Shard,
+    is_table_file,
+    physical_name,
+    plain_on,
+    quoted,
+    render_shard,
+    source_names,
+)
 from ktx_cli.warehouses import Table, TableKind, TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import Relationship, RelationshipId
     from ktx_cli.semantic import Entry, ParsedCopies
-
-JoinKey = tuple[str, str]
-"""The identity of a join within its source: `to`, and `on` with single blanks."""
-
-
-def join_key(join: Mapping[str, Any]) -> JoinKey:
-    """Return the identity of a join within its source."""
-    return str(join.get("to")), plain_on(join.get("on"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ class RelationshipReview:
 
     connection: str
     relationships: tuple[ReviewedRelationship, ...]
-    shards: Mapping[str, Shard]
+    manifest: WrittenShards
     authored: AuthoredSources
     declared: tuple[ReviewedRelationship, ...] = ()
 
@@ -334,7 +336,7 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Relationsh
     tables = {table.ref: table for table in committed.snapshot.tables or ()}
     resolver = StatusResolver(connection, committed.shards, authored, tables)
     found, declared = resolver.resolve_record(records.relationships), declared_relationships(tables.values())
-    return RelationshipReview(connection, found, committed.shards, authored, resolver.resolve(declared))
+    return RelationshipReview(connection, found, committed.manifest, authored, resolver.resolve(declared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,10 +532,11 @@ class ReviewDraft:
     def decide(self, each: ReviewedRelationship, decision: Decision) -> frozenset[str]:
         """Make a decision and return the paths it changes; none if it was made before.
 
-        Accepted: both tables have the join as `manual`, and no overlay disables it. Rejected: the overlays of both
-        disable it, and it is no longer `manual`; only that of the child if the opposite needs review. If the opposite
-        is a join, the joins belong to that one, and nothing changes. Raises `ConfigError` if a file cannot be edited,
-        or if a table or column of the relationship is missing.
+        Accepted: both tables have the join as `manual` (in a file for one table: the one that has it), and no overlay
+        disables it. Rejected: the overlays of both disable it, and it is no longer `manual`; only that of the child if
+        the opposite needs review. If the opposite is a join, the joins belong to that one, and nothing changes.
+
+        Raises `ConfigError` if a file cannot be edited, or if a table or column of the relationship is missing.
         """
         if decision is Decision.ACCEPT and each.missing is not None:
             message = f"`{each.name}` cannot be a join: {each.missing}"
@@ -542,7 +545,16 @@ class ReviewDraft:
             return frozenset()
         joins = each.joins[:1] if decision is Decision.REJECT and each.opposite is not None else each.joins
         change = self._accept if decision is Decision.ACCEPT else self._reject
-        return frozenset(path for join in joins for path in change(each, join))
+        written = self._written_once(each.joins)
+        return frozenset(path for join in joins for path in change(each, join, is_written=join in written))
+
+    def _written_once(self, joins: Sequence[GeneratedJoin]) -> Sequence[GeneratedJoin]:
+        """Return the joins that stand in the manifest: one of the two, if a table has a file of its own there."""
+        if not any(join.shard is not None and is_table_file(join.shard) for join in joins):
+            return joins
+        shards = self._review.manifest.written
+        there = [join for join in joins if join.shard and find_join(shards[join.shard].entry(join.source), join)]
+        return there or joins[:1]
 
     def changes(self) -> dict[str, bytes | None]:
         """Return path -> new content of the files that change; None for an overlay with nothing left in it."""
@@ -554,7 +566,7 @@ class ReviewDraft:
         written = {
             path: Shard(document, hashlib.sha256(texts[path]).hexdigest()) for path, document in self._documents.items()
         }
-        return {**self._review.shards, **written}
+        return {**self._review.manifest.written, **written}
 
     def removed_texts(self, contents: Mapping[str, bytes]) -> RemovedTexts:
         """Return the texts that are lost when the shards are rewritten; `contents`: path -> current content."""
@@ -567,7 +579,7 @@ class ReviewDraft:
             self._texts[path] = render_shard(self._documents[path])
         return self._texts
 
-    def _accept(self, each: ReviewedRelationship, join: GeneratedJoin) -> list[str]:
+    def _accept(self, each: ReviewedRelationship, join: GeneratedJoin, *, is_written: bool) -> list[str]:
         if join.shard is None:
             message = f"`{join.source}` has no entry in the manifest of `{each.connection}`, so no join can be written"
             raise ConfigError(message, hint=Command("scan", each.connection))
@@ -577,13 +589,17 @@ class ReviewDraft:
             changed = self._put(path, before, None if before is None else enabling(before, [join.join], path))
         if any(join_key(join.join) in overlay.joins for overlay in self._review.authored.overlays_of(join.source)):
             return changed
-        return [*self._change_joins(join, lambda joins: _with_manual(joins, join)), *changed]
+        if is_written:
+            changed += self._change_joins(join, lambda joins: _with_manual(joins, join))
+        return changed
 
-    def _reject(self, each: ReviewedRelationship, join: GeneratedJoin) -> list[str]:
+    def _reject(self, each: ReviewedRelationship, join: GeneratedJoin, *, is_written: bool) -> list[str]:
         sure = each.relationship.status is Status.ACCEPTED
         path, before = self._overlay(join.source)
         changed = self._put(path, before, disabling(before, join.source, [join.join], path))
-        return [*self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure)), *changed]
+        if is_written:
+            changed += self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure))
+        return changed
 
     def _overlay(self, source: str) -> tuple[str, bytes | None]:
         path, content = self._review.authored.overlay_file(source)
@@ -599,7 +615,7 @@ class ReviewDraft:
         """Change the joins of a source in its shard, and nothing else."""
         if join.shard is None:
             return []
-        document = self._documents.get(join.shard, self._review.shards[join.shard].document)
+        document = self._documents.get(join.shard, self._review.manifest.written[join.shard].document)
         tables = document["tables"]
         key = next(name for name in tables if str(name) == join.source)
         before = list(tables[key].get("joins") or ())

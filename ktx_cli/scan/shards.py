@@ -7,26 +7,49 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS, mappings_in
 from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord, Status
 from ktx_cli.semantic import (
     PROPOSED_MEASURES,
     PROPOSED_SEGMENTS,
+    Condition,
     Entry,
+    Join,
+    ManifestLayout,
     Shard,
+    is_table_file,
+    meaning,
+    mirrored,
+    on_text,
     physical_name,
+    plain_on,
     quoted,
+    read_plain_join,
     render_shard,
     source_names,
 )
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_values, is_date, ref_order
 
 Joins = dict[TableRef, list[dict[str, str]]]
+JoinKey = tuple[str, str]
+"""The identity of a join within its source: `to`, and `on` with single blanks."""
+SourceJoin = tuple[str, JoinKey]
+"""The identity of a join within a manifest: its source, and its identity there."""
+
+
+def join_key(join: Mapping[str, Any]) -> JoinKey:
+    """Return the identity of a join within its source."""
+    return str(join.get("to")), plain_on(join.get("on"))
+
+
+ONE_TO_MANY: Final = "one_to_many"
+_SCANNED: Final = ("formal", "inferred")
+"""The sources of the joins that scans write."""
+
 DECLARED: Final = "declared"
 """The source of a relationship that a foreign key declares."""
 
@@ -98,20 +121,22 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
 
 def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef, str], source: str) -> None:
     """Add the joins of a relationship to both its tables, unless they have them."""
-    child, parent = relationship.child, relationship.parent
-    own, other, back = relationship.child_columns, relationship.parent_columns, names[child]
-    forward = relationship.cardinality.value
-    on = _on(own, names[parent], other) + _condition(relationship, None)
-    _add(joins[child], {"to": names[parent], "on": on, "relationship": forward, "source": source})
-    if parent != child:
-        backward = "one_to_one" if forward == "one_to_one" else "one_to_many"
-        on = _on(other, back, own) + _condition(relationship, back)
-        _add(joins[parent], {"to": back, "on": on, "relationship": backward, "source": source})
+    forward, backward = _sides(relationship, names)
+    cardinality = relationship.cardinality.value
+    _add(joins[relationship.child], {**forward, "relationship": cardinality, "source": source})
+    if relationship.parent != relationship.child:
+        turned = "one_to_one" if cardinality == "one_to_one" else "one_to_many"
+        _add(joins[relationship.parent], {**backward, "relationship": turned, "source": source})
 
 
-def _on(own: tuple[str, ...], to: str, other: tuple[str, ...]) -> str:
-    pairs = zip(own, other, strict=True)
-    return " AND ".join(f"{quoted(mine)} = {quoted(to)}.{quoted(theirs)}" for mine, theirs in pairs)
+def _sides(relationship: Relationship, names: Mapping[TableRef, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return `to` and `on` of the joins of a relationship, at its child and at its parent."""
+    child, parent = names[relationship.child], names[relationship.parent]
+    pairs = tuple(zip(relationship.child_columns, relationship.parent_columns, strict=True))
+    turned = tuple((theirs, own) for own, theirs in pairs)
+    condition = () if relationship.condition is None else (Condition(True, *relationship.condition),)
+    forward = {"to": parent, "on": on_text(pairs, parent, condition)}
+    return forward, {"to": child, "on": on_text(turned, child, (replace(each, own=False) for each in condition))}
 
 
 def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
@@ -119,14 +144,121 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
         joins.append(join)
 
 
-def _condition(relationship: Relationship, source: str | None) -> str:
-    """Return the condition of a polymorphic reference as SQL; `source`: the name of the column's source, if needed."""
-    if relationship.condition is None:
-        return ""
-    column, value = relationship.condition
-    literal = "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
-    place = "" if source is None else f"{quoted(source)}."
-    return f" AND {place}{quoted(column)} = {literal}"
+def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, str]) -> dict[SourceJoin, bool]:
+    """Return the joins of relationships, with whether each is at the parent: files for one table have it at the child.
+
+    Of two relationships that are each other's opposites the first one counts.
+    """
+    at_parent: dict[SourceJoin, bool] = {}
+    for each in relationships:
+        if each.parent != each.child and each.child in names and each.parent in names:
+            forward, backward = _sides(each, names)
+            at_parent.setdefault((names[each.child], join_key(forward)), False)
+            at_parent.setdefault((names[each.parent], join_key(backward)), True)
+    return at_parent
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenShards:
+    """The shards of a connection as they are written, and with every join on both of its tables.
+
+    A file for one table has each join once. Whoever compares, merges or looks for joins does so in `shards`.
+    """
+
+    written: Mapping[str, Shard]
+    shards: Mapping[str, Shard]
+    mirrored: frozenset[SourceJoin] = frozenset()
+    """The joins that are in `shards` alone."""
+
+    @classmethod
+    def of(cls, written: Mapping[str, Shard]) -> WrittenShards:
+        """Add the joins of files for one table to the other table; without such files nothing is added."""
+        if not any(map(is_table_file, written)):
+            return cls(written, written)
+        paths = {name: path for path, shard in written.items() for name in shard.tables}
+        entries = {name: entry for shard in written.values() for name, entry in shard.tables.items()}
+        joins = list(_plain_joins(entries))
+        known = {(name, meaning(join)) for name, _, join in joins}
+        added: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for name, item, join in joins:
+            back = mirrored(join, name)
+            if join.to not in entries or join.to == name or (join.to, meaning(back)) in known:
+                continue
+            if is_table_file(paths[name]) or is_table_file(paths[join.to]):
+                added[join.to].append(_with_sides(item, back))
+        shards = {path: _with_joins(shard, added) for path, shard in written.items()}
+        return cls(written, shards, frozenset((name, join_key(join)) for name in added for join in added[name]))
+
+    def once(
+        self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
+    ) -> dict[str, dict[str, Entry]]:
+        """Return entries by path and name with each join on one of its tables: the child, or where a person put it.
+
+        Both stay where they do not say the same. `at_parent`: see `join_sides`.
+        """
+        joins = list(_plain_joins({name: entry for tables in placed.values() for name, entry in tables.items()}))
+        items = {(name, meaning(join)): (item, join) for name, item, join in joins}
+        left_out: set[SourceJoin] = set()
+        kept = self._of_people()
+        for name, item, join in sorted(joins, key=lambda each: each[2].relationship.value != ONE_TO_MANY):
+            key = name, join_key(item)
+            if key in kept or not at_parent.get(key, key in self.mirrored):
+                continue
+            other, there = items.get((join.to, meaning(mirrored(join, name))), (None, None))
+            if other is None or there is None:
+                if key in self.mirrored or item.get("source") in _SCANNED:
+                    left_out.add(key)  # a person took the other one out
+            elif (join.to, join_key(other)) not in left_out and _with_sides(other, mirrored(there, join.to)) == item:
+                left_out.add(key)
+        return {
+            path: {name: _without_joins(entry, name, left_out) for name, entry in tables.items()}
+            for path, tables in placed.items()
+        }
+
+    def _of_people(self) -> frozenset[SourceJoin]:
+        """Return the joins that people put into files for one table."""
+        return frozenset(
+            (name, join_key(join))
+            for path, shard in self.written.items()
+            if is_table_file(path)
+            for name, entry in shard.tables.items()
+            for join in mappings_in(entry, "joins")
+            if join.get("source") not in _SCANNED
+        )
+
+
+def _plain_joins(entries: Mapping[str, Entry]) -> Iterator[tuple[str, dict[str, Any], Join]]:
+    """Yield (source, as it is written, join) of the joins that have no alias and can be read."""
+    for name, entry in entries.items():
+        items = mappings_in(entry, "joins")
+        columns = [str(column.get("name")) for column in mappings_in(entry, "columns")] if items else []
+        for item in items:
+            join = read_plain_join(item, name, columns)
+            if join is not None:
+                yield name, item, join
+
+
+def _with_sides(item: Mapping[str, Any], join: Join) -> dict[str, Any]:
+    """Return a join as it is written, for the other side, as which it was read."""
+    return {**item, "to": join.to, "on": join.on, "relationship": join.relationship.value}
+
+
+def _with_joins(shard: Shard, added: Mapping[str, list[dict[str, Any]]]) -> Shard:
+    if not any(name in added for name in shard.tables):
+        return shard
+    tables = {
+        name: {**entry, "joins": [*mappings_in(entry, "joins"), *added[str(name)]]} if str(name) in added else entry
+        for name, entry in shard.document["tables"].items()
+    }
+    return Shard({**shard.document, "tables": tables}, shard.sha256)
+
+
+def _without_joins(entry: Entry, source: str, left_out: Collection[SourceJoin]) -> Entry:
+    joins = [join for join in mappings_in(entry, "joins") if (source, join_key(join)) not in left_out]
+    if len(joins) == len(mappings_in(entry, "joins")):
+        return entry
+    rest = {key: value for key, value in entry.items() if key != "joins"}
+    return {**rest, "joins": joins} if joins else rest
 
 
 def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
@@ -148,14 +280,16 @@ def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
 class ShardPlan:
     """The changes of a connection's shards. `files`: path -> new text, None for a removed shard.
 
-    `shards`: all shards after the change. `shard_of`: table -> its shard. `gone_from`: physical name of a removed table
-    -> the shard it was in; `lost`: the same for removed tables that people had written about.
+    `shards`: all shards after the change. `shard_of`: table -> its shard. `moves`: the old and the new shard of entries
+    that move. `gone_from`: physical name of a removed table -> the shard it was in; `lost`: the same for removed tables
+    that people had written about.
     """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
     shards: dict[str, Shard] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
     shard_of: dict[TableRef, str] = field(default_factory=dict)
+    moves: set[tuple[str, str]] = field(default_factory=set)
     gone_from: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
 
@@ -196,18 +330,21 @@ class ManifestIndex:
 
 
 def plan_shards(
-    folder: str,
-    current: Mapping[str, Shard],
+    connection: str,
+    layout: ManifestLayout,
+    current: WrittenShards,
     index: ManifestIndex,
     generated: Mapping[TableRef, Entry],
     names: Mapping[TableRef, str],
     old: Mapping[str, Entry] | None,
+    at_parent: Mapping[SourceJoin, bool],
 ) -> ShardPlan:
     """Return the new shards of a connection.
 
-    `folder`: their folder in the project. `current`: path -> shard in the base tree, `index`: the index of these.
-    `old`: physical name -> entry the last scan generated; None: not known. A table stays in its shard; a new one goes
-    to the shard of its schema. Entries of removed tables are removed; entries that no scan generated are left alone.
+    `current`: the shards in the base tree, `index`: the index of these. `old`: physical name -> entry the last scan
+    generated; None: not known. A table stays in its shard, if that is one of the layout; a new one goes to the shard of
+    the layout. Entries of removed tables are removed; entries that no scan generated are left alone, but move with the
+    layout. `at_parent`: see `join_sides`.
     """
     present = {physical_name(ref) for ref in generated}
     gone = {
@@ -216,36 +353,44 @@ def plan_shards(
         if physical not in present and (old is None or physical in old)
     }
     gone_names = {name for _, name in gone.values()}
-    renamed = _renamed(generated, names)
+    renamed = _renamed(generated, names, index.names.values())
     placed: dict[str, dict[str, Entry]] = {}
     plan = ShardPlan(removed=tuple(sorted(gone)))
     for ref in sorted(generated, key=ref_order):
-        physical = physical_name(ref)
-        path, name = index.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
+        physical, wanted = physical_name(ref), layout.path_of(connection, ref)
+        path, name = index.primary.get(physical, (wanted, ""))
         entry = generated[ref]
         if name:
             before = None if old is None else old.get(physical)
-            now = with_renamed_joins(current[path].tables[name], renamed)
+            now = with_renamed_joins(current.shards[path].tables[name], renamed)
             entry = keep_entry(before, now, entry, joinable=lambda to: to not in gone_names)
+        if not layout.has(path):
+            plan.moves.add((path, wanted))
+            path = wanted
         placed.setdefault(path, {})[names[ref]] = entry
         plan.shard_of[ref] = path
     untouched = [place for physical, place in index.primary.items() if physical not in present and physical not in gone]
     for path, name in (*untouched, *index.custom):
-        placed.setdefault(path, {})[name] = current[path].tables[name]
+        where = path if layout.has(path) else layout.moved(path, name)
+        if where != path:
+            plan.moves.add((path, where))
+        placed.setdefault(where, {})[name] = current.shards[path].tables[name]
     plan.lost = {
         physical: path
         for physical, (path, name) in gone.items()
-        if has_text(None if old is None else old[physical], current[path].tables[name])
+        if has_text(None if old is None else old[physical], current.shards[path].tables[name])
     }
     plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
-    _compare(plan, current, placed)
+    _compare(plan, current.written, current.once(placed, at_parent) if layout is ManifestLayout.PER_TABLE else placed)
     return plan
 
 
-def _renamed(generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str]) -> dict[str, str]:
-    """Return a table's generated source name -> the name people gave it, if no other source has the former."""
+def _renamed(
+    generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str], before: Iterable[str]
+) -> dict[str, str]:
+    """Return a table's generated source name -> the name people gave it, if no other source has or had the former."""
     natural = source_names(generated, {})
-    in_use = set(names.values())
+    in_use = {*names.values(), *before}
     return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}
 
 

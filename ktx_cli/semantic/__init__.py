@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
-    from ktx_cli.semantic.load.joins import table_parts
+    from ktx_cli.semantic.load.joins import meaning, mirrored, on_text, read_plain_join, table_parts
     from ktx_cli.semantic.load.load import NO_CONNECTION, load_model, load_tree, read_files, read_source, text_of
     from ktx_cli.semantic.load.sources import KEY
     from ktx_cli.semantic.lookup import lookup_of
@@ -118,8 +118,11 @@ if TYPE_CHECKING:
         SUFFIXES,
         ColumnValues,
         Entry,
+        ManifestLayout,
         Shard,
+        is_shard_path,
         is_stray,
+        is_table_file,
         is_yaml,
         layer_ids,
         load_lists,

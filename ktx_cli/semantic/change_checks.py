@@ -332,7 +332,7 @@ def _context_of(source: Source) -> tuple[object, ...]:
     columns = tuple((name, column.type, column.expr) for name, column in source.columns.items())
     segments = tuple((name, segment.expr) for name, segment in source.segments.items())
     measures = tuple((name, _meaning(measure)) for name, measure in source.measures.items())
-    joins = tuple(_claim(join) for join in source.joins)
+    joins = frozenset(_claim(join) for join in source.joins)
     return _rows_of(source), columns, segments, measures, joins, source.grain, source.time_column
 
 

@@ -650,6 +650,8 @@ _IDENTIFIER: Final = re.compile(r"(?:.*_)?id", re.IGNORECASE)
 def check_joins(source: Source, model: Model, report: ProblemList) -> None:
     """Check every join of a source."""
     for join in source.joins:
+        if join.mirrored:
+            continue  # it is checked where it is declared
         if join.to in model.sources or join.to not in model.barred:  # whose own error says why it is not there
             _check_join(source, join, model.sources, report)
     _check_aliases(source, model.sources, report)

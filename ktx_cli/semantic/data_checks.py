@@ -88,7 +88,8 @@ class DataChecks:
                 yield self.grain(source)
         for source in sources:
             for edge in source.joins:
-                if edge.to in self.model.sources:
+                is_checked = edge.mirrored and edge.to in names  # on the side that declares it
+                if edge.to in self.model.sources and not is_checked:
                     yield from self.join(source, edge)
 
     def table(self, source: Source) -> DataCheck:

@@ -9,11 +9,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ktx_cli.core import ConfigError, is_utf8, yaml
-from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, names_in
+from ktx_cli.core import ConfigError, file_stem, is_utf8, yaml
+from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, names_in
 from ktx_cli.warehouses import TableRef, ref_order
 
 MANIFEST_HEADER = (
@@ -23,6 +24,50 @@ MANIFEST_HEADER = (
 
 
 SUFFIXES = (".yaml", ".yml")
+
+
+class ManifestLayout(StrEnum):
+    """The files that hold the manifest of a connection: `semantic.layout` in `ktx.yaml`.
+
+    This class alone knows the path of a table's entry. Reading does not depend on the setting: a project may have files
+    of both layouts.
+    """
+
+    PER_SCHEMA = "per-schema"
+    """`_schema/<schema>.yaml`, with each join on both of its tables; the TypeScript ktx reads these files."""
+    PER_TABLE = "per-table"
+    """`_schema/<schema>/<table>.yaml`, with each join once, on the table that refers to the other one."""
+
+    def path_of(self, connection: str, ref: TableRef) -> str:
+        """Return the path of the shard that a new table goes to."""
+        schema = f"{Layout.schema_path(connection)}/{file_stem(ref.schema or 'main')}"
+        return f"{schema}.yaml" if self is ManifestLayout.PER_SCHEMA else f"{schema}/{file_stem(ref.name)}.yaml"
+
+    def has(self, path: str) -> bool:
+        """Say whether a shard is one of this layout."""
+        return is_table_file(path) is (self is ManifestLayout.PER_TABLE)
+
+    def moved(self, path: str, source: str) -> str:
+        """Return where the entry of a source that no scan generates goes from a shard of the other layout."""
+        where = PurePosixPath(path)
+        if self is ManifestLayout.PER_TABLE:
+            return f"{where.with_suffix('')}/{file_stem(source)}.yaml"
+        return f"{where.parent}.yaml"
+
+
+def is_table_file(path: str) -> bool:
+    """Say whether a shard is a file for one table, by its path: `semantic-layer/wh/_schema/shop/orders.yaml`."""
+    return path.count("/") == _DEPTH + 1
+
+
+def is_shard_path(path: str) -> bool:
+    """Say whether a path of the project is that of a shard, of either layout, by its folder; see `is_yaml`."""
+    parts = path.split("/")
+    return parts[0] == SEMANTIC_NAME and parts[2:3] == [SCHEMA_NAME] and len(parts) - 1 in (_DEPTH, _DEPTH + 1)
+
+
+_DEPTH = 3
+"""The number of folders around a shard of a schema: `semantic-layer/wh/_schema/shop.yaml`."""
 
 
 @dataclass(slots=True)
@@ -156,8 +201,9 @@ def _free_name(ref: TableRef, taken: set[str], *, unique: bool) -> str:
 def shard_files(layout: Layout, connection: str) -> list[Path]:
     """Return the shard files of a connection in the working tree, sorted."""
     folder = layout.schema_dir(connection)
-    found = folder.glob("*") if folder.is_dir() else ()
-    return sorted(path for path in found if path.suffix in SUFFIXES and is_utf8(path.name))
+    found = (*folder.glob("*"), *folder.glob("*/*")) if folder.is_dir() else ()
+    paths = (path for path in found if path.suffix in SUFFIXES and is_utf8(str(path.relative_to(folder))))
+    return sorted(paths, key=Path.as_posix)
 
 
 def layer_ids(layout: Layout) -> list[str]:

@@ -115,6 +115,8 @@ class Join:
     conditions: tuple[Condition, ...] = ()
     provenance: str | None = None
     place: Place | None = None
+    mirrored: bool = False
+    """Whether the file of the other source declares it, from that side; `place` is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,7 +293,8 @@ def _join(build: Build, edge: Edge) -> Used:
 
 
 def _of_join(owner: str, join: Join) -> Used:
-    definition = Definition(DefinitionKind.JOIN, owner, join.alias or join.to)
+    source, name = (join.to, owner) if join.mirrored else (owner, join.alias or join.to)
+    definition = Definition(DefinitionKind.JOIN, source, name)
     return _of_provenance(definition, join.provenance, None if join.place is None else join.place.path)
 
 
@@ -316,7 +317,8 @@ def declared_definitions(source: Source) -> list[Used]:
         if column.expr is not None:
             definition = Definition(DefinitionKind.COLUMN, source.name, column.name)
             found.append(Used(definition, None if column.place is None else column.place.path))
-    return [*found, *(_of_join(source.name, join) for join in source.joins), *_of_rows(source)]
+    joins = (_of_join(source.name, join) for join in source.joins if not join.mirrored)
+    return [*found, *joins, *_of_rows(source)]
 
 
 def _columns(build: Build) -> Iterator[Used]:

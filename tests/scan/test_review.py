@@ -35,6 +35,7 @@ from ktx_cli.scan.review import (
     read_review,
     relationships_named,
 )
+from ktx_cli.scan.shards import WrittenShards
 from ktx_cli.semantic.manifest import MANIFEST_HEADER, parse_shard, render_shard
 from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
@@ -523,7 +524,7 @@ def test_the_opposite_of_a_declared_join_is_never_that_join(decision: Decision) 
     shards = {SHARD: parse_shard(INFERRED.replace(b"inferred", b"formal"), SHARD)}
     (found,) = StatusResolver("shop", shards, AuthoredSources("shop", {}, {}), tables).resolve([WAITS])
     assert (found.status.value, found.opposite) == ("rejected", Opposite(THERE, JoinStatus.DECLARED))
-    draft = ReviewDraft(RelationshipReview("shop", (found,), shards, AuthoredSources("shop", {}, {})))
+    draft = ReviewDraft(RelationshipReview("shop", (found,), WrittenShards.of(shards), AuthoredSources("shop", {}, {})))
     assert (draft.decide(found, decision), draft.changes()) == (frozenset(), {})
 
 

@@ -52,7 +52,7 @@ from ktx_cli.project import (
     translated,
 )
 from ktx_cli.scan import DECISIONS, Depth, PreviousScan, ProfileStore, ScanJob, previous_scans, scan_connection
-from ktx_cli.semantic import ParsedCopies
+from ktx_cli.semantic import ManifestLayout, ParsedCopies
 from ktx_cli.warehouses import open_connection
 
 if TYPE_CHECKING:
@@ -476,6 +476,7 @@ def _job(plan: RunPlan, target: Target, base: ProjectBase, state: ScanState) -> 
         previous=state.previous.get(target.connection),
         depth=plan.depth,
         settings=settings,
+        layout=ManifestLayout(plan.config.semantic.layout),
         entry=plan.config.databases().get(target.connection),
         describer=_describer(plan, target, state),
         store=store,

@@ -154,8 +154,13 @@ class Llm(Block):
 
 
 class Semantic(Block):
-    """How the semantic layer cuts time."""
+    """The files of the semantic layer, how it cuts time, and what an answer may be made of."""
 
+    layout: Literal["per-schema", "per-table"] = setting(
+        "per-schema",
+        "Files of the generated manifest: one for each schema, which the TypeScript ktx reads too, or one for each "
+        "table. The next scan moves the entries that are there.",
+    )
     week_start: Literal["monday", "sunday"] = setting("monday", "The first day of a week.")
     fiscal_year_start: int = setting(1, "The month a fiscal year starts in, 1 to 12.", ge=1, le=12)
     timezone: str | None = setting(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from ktx_cli.core import ConfigError
 from ktx_cli.semantic.load.entries import APPROVALS, Entry, read_approval
-from ktx_cli.semantic.manifest import plain_on
+from ktx_cli.semantic.manifest import plain_on, quoted
 from ktx_cli.semantic.model import Condition, Join, Relationship
 from ktx_cli.warehouses import dialect_named, parse_name
 
@@ -24,6 +24,46 @@ Key = tuple[str, str, str | None]
 def join_key(join: Join) -> Key:
     """Return what makes a join the same as another one of its source."""
     return join.to, plain_on(join.on), join.alias
+
+
+Meaning = tuple[str, frozenset[tuple[str, str]], frozenset[Condition]]
+"""What a join equates, however its `on` is written: the other source in small letters, pairs and conditions."""
+
+
+def meaning(join: Join) -> Meaning:
+    """Return what a join of a source equates."""
+    return join.to.casefold(), frozenset(join.pairs), frozenset(join.conditions)
+
+
+_TURNED: Final = {
+    Relationship.MANY_TO_ONE: Relationship.ONE_TO_MANY,
+    Relationship.ONE_TO_MANY: Relationship.MANY_TO_ONE,
+}
+
+
+def mirrored(join: Join, source: str) -> Join:
+    """Return a join of a source as the other source has it."""
+    pairs = tuple((other, own) for own, other in join.pairs)
+    conditions = tuple(replace(each, own=not each.own) for each in join.conditions)
+    relationship = _TURNED.get(join.relationship, join.relationship)
+    on = on_text(pairs, source, conditions)
+    return replace(join, to=source, on=on, pairs=pairs, relationship=relationship, conditions=conditions, mirrored=True)
+
+
+def on_text(pairs: Iterable[tuple[str, str]], to: str, conditions: Iterable[Condition] = ()) -> str:
+    """Return the `on` of a join to a source, as ktx writes it."""
+    other = quoted(to)
+    parts = [f"{quoted(own)} = {other}.{quoted(theirs)}" for own, theirs in pairs]
+    for each in conditions:
+        side = "" if each.own else f"{other}."
+        parts.append(f"{side}{quoted(each.column)} = {_constant_text(each.value)}")
+    return " AND ".join(parts)
+
+
+def _constant_text(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) -> Join | None:
@@ -45,6 +85,21 @@ def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) ->
         entry.error("join_on", what, "on", hint=error.hint)
         return None
     return Join(to, on, parts.pairs, relationship, alias, parts.conditions, provenance, entry.place)
+
+
+def read_plain_join(item: Mapping[str, Any], own: str, columns: Collection[str]) -> Join | None:
+    """Return a join without an alias as the entry of a source has it, None where it has one or cannot be read.
+
+    `columns` are those of the source; names are quoted as ktx quotes them, in whatever dialect.
+    """
+    to, on, relationship = item.get("to"), item.get("on"), item.get("relationship")
+    if item.get("alias") is not None or not isinstance(to, str) or not isinstance(on, str):
+        return None
+    try:
+        parts = parse_on(on, Sides(own, to, None, "", columns))
+        return Join(to, on, parts.pairs, Relationship(str(relationship)), None, parts.conditions)
+    except (ConfigError, ValueError):
+        return None
 
 
 def _relationship(entry: Entry) -> Relationship | None:

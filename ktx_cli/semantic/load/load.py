@@ -14,9 +14,9 @@ from typing import Any
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, Severity, StorageError, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, SEMANTIC_NAME, Layout, Tree, WorkingTree
 from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_may_protect, unknown_name
-from ktx_cli.semantic.load.joins import table_parts
+from ktx_cli.semantic.load.joins import Meaning, join_key, meaning, mirrored, table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
-from ktx_cli.semantic.manifest import Shard, is_yaml, own_files, parse_shard, stray_paths
+from ktx_cli.semantic.manifest import Shard, is_shard_path, is_table_file, is_yaml, own_files, parse_shard, stray_paths
 from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
@@ -67,7 +67,7 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
     files = Files()
     schema = f"{Layout.schema_path(connection)}/"
     try:
-        shards, own = [*tree.paths(schema)], own_files(tree, connection)
+        shards, own = sorted(tree.paths(schema)), own_files(tree, connection)
     except KtxError as error:
         files.unlisted = _problem("broken_source", error, Layout.context_paths(connection)[0])
         files.problems.append(files.unlisted)
@@ -86,10 +86,9 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
 
 def read_file(tree: Tree, path: str, connection: str, files: Files, parse: ParseShard = parse_shard) -> None:
     """Read one file of a connection, a shard or one of people's; files that are neither are passed over."""
-    schema = f"{Layout.schema_path(connection)}/"
-    if not path.startswith(schema):
+    if not path.startswith(f"{Layout.schema_path(connection)}/"):
         _read_own(tree, path, files)
-    elif is_yaml(path) and "/" not in path.removeprefix(schema):
+    elif is_yaml(path) and is_shard_path(path):
         _read_shard(tree, path, parse, files)
 
 
@@ -306,6 +305,7 @@ class _Loader:
         """Return the sources, sorted by name; what is wrong is then in `problems`, `barred` and `sealed`."""
         for shard in self.files.shards:
             self._read_shard(shard)
+        self._mirror_joins()
         self.drafts = dict(self.manifest)
         found = self._by_name()
         self._read_unread()
@@ -458,6 +458,25 @@ class _Loader:
                 self.manifest[name].lost = draft.lost = True
             self.manifest.setdefault(name, draft)
 
+    def _mirror_joins(self) -> None:
+        """Add the joins of files for one table to the other table as well: such files have each join once."""
+        if not any(is_table_file(file.path) for file in self.files.shards):
+            return
+        known: dict[str, set[Meaning]] = {}
+        declared = [(draft, join) for draft in self.manifest.values() for join in draft.joins.values()]
+        for draft, join in declared:
+            target = None if join.alias else self._find(join.to)
+            if target is None or target is draft:
+                continue
+            if not (is_table_file(draft.place.path) or is_table_file(target.place.path)):
+                continue
+            has = known.get(target.name)
+            if has is None:
+                has = known[target.name] = {meaning(each) for each in target.joins.values()}
+            back = mirrored(join, draft.name)
+            if meaning(back) not in has:
+                target.joins.setdefault(join_key(back), back)
+
     def _read_standalone(self, name: str, entry: Entry) -> None:
         if name in self.manifest:
             what = f"`{name}` is defined as a new source here, which replaces the one at {self.manifest[name].place}"
@@ -548,10 +567,7 @@ def _has_origin(document: Mapping[Any, Any]) -> bool:
 def _is_back(join: Join, disabled: Join, source: str) -> bool:
     """Say whether a join of the manifest is a disabled one of another source, seen from the other side."""
     generated = join.alias is None and join.place is not None and f"/{SCHEMA_NAME}/" in join.place.path
-    pairs = {(other, own) for own, other in disabled.pairs}
-    conditions = {(not condition.own, condition.column, condition.value) for condition in disabled.conditions}
-    same = {(condition.own, condition.column, condition.value) for condition in join.conditions} == conditions
-    return generated and join.to.casefold() == source.casefold() and set(join.pairs) == pairs and same
+    return generated and meaning(join) == meaning(mirrored(disabled, source))
 
 
 def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) -> Join:

@@ -7,6 +7,7 @@ be read, something barred, a file outside of the connection's folder) is left to
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from ktx_cli.core import Diagnostic, Severity
 from ktx_cli.project import Layout
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.load.load import Files, model_of, read_file
-from ktx_cli.semantic.manifest import DISABLED
+from ktx_cli.semantic.manifest import DISABLED, is_table_file
 from ktx_cli.semantic.model import Model, Source
 from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, is_shard, needs_of, parts_of
 from ktx_cli.semantic.store.reader import LayerStore, StoredSources
@@ -133,14 +134,29 @@ class _Reading:
         found: set[str] = set()
         for subject in subjects:
             before, after = self._stored(subject), self._read(subject, model)
-            if [(each.name, *each.columns) for each in before] != [(each.name, *each.columns) for each in after]:
+            spelled, respelled = ([(each.name, *each.columns) for each in sources] for sources in (before, after))
+            if spelled != respelled:
                 found |= self._needing(subject, JOINS)
+            redeclared = self._declared(self._old, subject) != self._declared(self._new, subject)
+            if self._mirrors and (spelled != respelled or redeclared):
+                found |= self._needed_by(subject)
             names = {subject, *(each.table[-1].casefold() for each in (*before, *after) if each.table)}
             for name in names:
                 found |= self._needing(name, INHERITS)
             if self._disabled(self._old.get(subject, ())) != self._disabled(self._new.get(subject, ())):
                 found |= self._needed_by(subject)
         return found
+
+    @functools.cached_property
+    def _mirrors(self) -> bool:
+        """Whether some joins are in the file of one of their tables alone, so that the other depends on that file."""
+        paths = (path for (path,) in self.store.ask("SELECT path FROM files"))
+        return any(is_shard(path) and is_table_file(path) for path in (*paths, *self.files))
+
+    def _declared(self, entries: Mapping[str, list[tuple[str, Any]]], subject: str) -> list[tuple[bool, Any]]:
+        """Return the joins of a source in the manifest, and whether it has a file of its own there."""
+        found = entries.get(subject, ())
+        return [(is_table_file(path), document.get("joins")) for path, document in found if is_shard(path)]
 
     def _disabled(self, entries: Iterable[tuple[str, Any]]) -> list[Any]:
         return [document.get(DISABLED) for _, document in entries if document.get(DISABLED)]
@@ -150,7 +166,7 @@ class _Reading:
         around = set(subjects)
         for subject in subjects:
             around |= self._needed_by(subject)
-            around |= self._disabling(subject)
+            around |= self._needing(subject, JOINS) if self._mirrors else self._disabling(subject)
         tables: dict[str, dict[str, Any]] = {}
         own: dict[str, SourceFile] = {}
         for path, name, document in self._documents(around):

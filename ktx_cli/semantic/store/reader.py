@@ -21,7 +21,7 @@ from ktx_cli import __version__
 from ktx_cli.core import Command, Diagnostic, Hint, ResultWarning, Severity, StorageError
 from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, stamp_of, stamps_below
 from ktx_cli.semantic.lookup import ChangedSources, Lookup, SourceMap, labels_of, lookup_of
-from ktx_cli.semantic.manifest import is_yaml, stray_names
+from ktx_cli.semantic.manifest import is_shard_path, is_yaml, stray_names
 from ktx_cli.semantic.model import Barred, Join, Source
 from ktx_cli.semantic.store.codec import Codec, Paths
 
@@ -71,11 +71,11 @@ def layer_stamps(root: Path, connection: str, configured: Collection[str] | None
         stamp = stamp_of(root / top)
         if stamp is not None:
             found[top] = stamp
-    shards = f"{Layout.schema_path(connection)}/"  # where folders are not looked into
+    shards = f"{Layout.schema_path(connection)}/"
     return {
         path: stamp
         for path, stamp in found.items()
-        if is_yaml(path) and not (path.startswith(shards) and "/" in path.removeprefix(shards))
+        if is_yaml(path) and (is_shard_path(path) or not path.startswith(shards))
     }
 
 

@@ -354,7 +354,8 @@ def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[st
     for table, other, pair in sides:
         steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))
         is_ours = text_of(steps) in owned.get(table.shard, {})
-        found = (join for join in table.source.joins if join.to == other.name and join.pairs == (pair,))
+        declared = (join for join in table.source.joins if not join.mirrored)
+        found = (join for join in declared if join.to == other.name and join.pairs == (pair,))
         if any(join.alias or not is_ours for join in found if not join.conditions):
             return True
     return False

@@ -125,7 +125,16 @@ own_files = st.tuples(
     st.none() | overlays | standalone | texts,
 )
 shards = st.tuples(
-    st.sampled_from(["_schema/sales.yaml", "_schema/people.yaml", "_schema/new.yaml", "_schema/deep/new.yaml"]),
+    st.sampled_from(
+        [
+            "_schema/sales.yaml",
+            "_schema/people.yaml",
+            "_schema/new.yaml",
+            "_schema/sales/orders.yaml",
+            "_schema/sales/customers.yaml",
+            "_schema/deep/er/new.yaml",
+        ]
+    ),
     st.none()
     | texts
     | st.dictionaries(st.sampled_from(NAMES), tables, max_size=3).map(lambda found: {"tables": found}),
