@@ -436,8 +436,8 @@ def all_of(conditions: Iterable[str]) -> str | None:
     return " AND ".join(f"({each})" for each in several)
 
 
-IMPORT_HEADER = "# Imported from {tool}: the next import replaces this file. Remove this line to keep your changes.\n"
-"""First line of every imported file. An import never replaces a file without this line."""
+IMPORT_HEADER = "# Imported from {tool}: the next import replaces this file. Take this line out to keep your changes.\n"
+"""First line of every imported file. An import never replaces a file without this line, so do not reword it."""
 
 HEADER_START = IMPORT_HEADER.split("{", maxsplit=1)[0]
 
