@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,13 +128,14 @@ def _counted(layout: Layout, connection: str, manifest: Callable[[], Manifest]) 
     for each in (*tables.values(), *own):
         by_source.setdefault(each.source, []).append(each)
     disabled = {_edge(on, each.source) for each in own for on in each.facts.disabled}
-    joins = {_edge(on, source) for source, found in by_source.items() for each in found for on in each.facts.joins}
+    generated = {_edge(on, each.source) for each in tables.values() for on in each.facts.joins}
+    declared = {_edge(on, each.source) for each in own for on in each.facts.joins}
     counts = Counts(
         sources=len(tables),
         columns=sum(_different(found, "columns") for found in by_source.values()),
         own_sources=sum(not each.facts.is_overlay for each in own),
         measures=sum(_different(found, "measures") for found in by_source.values()),
-        joins=len(joins - disabled),
+        joins=len(generated - disabled | declared),
         relationships=relationships,
     )
     return counts, problems
@@ -159,9 +161,12 @@ def _different(entries: Sequence[DeclaredEntry], key: Literal["columns", "measur
     return len({name for each in naming for name in declared_names(each.read(), key)})
 
 
+_AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+
+
 def _edge(on: str, source: str) -> Edge:
     """Return the columns that a join compares, in a form that is the same for both directions."""
-    return frozenset(frozenset(_full(side, source) for side in pair.split("=")) for pair in on.split(" and "))
+    return frozenset(frozenset(_full(side, source) for side in pair.split("=")) for pair in _AND.split(on))
 
 
 def _full(side: str, source: str) -> str:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -96,13 +96,13 @@ def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(
     rows = [line.split("\t") for line in demo_output.splitlines()]
     known = {name: (int(before), int(after)) for name, before, after in rows[rows.index(KNOWN) + 1 :][:5]}
     assert all(after > before for before, after in known.values()), known
-    assert known["wiki pages"] == (0, 1), "the catalog of the handbook"
+    assert known["wiki pages"] == (5, 6), "those of the team, and the catalog of the handbook"
     assert ["handbook (files)", "9 documents could be read into wiki pages"] in rows
     assert "before: there is no measure `customer_value.accounts`" in demo_output
     assert ["segment", "accounts", "active_customers", "active_share"] in rows
     assert "`ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook`" in demo_output
     steps = [line for line in demo_output.splitlines() if line.startswith("next: ")]
-    assert len(steps) == 5 and all(step.startswith("next: cd ktx-demo && ") for step in steps)
+    assert len(steps) == 7 and steps[0] == "next: cd ktx-demo"
     place = ("--project-dir", "ktx-demo", "--json")
     by_activity = ktx("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active", *place)
     assert len(by_activity.data["rows"]) == 2
@@ -118,20 +118,38 @@ def shows_joins_that_no_key_declares(ktx: Run, out: str) -> None:
     assert listed["declared"] == 0
 
 
-def test_every_next_line_of_the_demo_runs_as_it_stands(
-    installed: Run, work: Path, demo_project: Path, demo_output: str
-) -> None:
-    """Where PATH has no ktx, its path stands in their place: tests/cli/test_typed_hints.py."""
-    shutil.copytree(demo_project, work / "ktx-demo")
-    steps = [line.removeprefix("next: ") for line in demo_output.splitlines() if line.startswith("next: ")]
-    assert len(steps) == 5
-    for step in steps:
-        change, _, command = step.partition(" && ")
-        assert change == "cd ktx-demo"
-        program, *words = shlex.split(command)
-        answer = installed(*words, "--project-dir", "ktx-demo")
-        assert program == "ktx" and answer.code == 0 and answer.out.strip(), (step, answer)
-        assert "error:" not in answer.err, (step, answer)
+def next_lines(text: str) -> list[str]:
+    return [line.removeprefix("next: ") for line in text.splitlines() if line.startswith("next: ")]
+
+
+def test_on_a_fresh_machine_every_next_line_runs_as_printed_and_lint_and_doctor_find_nothing(work: Path) -> None:
+    """An empty home, and a PATH without ktx: what is printed is typed into one shell, line by line."""
+    program = Path(sys.executable).with_name("ktx")
+    home = work.parent / "empty-home"
+    home.mkdir()
+    environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", "TMPDIR": os.environ.get("TMPDIR", "/tmp")}
+
+    def shell(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+        script = "set -e\n" + "\n".join(lines)
+        return subprocess.run(
+            ["/bin/sh"], input=script, cwd=folder, env=environ, capture_output=True, text=True, check=False
+        )
+
+    built = shell(work, f"{program} demo")
+    steps = next_lines(built.stderr)
+    assert built.returncode == 0 and len(steps) == 7 and steps[0] == "cd ktx-demo", built.stderr
+    assert all(step.startswith(f"{program} ") for step in steps[1:])
+    typed = shell(work, *steps, f"{program} lint", f"{program} doctor --strict")
+    assert typed.returncode == 0 and "error:" not in typed.stderr, typed.stderr
+    (work / "mine").mkdir()
+    shutil.copy(work / "ktx-demo" / "warehouse.duckdb", work / "mine")
+    answers = "--database duckdb --database-path warehouse.duckdb --build structure --agents claude-code"
+    for command in (f"{program} setup {answers}", f"{program} ingest", f"{program} scan --depth profile"):
+        done = shell(work / "mine", command)
+        assert done.returncode == 0, (command, done.stderr)
+        then = shell(work / "mine", *next_lines(done.stderr))
+        assert then.returncode == 0 and "error:" not in then.stderr, (command, done.stderr, then.stderr)
+    assert [path.name for path in home.iterdir()] == []
 
 
 def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Path) -> None:

@@ -1,8 +1,9 @@
 """Questions about the demo: how many find what answers them among the first three, without embeddings.
 
 Sixty questions were written before anything of this, and sixty paraphrases by somebody who had not seen what is stored.
+The five pages that come with the demo were written after both, and are answers where they state one.
 What a model would write for everything in the demo comes from somebody who had seen neither; only what it would write
-for nine definitions that came later is from somebody who had seen both, and wrote from the definitions alone.
+for ten definitions that came later is from somebody who had seen both, and wrote from the definitions alone.
 
 Neither set is unseen by the ranking any more: its weights (those of `forms.py`; `_PHRASE`, `_ASKED` and `_FORM` in
 `ranking.py`) were chosen by both, together with the public sets of `benchmarks/bench_search.py`, and the forms of
@@ -37,7 +38,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
     for name in ("demo_questions", "demo_paraphrases")
 }
 FIRST = 3
-LEAST = {"demo_questions": {"with": 51, "without": 35}, "demo_paraphrases": {"with": 56, "without": 47}}
+LEAST = {"demo_questions": {"with": 51, "without": 41}, "demo_paraphrases": {"with": 56, "without": 51}}
 """How many of the sixty have a right answer among the first three, at least: with and without questions of a model."""
 
 

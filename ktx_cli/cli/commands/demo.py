@@ -13,7 +13,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import runnable
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import Command, Hint, shell_words
+from ktx_cli.core import Command, Hint
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.demo.demo import DemoAnswer, SecondHalf
@@ -38,6 +38,7 @@ _ADD: Final = Hint(
 
 _NEXT: Final = (
     Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
+    Command("wiki", "read", "revenue"),
     Command("search", "guest", "card"),
     Command("scan", "relationships"),
     Command("sl", "read", "order_lines"),
@@ -80,8 +81,7 @@ def demo(
         *_asked(report.asked),
         *_second_half(report.second),
     ]
-    here = f"cd {shell_words(folder)}"
-    return Result(report.to_json(), blocks, next_steps=[Hint("{} && {}", here, step) for step in _NEXT])
+    return Result(report.to_json(), blocks, next_steps=[Command(folder, program="cd"), *_NEXT])
 
 
 def _second_half(half: SecondHalf) -> list[Block]:

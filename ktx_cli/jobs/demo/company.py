@@ -1,4 +1,4 @@
-"""Makes the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project, a handbook and measures."""
+"""Makes the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project, a handbook, measures and a wiki."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from ktx_cli.jobs.demo.sales import (
     tag_rows,
     ticket_rows,
 )
-from ktx_cli.project import SEMANTIC_NAME, Layout, storage_error, write_atomic
+from ktx_cli.project import DECISIONS_NAME, SEMANTIC_NAME, WIKI_NAME, Layout, storage_error, write_atomic
+from ktx_cli.wiki import GLOBAL
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,11 +91,15 @@ def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Compa
     copy_packaged(DBT_PROJECT, company.dbt_project)
     copy_packaged(HANDBOOK, company.handbook)
     copy_packaged(SEMANTIC_NAME, folder / SEMANTIC_NAME / WAREHOUSE_ID)
+    copy_packaged(WIKI_NAME, folder / WIKI_NAME / GLOBAL)
+    if not os.path.lexists(folder / DECISIONS_NAME):
+        write_atomic(folder / DECISIONS_NAME, packaged_text(DECISIONS_NAME).encode())
     return company
 
 
 def _refuse_to_overwrite(folder: Path) -> None:
-    for path in (folder / WAREHOUSE, folder / DBT_PROJECT, folder / HANDBOOK, folder / SEMANTIC_NAME):
+    for name in (WAREHOUSE, DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, WIKI_NAME, DECISIONS_NAME):
+        path = folder / name
         if path.exists() or path.is_symlink():
             message = f"there is already something at {path}"
             raise UsageError(message, hint=Command("demo", "OTHER-FOLDER"), details={"path": str(path)})

@@ -28,6 +28,7 @@ from ktx_cli.core import (
 from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
+from ktx_cli.jobs.demo.people import FISCAL_YEAR_START_MONTH
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.semantic.question import LayerAnswer, ask_layer
@@ -39,10 +40,13 @@ from ktx_cli.jobs.setup.setup import setup
 from ktx_cli.jobs.wiki import read_wiki
 from ktx_cli.project import (
     CONFIG_NAME,
+    DECISIONS_NAME,
     EVALS_NAME,
     SEMANTIC_NAME,
+    WIKI_NAME,
     Layout,
     Repository,
+    edit,
     load_config,
     read_bytes,
     storage_error,
@@ -199,9 +203,10 @@ class SecondHalf:
 
 
 def name_sources(folder: Path) -> None:
-    """Write a `ktx.yaml` that names the context sources; what one that is there says stays."""
+    """Write a `ktx.yaml` with the fiscal year and the context sources; what one that is there says stays."""
     path = Layout(folder).config
     text = read_bytes(path) or NEW_CONFIG
+    text = edit.set_value(text, ("semantic", "fiscal_year_start"), FISCAL_YEAR_START_MONTH, where=CONFIG_NAME)
     known = load_config(Path(CONFIG_NAME), data=text).config.connections
     for connection, fields in SOURCES.items():
         if connection not in known:
@@ -303,11 +308,14 @@ def _commit_company(folder: Path) -> None:
     name_sources(folder)
     write_evals(folder)
     repository = Repository.create(folder)
-    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, EVALS_NAME)]
-    files = [folder / ".gitignore", folder / CONFIG_NAME, *(path for each in folders for path in each.rglob("*"))]
+    folders = [folder / each for each in (DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, EVALS_NAME, WIKI_NAME)]
+    files = [
+        *(folder / each for each in (".gitignore", CONFIG_NAME, DECISIONS_NAME)),
+        *(path for each in folders for path in each.rglob("*")),
+    ]
     texts = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(files) if path.is_file()}
     base = repository.head().commit
-    repository.commit(texts, message="The company: its dbt project, its handbook, its measures\n", base=base)
+    repository.commit(texts, message="The company: its dbt project, its handbook, its measures, its wiki\n", base=base)
 
 
 PREFIX: Final = ".ktx-demo-"

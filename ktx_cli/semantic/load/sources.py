@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -124,8 +125,10 @@ class SourceDraft:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns said to be the primary key."""
-        return tuple(column.name for column in self.columns.values() if column.pk)
+        """The columns said to be the primary key; else the first one that is declared unique and never empty."""
+        key = tuple(column.name for column in self.columns.values() if column.pk)
+        declared = (each.name for each in self.columns.values() if each.unique and not each.nullable and not each.expr)
+        return key or tuple(itertools.islice(declared, 1))
 
     def adopt_proposals(self) -> None:
         """Add the proposed measures and segments that nobody defined, rejected or made impossible."""

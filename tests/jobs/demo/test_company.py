@@ -28,12 +28,14 @@ def contents(path: Path) -> dict[str, tuple[int, int]]:
         return digests
 
 
-def test_the_folder_holds_four_parts_and_nothing_else(company: Company) -> None:
+def test_the_folder_holds_six_parts_and_nothing_else(company: Company) -> None:
     assert sorted(path.name for path in company.folder.iterdir()) == [
         "dbt",
+        "decisions.yaml",
         "handbook",
         "semantic-layer",
         "warehouse.duckdb",
+        "wiki",
     ]
     assert company.dbt_project.is_dir() and company.handbook.is_dir() and company.warehouse.is_file()
 
