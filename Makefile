@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock clean install
+.PHONY: demo test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock dist clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -63,8 +63,13 @@ parity: $(STAMP)  ## run the runtime contract on every backend's real client, an
 	$(BIN)/python -m docs.parity
 
 lock:  ## resolve constraints.txt again (needs uv); sentence-transformers brings torch, gigabytes that no test needs
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	  --python-version 3.11 --all-extras --no-extra sentence-transformers --group dev pyproject.toml -o constraints.txt
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11 \
+	  $$(sed -n '/^\[project.optional-dependencies\]/,/^$$/s/^\([a-z-]*\) = .*/--extra \1/p' pyproject.toml | grep -v sentence-transformers) \
+	  --group dev pyproject.toml -o constraints.txt
+
+dist: $(STAMP)  ## build the wheel and the source distribution into dist/; the same commit gives the same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m hatchling build -d dist
 
 install: $(STAMP)
 

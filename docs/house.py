@@ -261,7 +261,7 @@ def main() -> int:
     circles, past = cycles(graph(known)), behind_faces(known)
     named, looping = dialect_names(known), loops(known)
     rows: list[tuple[str, float, str, float, list[str]]] = [
-        ("modules", len(plain), "<=", 490, []),
+        ("modules", len(plain), "<=", 500, []),
         ("median lines per module", statistics.median(sizes), ">=", 150, []),
         ("lines of the largest module", max(sizes), "<=", 900, []),
         ("modules under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -125,8 +127,51 @@ def test_the_version_is_said_once(tmp_path: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("ktx"), "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"ktx {__version__}\n"
-    assert importlib.metadata.version("ktx-cli") == __version__
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = re.fullmatch(r"ktx (\S+) \((\w{10})\)\n", done.stdout)
+    assert printed is not None
+    assert printed[1] == importlib.metadata.version("ktx-cli") == __version__
+    assert head.startswith(printed[2])
+
+
+BUILD = "from hatchling.cli import hatchling; hatchling()"
+
+
+def built(clone: Path) -> dict[str, bytes]:
+    """Build the wheel and the source distribution of a clone; return them by name."""
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1790000000"}
+    subprocess.run(
+        [sys.executable, "-c", BUILD, "build", "-d", "dist"], cwd=clone, env=environ, check=True, capture_output=True
+    )
+    return {path.name: path.read_bytes() for path in sorted((clone / "dist").iterdir())}
+
+
+@pytest.mark.slow
+def test_two_clones_build_the_same_bytes(tmp_path: Path) -> None:
+    clones = [tmp_path / "one", tmp_path / "two"]
+    for clone in clones:
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    first, second = map(built, clones)
+    assert sorted(first) == [f"ktx_cli-{version()}-py3-none-any.whl", f"ktx_cli-{version()}.tar.gz"]
+    assert first == second
+    names = zipfile.ZipFile(io.BytesIO(next(iter(first.values())))).namelist()
+    assert "ktx_cli/commit.txt" in names
+    assert not [name for name in names if name.startswith(("tests/", "docs/", "benchmarks/"))]
+    subprocess.run(["git", "tag", f"v{version()}"], cwd=clones[0], check=True)
+    release = next(iter(built(clones[0]).values()))
+    assert "ktx_cli/commit.txt" not in zipfile.ZipFile(io.BytesIO(release)).namelist()
+
+
+def version() -> str:
+    from ktx_cli import __version__
+
+    return __version__
+
+
+def test_ktx_cli_is_a_script_too() -> None:
+    scripts = {each.name: each.value for each in importlib.metadata.entry_points(group="console_scripts")}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert declared["ktx-cli"] == declared["ktx"] == scripts["ktx"]
 
 
 def tracked_files() -> list[Path]:

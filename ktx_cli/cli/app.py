@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+import ktx_cli
 from ktx_cli import __version__
 from ktx_cli.cli import streams
 from ktx_cli.cli.contract import ContractGroup, show_group
@@ -19,7 +21,7 @@ SECTIONS: Final = {
     "Start": ("demo", "setup", "connection", "config", "completion"),
     "Build": ("ingest", "scan", "decide", "memory", "evolve"),
     "Ask": ("sl", "wiki", "search", "pack", "sql"),
-    "Check": ("status", "doctor", "lint", "diff", "eval", "proof"),
+    "Check": ("status", "doctor", "check", "lint", "diff", "eval", "proof"),
     "Serve": ("mcp", "agents"),
     "Maintain": ("index", "runs", "usage", "llm"),
 }
@@ -53,8 +55,29 @@ def new_app() -> typer.Typer:
 
 def _version(value: bool) -> None:
     if value:
-        streams.write_out(f"ktx {__version__}\n")
+        commit = _commit_of_build(Path(ktx_cli.__file__).parent)
+        streams.write_out(f"ktx {__version__} ({commit})\n" if commit else f"ktx {__version__}\n")
         raise typer.Exit
+
+
+def _commit_of_build(package: Path) -> str:
+    """Return the commit of a development build: as its wheel has it, or of the clone that it runs from.
+
+    Empty for a release, and where neither is there.
+    """
+    try:
+        return (package / "commit.txt").read_text("utf-8").strip()
+    except OSError:
+        if not all((package.parent / name).exists() for name in (".git", "pyproject.toml")):
+            return ""
+    import subprocess
+
+    command = ["git", "-C", str(package.parent), "rev-parse", "--short=10", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):  # the version is known without it
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _root(ctx: typer.Context, **values: Any) -> None:

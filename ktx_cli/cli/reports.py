@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
@@ -273,8 +273,15 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
 _STYLES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "dim"}
 
 
-def finding_lines(diagnostics: Iterable[Diagnostic], place: ProjectPlace) -> list[Line]:
-    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it."""
+def finding_lines(
+    diagnostics: Iterable[Diagnostic],
+    place: ProjectPlace,
+    details: Callable[[Diagnostic], Sequence[Line]] = lambda diagnostic: (),
+) -> list[Line]:
+    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it.
+
+    `details`: more lines below the message of a diagnostic.
+    """
     by_file: dict[str, list[Diagnostic]] = {}
     for diagnostic in diagnostics:
         by_file.setdefault(diagnostic.location.path or "", []).append(diagnostic)
@@ -283,6 +290,7 @@ def finding_lines(diagnostics: Iterable[Diagnostic], place: ProjectPlace) -> lis
         where = f"{each.location}: " if each.location.path else ""
         severity = Styled(each.severity.value, _STYLES[each.severity])
         lines.append((where, f"{each.code} ", severity, f": {one_line(each.message, 2000)}"))
+        lines += details(each)
         if each.hint:
             lines.append(f"  fix: {runnable(place.command(each.hint))}")
     return lines

@@ -52,10 +52,12 @@ def test_a_change_is_printed_with_what_refers_to_it(ktx: Run, scanned: Path) -> 
     answer = ktx("diff")
     assert answer.code == 1
     lines = answer.out.splitlines()
-    assert "shop\ttable_added\tcoupons\t- -> table of 1 column\tno" in lines
-    assert "shop\tcolumn_removed\tcustomers.country\tTEXT (string) -> -\tyes" in lines
-    place = "semantic-layer/shop/customers.yaml:2"
-    assert f"column_removed customers.country\tsegment customers.nordic\t{place}" in lines
+    assert "table_added warning: table `coupons` was added: table of 1 column" in lines
+    manifest = (scanned / "semantic-layer/shop/_schema/main.yaml").read_text().splitlines()
+    line = next(number for number, text in enumerate(manifest, 1) if "name: country" in text)
+    message = "column_removed error: column `customers.country` was removed: TEXT (string)"
+    at = lines.index(f"semantic-layer/shop/_schema/main.yaml:{line}: {message}")
+    assert lines[at + 1] == "  used by segment customers.nordic (semantic-layer/shop/customers.yaml:2)"
     assert answer.err.splitlines() == [
         "error: 2 changes since the last scan: connection `shop`",
         "hint: edit segment customers.nordic (semantic-layer/shop/customers.yaml:2); then: ktx ingest shop",
@@ -68,8 +70,12 @@ def test_the_envelope_has_every_change_and_use(ktx: Run, scanned: Path) -> None:
     assert (answer.code, answer.envelope["schema"], answer.envelope["error"]["code"]) == (1, "ktx/diff/v1", "drift")
     (connection,) = answer.data["connections"]
     assert (connection["status"], connection["compared_with"], connection["tables"]) == ("drift", "snapshot", 3)
+    (changed,) = connection["changes"]
+    assert changed.pop("line") > 1
     assert connection["changes"] == [
         {
+            "message": "column `customers.country` was removed: TEXT (string)",
+            "path": "semantic-layer/shop/_schema/main.yaml",
             "kind": "column_removed",
             "table": "customers",
             "columns": ["country"],

@@ -1,4 +1,4 @@
-"""`ktx lint`, `ktx diff` and `ktx eval`: check a project's files, its databases and its golden questions."""
+"""`ktx check`, and its parts `ktx lint`, `ktx diff` and `ktx eval`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import IDS
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, counted, one_line, plural
+from ktx_cli.core import Command, Diagnostic, Severity, counted, one_line, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.check.diff import Drift, SchemaChange
     from ktx_cli.jobs.check.eval.results import CaseResult, ComparedAnswers, EvalReport
     from ktx_cli.jobs.check.lint.lint import LintReport
+    from ktx_cli.jobs.check.suite import CheckReport
 
 commands = typer.Typer()
 
@@ -124,7 +125,6 @@ def _facts(report: LintReport, more: int) -> Fields:
     return Fields((*facts, *([("not shown", f"{more}; --limit 0 shows all")] if more else [])))
 
 
-_CELL = 60
 _MOST_USES = 5
 """How many of the parts that refer to a change are printed without `--verbose`."""
 
@@ -151,38 +151,110 @@ def diff(
     layout, config = session.load_project()
     found, warnings = find_drift(layout, config, ids or (), environ=os.environ)
     session.warn(*warnings)
-    blocks = _blocks(found, verbose=session.settings.verbose)
-    return Result(found.to_json(), blocks, found.error(breaking=breaking), is_report=True)
+    return Result(found.to_json(), _blocks(session, found), found.error(breaking=breaking), is_report=True)
 
 
-def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
+def _blocks(session: Session, found: Drift) -> list[Block]:
+    from ktx_cli.cli.reports import finding_lines
+
     results = tuple((each.connection, each.status, each.result) for each in found.connections)
     blocks: list[Block] = [Table(("connection", "status", "result"), results)]
-    changes = tuple(
-        (each.connection, change.kind.value, change.what, _values(change), "yes" if change.breaking else "no")
-        for each in found.connections
-        for change in each.changes
-    )
-    blocks += filled(("connection", "change", "of", "before -> after", "breaking"), changes)
-    uses = tuple(row for each in found.connections for change in each.changes for row in _uses(change, verbose))
-    blocks += filled(("change", "used by", "location"), uses)
+    changes = dict(found.diagnostics())
+    verbose = session.settings.verbose
+    lines = finding_lines(changes, session.place, lambda diagnostic: _uses(changes[diagnostic], verbose))
+    blocks += [Lines(tuple(lines))] if lines else []
     counts = found.counts()
     summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
-    looked = any(each.error is None for each in found.connections)
-    return [*blocks, Fields((("changes", summary),))] if looked else blocks
+    compared = any(each.error is None for each in found.connections)
+    return [*blocks, Fields((("changes", summary),))] if compared else blocks
 
 
-def _values(change: SchemaChange) -> str:
-    before, after = (one_line(each or "-", _CELL) for each in (change.before, change.after))
-    return f"{before} -> {after}"
-
-
-def _uses(change: SchemaChange, verbose: bool) -> list[tuple[str, str, str]]:
+def _uses(change: SchemaChange, verbose: bool) -> list[str]:
     shown = change.uses if verbose else change.uses[:_MOST_USES]
-    what = f"{change.kind.value} {change.what}"
-    rows = [(what, str(use), "" if use.part.place is None else str(use.part.place)) for use in shown]
+    lines = [f"  used by {use}" + ("" if use.part.place is None else f" ({use.part.place})") for use in shown]
     more = len(change.uses) - len(shown)
-    return [*rows, *([(what, Hint("{}: {}", plural(more, "other"), Command("diff", "--verbose")), "")] if more else [])]
+    return [*lines, *([f"  used by {plural(more, 'other')}; --verbose lists all"] if more else [])]
+
+
+@command(commands, "check")
+def check(
+    session: Session,
+    connection: Annotated[str | None, connection_option("Only check this connection.")] = None,
+    only: Annotated[
+        Codes, Option("--only", metavar="NAME", help="Only run this check: lint, validate, diff, tests or evals.")
+    ] = None,
+    skip: Annotated[Codes, Option("--skip", metavar="NAME", help="Skip this check. Can be repeated.")] = None,
+    strict: Annotated[bool, Option("--strict", help="Treat warnings of `validate` as failures.")] = False,
+    github: Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions on stderr.")] = False,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Also write a JUnit XML report.")] = None,
+) -> Result:
+    """Run all checks of the context: lint, validate, diff, tests and evals.
+
+    Exits 1 if a check fails, and 7 if no check fails but one could not be run. Each check has a command of its own:
+    `ktx lint`, `ktx sl validate`, `ktx diff`, `ktx sl test` and `ktx eval`.
+
+    Examples:
+        ktx check
+        ktx check --skip evals --strict
+        ktx check --github --junit ktx.xml
+    """
+    options = {"only": tuple(only or ()), "skip": tuple(skip or ()), "strict": strict}
+    if junit is not None:
+        from ktx_cli.cli.findings import require_report
+
+        require_report(current_folder() / junit)
+    return session.run_each(
+        connection, lambda session, own: _checked(session, own, github=github, junit=junit, **options)
+    )
+
+
+def _checked(session: Session, connection: str | None, *, github: bool, junit: str | None, **options: Any) -> Result:
+    from ktx_cli.cli.findings import annotation, repository_prefix
+    from ktx_cli.cli.reports import finding_lines
+    from ktx_cli.jobs.check.suite import CheckRequest, run_checks
+
+    layout, config = session.load_project(with_mounts=True)
+    request = CheckRequest(
+        *(layout, config, os.environ, connection), **options, emit=session.emitter(), warn=session.warn
+    )
+    report = run_checks(request)
+    findings = [each.diagnostic for each in report.findings]
+    if github:
+        prefix = repository_prefix(layout.root)
+        streams.write_err("".join(f"{annotation(each, prefix)}\n" for each in findings))
+    if junit is not None and not session.mount:
+        from ktx_cli.cli.findings import junit_xml
+        from ktx_cli.project import write_atomic
+
+        write_atomic(current_folder() / junit, junit_xml("ktx check", _check_cases(report)))
+    lines = finding_lines(findings, session.place)
+    rows = tuple((each.check, each.status.value, each.summary) for each in report.checks)
+    blocks: list[Block] = [Table(("check", "status", "result"), rows)]
+    blocks += [Lines(tuple(lines))] if lines else []
+    blocks.append(Fields((("diagnostics", counted(report.counts())),)))
+    return Result(report.to_json(), blocks, report.error(), is_report=True)
+
+
+def _check_cases(report: CheckReport) -> list[JunitCase]:
+    """Return each check without findings as a test, and each finding as one."""
+    from ktx_cli.cli.findings import JunitCase
+
+    cases = []
+    statuses: dict[str, Any] = {"pass": "ok"}
+    for each in report.checks:
+        if not each.findings:
+            status = statuses.get(each.status, each.status)
+            cases.append(JunitCase(each.check, "check", each.seconds, status, each.summary))
+        for finding in each.findings:
+            diagnostic = finding.diagnostic
+            name = f"{diagnostic.location or each.check}: {diagnostic.code}"
+            fix = f"fix: {diagnostic.hint}" if diagnostic.hint else ""
+            cases.append(
+                JunitCase(
+                    name, f"check.{each.check}", 0.0, "fail" if finding.fails else "skip", diagnostic.message, fix
+                )
+            )
+    return cases
 
 
 _SHOWN = 10
@@ -237,17 +309,20 @@ def evaluate(
         _write_junit(current_folder() / junit, report)
     if github:
         streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
-    verbose = session.settings.verbose
-    blocks = list(_eval_blocks(report, verbose))
+    blocks = list(_eval_blocks(session, report))
     return Result(report.to_json(), blocks, report.error(), _next_steps(report), is_report=True)
 
 
-def _eval_blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:
-    rows = [
-        (each.case.name, each.status, f"{each.milliseconds:,}", one_line(each.what, 200)) for each in report.results
-    ]
+def _eval_blocks(session: Session, report: EvalReport) -> Iterator[Block]:
+    from ktx_cli.cli.reports import finding_lines
+
+    verbose = session.settings.verbose
+    rows = [(each.case.name, each.status, f"{each.milliseconds:,}") for each in report.results]
     if rows:
-        yield Table(("eval", "status", "ms", "what"), tuple(rows))
+        yield Table(("eval", "status", "ms"), tuple(rows))
+    diagnostics = [diagnostic for each in report.results if (diagnostic := each.diagnostic) is not None]
+    if diagnostics:
+        yield Lines(tuple(finding_lines(diagnostics, session.place)))
     for each in report.results:
         yield from _details(each, None if verbose else _SHOWN)
     counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"
@@ -274,8 +349,6 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
     if result.query is not None and result.status != "pass":
         asked = one_line(json.dumps(result.query, ensure_ascii=False), _WIDEST)
         yield Lines((f"{result.case.name}: query written by the model: {asked}",))
-    if result.error is not None and result.error.hint:
-        yield Lines((f"{result.case.name}: hint: {one_line(result.error.hint, _WIDEST)}",))
 
 
 def _receipts(name: str, compared: ComparedAnswers) -> Iterator[str]:
@@ -300,13 +373,12 @@ def _next_steps(report: EvalReport) -> list[str]:
 
 def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
     from ktx_cli.cli.findings import annotation
-    from ktx_cli.jobs.check.eval.results import WRONG
 
     for each in report.results:
-        if each.status in WRONG:
-            place = Location(each.case.path, each.case.line)
+        diagnostic = each.diagnostic
+        if diagnostic is not None and diagnostic.severity is Severity.ERROR:
             title = f"ktx eval: {each.case.name} ({each.status})"
-            yield annotation(Diagnostic(title, Severity.ERROR, each.what, place), prefix)
+            yield annotation(replace(diagnostic, message=each.what), prefix, title=title)
 
 
 def _write_junit(path: Path, report: EvalReport) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -517,7 +516,7 @@ def _tested(
 
     layout, config = session.load_project(with_mounts=not sources or connection is not None)
     report = run_tests(*(layout, config, sources), environ=os.environ, connection=connection, attributes=attributes)
-    return Result(report.to_json(), _test_blocks(report), report.error(), is_report=True)
+    return Result(report.to_json(), _test_blocks(session, report), report.error(), is_report=True)
 
 
 def _unread(found: Validation, error: object) -> list[ResultWarning]:
@@ -545,23 +544,14 @@ def _validation_blocks(session: Session, found: Validation) -> list[Block]:
 _STATUSES = ("passed", "failed", "skipped")
 
 
-def _test_blocks(report: TestReport) -> list[Block]:
+def _test_blocks(session: Session, report: TestReport) -> list[Block]:
     if not report.results:
         return [Fields((("tests", "none"),))]
-    rows = []
-    for _, result in report.results:
-        name = f"{result.source}.{result.test.name}"
-        if result.passed:
-            rows.append((name, "passed", "", ""))
-        else:
-            got = result.error.message if result.error is not None else _shown(result.got)
-            rows.append((name, "failed", _shown(result.expected), one_line(got, _CELL)))
+    from ktx_cli.cli.reports import finding_lines
+
+    lines = finding_lines(report.diagnostics(), session.place)
     counts = f"{len(report.results) - report.failed} passed, {report.failed} failed"
-    return [Table(("test", "status", "expected", "got"), tuple(rows)), Fields((("tests", counts),))]
-
-
-def _shown(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _CELL)
+    return [*([Lines(tuple(lines))] if lines else []), Fields((("tests", counts),))]
 
 
 ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI"))

@@ -12,14 +12,18 @@ from ktx_cli.core import (
     CancelledError,
     Command,
     ConfigError,
+    Diagnostic,
     Hint,
     KtxError,
+    Location,
     NotReadyError,
     PartialError,
     Record,
     ResultWarning,
+    Severity,
     listing,
     monotonic,
+    one_line,
     plural,
 )
 from ktx_cli.engine import Target
@@ -90,6 +94,7 @@ class SchemaChange(Record):
 
     `before` and `after` are the states as the database reports them; None means that the object does not exist.
     `breaks_type` is true if the type in the semantic layer changes. `uses` are the references to the table or columns.
+    `place` is the line of the manifest that has what changed.
     """
 
     kind: ChangeKind
@@ -99,6 +104,7 @@ class SchemaChange(Record):
     after: str | None = None
     breaks_type: bool = False
     uses: tuple[Use, ...] = ()
+    place: Place | None = None
 
     @property
     def breaking(self) -> bool:
@@ -118,7 +124,51 @@ class SchemaChange(Record):
         """The name of the table in the manifest."""
         return physical_name(self.table)
 
-    json_keys = ("kind", "table=table_name", "columns", "before", "after", "breaking", "used_by=uses")
+    @property
+    def sentence(self) -> str:
+        """The change in words, without a full stop."""
+        values = (one_line(each or "-", _MOST_OF_A_VALUE) for each in (self.before, self.after))
+        return _SENTENCES[self.kind].format(self.what, *values)
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The change as a diagnostic: an error where it breaks the context."""
+        severity = Severity.ERROR if self.breaking else Severity.WARNING
+        return Diagnostic(self.kind.value, severity, self.sentence, self.place or Location())
+
+    json_keys = (
+        *("kind", "table=table_name", "columns", "before", "after", "breaking", "used_by=uses"),
+        *("message=sentence", "path=place.path", "line=place.line"),
+    )
+
+
+_MOST_OF_A_VALUE: Final = 60
+"""Characters of an old or new value in a sentence."""
+
+_SENTENCES: Final = {
+    ChangeKind.TABLE_ADDED: "table `{0}` was added: {2}",
+    ChangeKind.TABLE_REMOVED: "table `{0}` was removed: {1}",
+    ChangeKind.TABLE_KIND: "`{0}` was a {1} and is now a {2}",
+    ChangeKind.VIEW: "the SQL of view `{0}` changed: {1} -> {2}",
+    ChangeKind.TABLE_COMMENT: "the comment of table `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_ADDED: "column `{0}` was added: {2}",
+    ChangeKind.COLUMN_REMOVED: "column `{0}` was removed: {1}",
+    ChangeKind.COLUMN_TYPE: "the type of column `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_NULLABLE: "column `{0}` was {1} and is now {2}",
+    ChangeKind.COLUMN_COMMENT: "the comment of column `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_DEFAULT: "the default of column `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_GENERATED: "whether column `{0}` is generated changed: {1} -> {2}",
+    ChangeKind.COLUMN_VALUES: "the allowed values of column `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_ORDER: "the order of the columns of `{0}` changed: {1} -> {2}",
+    ChangeKind.PRIMARY_KEY: "the primary key of `{0}` changed: {1} -> {2}",
+    ChangeKind.FOREIGN_KEY_ADDED: "a foreign key of `{0}` was added: {2}",
+    ChangeKind.FOREIGN_KEY_REMOVED: "a foreign key of `{0}` was removed: {1}",
+    ChangeKind.UNIQUE_KEY_ADDED: "a unique key of `{0}` was added: {2}",
+    ChangeKind.UNIQUE_KEY_REMOVED: "a unique key of `{0}` was removed: {1}",
+    ChangeKind.INDEX_ADDED: "an index of `{0}` was added: {2}",
+    ChangeKind.INDEX_REMOVED: "an index of `{0}` was removed: {1}",
+}
+"""Kind -> the sentence about a change, from what changed, the old and the new value."""
 
 
 @dataclass(slots=True)
@@ -171,6 +221,11 @@ class Drift(Record):
         return {"changes": len(changes), "breaking": sum(c.breaking for c in changes), **dict(sorted(kinds.items()))}
 
     json_keys = ("connections", "counts")
+
+    def diagnostics(self) -> list[tuple[Diagnostic, SchemaChange]]:
+        """Return each change as a diagnostic, those that break the context first."""
+        changes = [change for connection in self.connections for change in connection.changes]
+        return [(each.diagnostic, each) for each in sorted(changes, key=lambda each: not each.breaking)]
 
     def error(self, *, breaking: bool) -> KtxError | None:
         """Return the error of the command, if any. With `breaking`, only breaking changes are errors."""
@@ -445,13 +500,15 @@ class ContextUses:
 
     def with_uses(self, connection: str, changes: Iterable[SchemaChange]) -> tuple[SchemaChange, ...]:
         """Return the changes of a connection with the references to the changed tables and columns."""
-        return tuple(
-            replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
-        )
+        return tuple(self._with_uses(connection, each) if each.kind in REFERRED_TO else each for each in changes)
 
-    def _of(self, connection: str, change: SchemaChange) -> tuple[Use, ...]:
+    def _with_uses(self, connection: str, change: SchemaChange) -> SchemaChange:
         layer = self._read().get(connection)
-        return () if layer is None else layer.uses.of(_starts(layer, change))
+        if layer is None:
+            return change
+        starts = _starts(layer, change)
+        place = next((part.place for part in starts if part.place is not None), None)
+        return replace(change, uses=tuple(layer.uses.of(starts)), place=place)
 
     def _read(self) -> dict[str, LayerUses]:
         """Return the layers of all connections with the references in the rest of the project."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from ktx_cli.core import (
     isoformat,
     monotonic,
     now,
+    one_line,
     plural,
     severity_counts,
 )
@@ -183,6 +185,10 @@ class TestReport:
             "failed": self.failed,
         }
 
+    def diagnostics(self) -> list[Diagnostic]:
+        """Return the failed tests as diagnostics."""
+        return [_of_test(result) for _, result in self.results if not result.passed]
+
     def error(self) -> KtxError | None:
         """Return the error of the command if a test failed."""
         if not self.failed:
@@ -191,6 +197,24 @@ class TestReport:
         message = f"{self.failed:,} of {plural(len(self.results), 'test')} failed"
         hint = "compare the expected and actual values, then fix the definition, the data or the test"
         return KtxError(message, hint=hint, details={"failed": failed}, code="tests_failed")
+
+
+def _of_test(result: TestResult) -> Diagnostic:
+    name = f"{result.source}.{result.test.name}"
+    if result.error is not None:
+        return Diagnostic(
+            "test_failed", Severity.ERROR, f"{name}: {result.error.message}", result.test.place, result.error.hint
+        )
+    expected, got = (
+        one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
+        for value in (result.expected, result.got)
+    )
+    message = f"{name}: expected {expected}, got {got}"
+    return Diagnostic("test_failed", Severity.ERROR, message, result.test.place)
+
+
+_LONGEST: Final = 200
+"""Characters of an expected or actual value in a diagnostic."""
 
 
 def run_tests(

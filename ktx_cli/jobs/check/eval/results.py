@@ -25,9 +25,12 @@ from ktx_cli.core import (
     EXIT_NOT_READY,
     EXIT_UNREACHABLE,
     Command,
+    Diagnostic,
     KtxError,
+    Location,
     NumberFormat,
     Record,
+    Severity,
     listing,
     plain_number,
     plural,
@@ -385,6 +388,16 @@ class CaseResult(Record):
             done = "accepted: " if self.accepted else ""
             return f"{done}{plural(len(self.answer.rows), 'row')}"
         return self.reason
+
+    @property
+    def diagnostic(self) -> Diagnostic | None:
+        """The result as a diagnostic; None where the case passed."""
+        severity = Severity.ERROR if self.status in WRONG else Severity.INFO
+        if self.status == "pass":
+            return None
+        place = Location(self.case.path, self.case.line)
+        hint = self.error.hint if self.error is not None else None
+        return Diagnostic(f"eval_{self.status}", severity, f"{self.case.name}: {self.what}", place, hint)
 
     @property
     def shown_difference(self) -> Difference | None:
