@@ -28,6 +28,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from pyte.screens import Char
+
     from tests.worlds.forks import Fork, Forks
 
 
@@ -146,6 +148,11 @@ class Terminal:
         """Return all that could be read, scrolled away or not, in order; what was drawn over counts as it was last."""
         self._take_all()
         return "\n".join(self._screen.read())
+
+    def rows(self) -> list[list[Char]]:
+        """Return the characters of all that could be read, a list for each line, with their styles."""
+        self._take_all()
+        return self._screen.rows()
 
     def wait_for(self, text: str, seconds: float = WAIT, *, times: int = 1) -> None:
         """Return when the transcript holds `text` (`times` times) and the program has drawn all it had to.
