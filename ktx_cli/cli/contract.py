@@ -13,17 +13,19 @@ if TYPE_CHECKING:
 import contextlib
 import functools
 import inspect
+import itertools
 import json
 import logging
 import os
 import re
 import shutil
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -31,7 +33,7 @@ from typer.core import TyperGroup
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty, wrapped
 from ktx_cli.cli.help import HelpCommand, HelpGroup, ProjectPlace, command_of, runnable
-from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
+from ktx_cli.cli.settings import COMMON_OPTIONS, ProgressMode, Settings, current_folder, use_colour
 from ktx_cli.core import (
     EXIT_OK,
     EXIT_READER_GONE,
@@ -378,7 +380,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
     try:
         with shown_log() if session.settings.debug else contextlib.nullcontext(), session.ending:
             session.ending.callback(_close_stores, session)
-            result = function(session)
+            with _waited_for(session):
+                result = function(session)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE
     except KtxError as error:
@@ -392,6 +395,50 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         hint = "run the command again with --debug to see where"
         result = Result(error=internal_error(error, hint=hint))
     return finish(session, result)
+
+
+_WAITED_FOR: Final = frozenset(
+    {
+        *("connection-list", "connection-test", "diff", "doctor", "index", "lint", "pack", "search", "sl-list"),
+        *("sl-query", "sl-read", "sl-test", "sl-validate", "sql", "status", "usage", "wiki-lint"),
+    }
+)
+"""Commands that ask nothing and draw nothing until they are done."""
+
+_PATIENCE, _REDRAWN = 2.0, 0.25
+"""Seconds until a person is shown that a command is at work, and between two drawings."""
+
+
+@contextlib.contextmanager
+def _waited_for(session: Session) -> Iterator[None]:
+    """Show a line that moves on a terminal while a command takes longer than a person waits without wondering."""
+    settings = session.settings
+    silent = settings.quiet or settings.json or settings.plain or settings.progress not in (None, ProgressMode.AUTO)
+    if session.name not in _WAITED_FOR or silent or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    import threading
+
+    done = threading.Event()
+
+    def draw() -> None:
+        started = time.monotonic()
+        if done.wait(_PATIENCE):
+            return
+        for sign in itertools.cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"):
+            seconds = int(time.monotonic() - started)
+            streams.write_err(f"\r\x1b[K{sign} ktx {session.name.replace('-', ' ')} · {seconds} s")
+            if done.wait(_REDRAWN):
+                break
+        streams.write_err("\r\x1b[K")
+
+    drawer = threading.Thread(target=draw, daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        drawer.join()
 
 
 def finish(session: Session, result: Result) -> int:

@@ -19,7 +19,7 @@ import duckdb
 import pytest
 from pyte.screens import Char
 
-from tests.cli.setup_terminal import ENTER, RENEWS, STANDS_FOR, Answers, Person, World
+from tests.cli.setup_terminal import RENEWS, STANDS_FOR, Answers, Person, World
 from tests.cli.test_setup_terminal import FIRST_RUN
 from tests.worlds.forks import Forks
 from tests.worlds.svg import draw
@@ -51,7 +51,7 @@ class Session:
             status = Person(terminal, answers).ended() if answers else terminal.wait(60)
             assert status == code, terminal.transcript()
             assert self.colours or not re.search(r"\x1b\[[0-9;]*3[0-9]m", terminal.output)
-            self.rows += [[_as_recorded(c) for c in row] for row in self._renamed(terminal.rows())]
+            self.rows += self._renamed(terminal.rows())
         self.rows.append([])
 
     def _renamed(self, rows: list[list[Char]]) -> Iterator[list[Char]]:
@@ -75,10 +75,6 @@ class Session:
     def text(self) -> str:
         """Return what can be read."""
         return "\n".join("".join(character.data for character in row).rstrip() for row in self.rows)
-
-
-def _as_recorded(character: Char) -> Char:
-    return character
 
 
 Scenario = Callable[[Session], None]
@@ -128,7 +124,7 @@ def query_wide(session: Session) -> None:
 
 
 def query_ambiguous(session: Session) -> None:
-    session.run("sl", "query", "-m", "orders.order_count", "-d", "regions.region_name", code=2)
+    session.run("sl", "query", "-m", "orders.order_count", "-d", "regions.region_name", code=1)
 
 
 def query_unknown_value(session: Session) -> None:

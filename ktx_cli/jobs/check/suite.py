@@ -16,6 +16,7 @@ from ktx_cli.core import (
     Record,
     ResultWarning,
     Severity,
+    StepProgress,
     UsageError,
     did_you_mean,
     ignore_events,
@@ -139,7 +140,8 @@ def run_checks(request: CheckRequest) -> CheckReport:
     chosen = _chosen(request.only, request.skip)
     report = CheckReport()
     seen: set[tuple[str | None, str]] = set()
-    for name in chosen:
+    for number, name in enumerate(chosen):
+        request.emit(StepProgress("checks", number, len(chosen)))
         started = monotonic()
         try:
             outcome = _RUNNERS[name](request)
@@ -150,6 +152,7 @@ def run_checks(request: CheckRequest) -> CheckReport:
         outcome.findings = tuple(each for each in outcome.findings if _is_new(seen, each.diagnostic))
         outcome.seconds = round(monotonic() - started, 3)
         report.checks.append(outcome)
+    request.emit(StepProgress("checks", len(chosen), len(chosen)))
     return report
 
 
