@@ -247,7 +247,15 @@ class OwnGroup(HelpGroup):
         """Return the context of the group when a subcommand is named, else that of its own command."""
         named = args[0] in self.commands if args else bool(extra.get("resilient_parsing"))
         responsible: Any = super() if named else self.own
-        return responsible.make_context(info_name, args, parent=parent, **extra)
+        word = args[0] if args else ""
+        try:
+            return responsible.make_context(info_name, args, parent=parent, **extra)
+        except typer.TyperException as error:
+            near = None if named else did_you_mean(word, self.commands)
+            if type(error).__name__ != "NoSuchOption" or near is None:
+                raise
+            ctx = error.ctx  # type: ignore[attr-defined]
+            raise WordError(f"No such command {word!r}.", hint=command_of(ctx, near), ctx=ctx) from error
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return what the first word may be: a subcommand, or what the group's own command takes."""
@@ -278,12 +286,12 @@ ANYWHERE: Final = frozenset({"-C", "config", "ls-remote"})
 def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> Hint:
     """Return commands that run as they stand: `ktx` becomes the path of the running one where PATH has no such `ktx`.
 
-    `argv`: the words that started this process. A `ktx` that was not started as a program of that name stays `ktx`.
+    `argv`: the words that started this process. A ktx that was not started as a program of its own stays `ktx`.
     """
     from ktx_cli.project import found_program
 
     running = Path(argv[0]) if argv else Path()
-    if running.name != "ktx" or not running.is_file():
+    if running.name not in ("ktx", "ktx-cli") or not running.is_file():
         return Hint(hint)
     found = found_program(environ)
     if found is not None and found.samefile(running):

@@ -127,6 +127,8 @@ def test_errors_keep_the_contract(ktx: Run, project: Path, words: tuple[str, ...
         (("sl", "qurey"), 0, "did you mean `ktx sl query`?"),
         (("sl", "exlpain", "revenue"), 0, "did you mean `ktx sl explain`?"),
         (("wiki", "contradiction"), 0, "did you mean `ktx wiki contradictions`?"),
+        (("sl", "qurey", "-m", "orders.revenue"), 2, "ktx sl query"),
+        (("wiki", "raed", "--nope"), 2, "ktx wiki read"),
         (("scan", "relationship"), 2, "did you mean `ktx scan relationships`?"),
         (("scan", "diagrams", "shop"), 2, "did you mean `ktx scan diagram`?"),
     ],
