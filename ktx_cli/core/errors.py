@@ -102,6 +102,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "not_verified": (EXIT_FAILED, "Numbers of an answer did not match when they were recomputed from raw rows."),
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found a problem."),
     "tests_failed": (EXIT_FAILED, "A test failed in `ktx sl test`."),
+    "check_failed": (EXIT_FAILED, "A check of `ktx check` failed."),
     "evals_failed": (EXIT_FAILED, "An answer in `ktx eval` does not match the expected one."),
     "open_decision": (
         EXIT_FAILED,

@@ -54,7 +54,7 @@ class CheckRequest:
     skip: Sequence[str] = ()
     strict: bool = False
     emit: Emit = ignore_events
-    warn: Callable[[ResultWarning], object] = lambda warning: None
+    warn: Callable[[ResultWarning], None] = lambda warning: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ktx_cli.core import (
     CancelledError,
     Diagnostic,
     KtxError,
+    Location,
     ResultWarning,
     Severity,
     isoformat,
@@ -200,17 +201,15 @@ class TestReport:
 
 
 def _of_test(result: TestResult) -> Diagnostic:
-    name = f"{result.source}.{result.test.name}"
+    name, place = f"{result.source}.{result.test.name}", result.test.place or Location()
     if result.error is not None:
-        return Diagnostic(
-            "test_failed", Severity.ERROR, f"{name}: {result.error.message}", result.test.place, result.error.hint
-        )
+        message = f"{name}: {result.error.message}"
+        return Diagnostic("test_failed", Severity.ERROR, message, place, result.error.hint)
     expected, got = (
         one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _LONGEST)
         for value in (result.expected, result.got)
     )
-    message = f"{name}: expected {expected}, got {got}"
-    return Diagnostic("test_failed", Severity.ERROR, message, result.test.place)
+    return Diagnostic("test_failed", Severity.ERROR, f"{name}: expected {expected}, got {got}", place)
 
 
 _LONGEST: Final = 200
