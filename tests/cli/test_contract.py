@@ -70,7 +70,7 @@ ARGUMENTS = {
 NEEDS_NO_PROJECT = {"setup", "demo", "completion", "config schema"}
 NEEDS_LAYER = {"scan diagram", "scan relationships", "sl read", "sl query", "sl explain", "sl export"}
 NEEDS_RUN = {"runs show", "runs replay"}
-NEEDS_SCAN = {"status", "doctor", "lint", "diff", *NEEDS_LAYER, *NEEDS_RUN}
+NEEDS_SCAN = {"status", "doctor", "check", "lint", "diff", *NEEDS_LAYER, *NEEDS_RUN}
 READS_NO_CONFIG = {
     *("demo", "completion", "config schema", "runs list", "runs show", "runs replay"),
     *("mcp stop", "mcp status", "mcp logs"),
