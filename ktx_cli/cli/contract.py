@@ -209,6 +209,10 @@ class Session:
         """Return an id or a key of the project this runs on as the command line names it."""
         return name if self.mount is None else self.mount.qualified(name)
 
+    def shown_path(self, path: str) -> str:
+        """Return the path of a file of the project this runs on as it is from the folder of the command line's."""
+        return path if self.mount is None else self.mount.shown_path(path)
+
     def run_in(self, mount: Mount, run: Callable[[Session], Result]) -> Result:
         """Return the answer of a command run on a mounted project.
 
@@ -386,6 +390,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         return EXIT_READER_GONE
     except KtxError as error:
         _debug(session)
+        if error.details.get("mount"):  # it says of that mount what the warning says of any
+            session.warnings = [each for each in session.warnings if each.code != "mounts_left_out"]
         result = Result(error=error)
     except KeyboardInterrupt:
         _debug(session)

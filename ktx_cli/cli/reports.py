@@ -22,7 +22,7 @@ from ktx_cli.cli.blocks import (
 )
 from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
-from ktx_cli.cli.help import ProjectPlace, runnable
+from ktx_cli.cli.help import runnable
 from ktx_cli.core import Command, Diagnostic, Severity, listing, one_line, plural
 
 if TYPE_CHECKING:
@@ -274,23 +274,23 @@ _STYLES: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity
 
 
 def finding_lines(
+    session: Session,
     diagnostics: Iterable[Diagnostic],
-    place: ProjectPlace,
     details: Callable[[Diagnostic], Sequence[Line]] = lambda diagnostic: (),
 ) -> list[Line]:
     """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it.
 
-    `details`: more lines below the message of a diagnostic.
+    Paths are relative to the project of the command line. `details`: more lines below the message of a diagnostic.
     """
     by_file: dict[str, list[Diagnostic]] = {}
     for diagnostic in diagnostics:
         by_file.setdefault(diagnostic.location.path or "", []).append(diagnostic)
     lines: list[Line] = []
     for each in (diagnostic for group in by_file.values() for diagnostic in group):
-        where = f"{each.location}: " if each.location.path else ""
+        where = f"{session.shown_path(str(each.location))}: " if each.location.path else ""
         severity = Styled(each.severity.value, _STYLES[each.severity])
         lines.append((where, f"{each.code} ", severity, f": {one_line(each.message, 2000)}"))
         lines += details(each)
         if each.hint:
-            lines.append(f"  fix: {runnable(place.command(each.hint))}")
+            lines.append(f"  fix: {runnable(session.place.command(each.hint))}")
     return lines

@@ -50,6 +50,7 @@ from ktx_cli.wiki import (
 if TYPE_CHECKING:
     from ktx_cli.documents import RawFile
     from ktx_cli.engine import SourceWork
+    from ktx_cli.project import Mounts
     from ktx_cli.search import SearchAnswer
     from ktx_cli.wiki import NamedHosts, Revision, Wiki
 
@@ -151,6 +152,19 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
     if isinstance(found, Diagnostic):
         raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
     return found
+
+
+def pages_of_mounts(mounts: Mounts, key: str) -> list[str]:
+    """Return, as the root names them, the pages that everybody sees under a key in the projects it mounts."""
+    projects = mounts.usable.values()
+    return [each.qualified(key) for each in projects if _is_there(WorkingTree(each.layout.root), key)]
+
+
+def _is_there(tree: WorkingTree, key: str) -> bool:
+    try:
+        return isinstance(read_page(tree, key, scope_of(None)), Page)
+    except KtxError:  # a key that no page can have, or a file that cannot be read
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ class ServerTool:
         mounts = call.project.mounts()
         if mounts is None:
             return self.run(call, value)
+        call.user(getattr(value, "user", None))  # whom the root refuses to name, no mount names
         output = self._reaching(replace(call, mounts=mounts), mounts, value)
         output.warnings += warning_texts(mounts.warnings())
         return output

@@ -65,9 +65,17 @@ _INSTALL: Final = "install git 2.31 or newer: `apt install git`, `brew install g
 _SETTINGS: Final = (
     f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "core.safecrlf=false",
     "core.filesRefLockTimeout=3000", "i18n.commitEncoding=UTF-8", "advice.updateSparsePath=false", "gc.auto=0",
-    "maintenance.auto=false",
+    "maintenance.auto=false", "log.showSignature=false",
 )  # fmt: skip
 _OPTIONS: Final = ("--no-pager", *(part for setting in _SETTINGS for part in ("-c", setting)))
+_TRANSPORTS: Final = {
+    "GIT_ALLOW_PROTOCOL": "http:https:ssh", "GIT_ASKPASS": "", "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "credential.helper", "GIT_CONFIG_VALUE_0": "",
+    "GIT_CONFIG_KEY_1": "core.sshCommand", "GIT_CONFIG_VALUE_1": "ssh -o BatchMode=yes",
+}  # fmt: skip
+"""For the objects that a partial clone lacks and git fetches when it reads them: how it does may be said by the
+repository, which names a program for a protocol, a helper, ssh or askpass."""
+
 _STRIPPED: Final = frozenset({
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",
     "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_NAMESPACE",
@@ -296,6 +304,7 @@ class Git:
             for name, value in self.environ.items()
             if name not in dropped and not name.startswith((*_TRACES, "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
         }
+        kept = {**_TRANSPORTS, **kept}  # a variable is the user's own
         kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_LITERAL_PATHSPECS": "1"}
         return kept
 

@@ -328,7 +328,8 @@ class WorkingTree:
     """The files of a project as they are on disk now.
 
     Raises `StorageError` for what cannot be read, and for a link that leads out of the project and of the repository
-    around it: whoever wrote the repository could have what lies elsewhere on this machine shown to agents.
+    around it, or to something whose name begins with a dot: whoever wrote the repository could have what lies elsewhere
+    on this machine, or in `.env`, `.git` or the `.ktx` of another project there, shown to agents.
     """
 
     def __init__(self, root: Path) -> None:
@@ -338,8 +339,9 @@ class WorkingTree:
         """Return a file's content, None when there is no such file."""
         place = self._root / path
         found = read_bytes(place)
-        if found is not None and self._leads_out(place):
-            message = f"{place} is a link that leads out of the project"
+        where = None if found is None else self._forbidden(path)
+        if where is not None:
+            message = f"{place} is a link that leads {where}"
             hint = Hint("remove the link: {}", Command(place, program="rm"))
             raise StorageError(message, hint=hint, details={"path": str(place)})
         return found
@@ -353,9 +355,19 @@ class WorkingTree:
         """Return the paths of all files below a folder, as a commit does; the ids are empty."""
         return {path: "" for path in self.paths(f"{prefix}/") if (self._root / path).is_file()}
 
-    def _leads_out(self, place: Path) -> bool:
-        real = os.path.realpath(place)
-        return not real.startswith(self._within)
+    def _forbidden(self, path: str) -> str | None:
+        """Return where a path leads if that may not be read, None otherwise."""
+        real = os.path.realpath(self._root / path)
+        if not real.startswith(self._within):
+            return "out of the project"
+        if real == os.path.join(self._real, path):  # noqa: PTH118 - of every file that is read
+            return None
+        further = Path(real).relative_to(os.path.commonpath((real, self._real)))
+        return "to a hidden file" if any(name.startswith(".") for name in further.parts) else None
+
+    @functools.cached_property
+    def _real(self) -> str:
+        return os.path.realpath(self._root)
 
     @functools.cached_property
     def _within(self) -> str:

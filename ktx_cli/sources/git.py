@@ -195,8 +195,12 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _why_not(folder: Path, path: str, place: Path, limit: int) -> str | None:
     """Return why a file is not read, None where it is."""
-    if place.is_symlink() and not Path(os.path.realpath(place)).is_relative_to(folder):
-        return "it is a link that leads out of the folder"
+    if place.is_symlink():
+        real = Path(os.path.realpath(place))
+        if not real.is_relative_to(folder):
+            return "it is a link that leads out of the folder"
+        if any(each.startswith(".") for each in real.relative_to(folder).parts):
+            return "it is a link to a hidden file"
     try:
         found = place.stat()
     except OSError as error:

@@ -356,7 +356,8 @@ class _Fetch:
     def _has_ssh_command(self) -> bool:
         if self._remote.address.is_web or self._remote.address.path is not None:
             return True
-        return self._git.read("config", "--get", "core.sshCommand", ok=(0, 1)).code == 0
+        own = {"GIT_CONFIG_COUNT": "0"}  # without the one that `Git` sets
+        return self._git.read("config", "--get", "core.sshCommand", ok=(0, 1), variables=own).code == 0
 
     def _settings(self) -> dict[str, str]:
         """Return git settings as variables: the token is in no argument and no file."""

@@ -164,6 +164,59 @@ def test_hints_of_a_mount_are_typed_in_the_folder_of_the_root(ktx: Run, root: Pa
     assert warning["mount"] == "sales" and warning["message"].startswith("mount `sales`: ")
 
 
+@pytest.mark.table(
+    ("words", "steps"),
+    [
+        (("ledger", "--kind", "source"), ["ktx sl read ledger -c finance/warehouse"]),
+        (("ledger", "--kind", "source", "-c", "finance"), ["ktx sl read --project-dir domains/finance ledger"]),
+        (("finance", "--kind", "page", "-c", "finance"), ["ktx wiki read --project-dir domains/finance close"]),
+        (("finance", "--kind", "page", "--limit", "1"), ["ktx wiki read finance/close"]),
+    ],
+)
+def test_what_is_found_names_its_project_and_how_to_go_on(
+    ktx: Run, root: Path, words: tuple[str, ...], steps: list[str]
+) -> None:
+    """Also where all that was found is of one project: those without a hit were searched too."""
+    found = ktx("search", *words)
+    assert [line.removeprefix("next: ") for line in found.err.splitlines() if line.startswith("next: ")] == steps
+    assert ("-c" in words) or found.out.startswith("connection\t")
+    for step in steps:
+        assert ktx(*step.split()[1:]).code == 0
+
+
+def test_a_page_that_only_a_mount_has_is_suggested(ktx: Run, root: Path) -> None:
+    missing = ktx("wiki", "read", "close", "--json").envelope["error"]
+    assert missing["hint"] == "ktx wiki read sales/close"
+
+
+def test_pages_of_a_mount_are_checked_there_and_not_written(ktx: Run, root: Path) -> None:
+    page = root / "domains/finance/wiki/global/close.md"
+    page.write_text("---\nsummary: Close\n---\n\nAs [[opened]] says.\n")
+    found = ktx("wiki", "lint", "finance/close")
+    assert found.code == 1 and "domains/finance/wiki/global/close.md:" in found.out
+    assert ktx("wiki", "lint", "people/close").code == 0
+    assert ktx("wiki", "lint", "people/close", "finance/close").code == 2
+    before = tree(root.parent)
+    refused = ktx("wiki", "write", "finance/close", "--content", "x", "--json").envelope
+    assert "is a page of the mount `finance`" in refused["error"]["message"] and refused["warnings"] == []
+    assert refused["error"]["hint"] == "ktx wiki write close --project-dir domains/finance"
+    assert tree(root.parent) == before
+
+
+def test_findings_name_their_files_from_the_root(ktx: Run, root: Path, git: Callable[..., str]) -> None:
+    for folder in (root / "domains/finance", root.parent / "people"):
+        (folder / "semantic-layer/warehouse/broken.yaml").write_text("name: [\n")
+    for words in (("lint", "--select", "KTX3"), ("sl", "validate", "--no-data")):
+        lines = ktx(*words).out.splitlines()
+        assert any(each.startswith("domains/finance/semantic-layer/warehouse/broken.yaml:2: ") for each in lines), words
+        assert any(each.startswith("../people/semantic-layer/warehouse/broken.yaml:2: ") for each in lines), words
+    git(root, "init", "-q")
+    git(root / "domains/finance", "init", "-q")
+    github = [each for each in ktx("lint", "--select", "KTX3", "--github").err.splitlines() if "broken.yaml" in each]
+    assert "file=domains/finance/semantic-layer/warehouse/broken.yaml,line=2," in github[0]
+    assert "file=" not in github[1] and "../people/semantic-layer/warehouse/broken.yaml:2: " in github[1]
+
+
 # --- policies -------------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +235,20 @@ def test_no_setting_of_the_root_loosens_a_policy_of_a_mount(ktx: Run, root: Path
     (root / "semantic-layer/people").mkdir(parents=True)
     (root / "semantic-layer/people/staff.yaml").write_text(STAFF.partition("policies")[0])
     assert ask(ktx, "-m", "staff.people", "-c", "people/warehouse").code == 1
+
+
+def test_a_page_of_one_mount_shows_no_secret_of_another(ktx: Run, root: Path, git: Callable[..., str]) -> None:
+    """Whoever may commit to one domain of a repository may link to what this machine keeps of another."""
+    git(root, "init", "-q")
+    secret = root / "domains/finance/.ktx/secrets/warehouse"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("canary")
+    (root / "domains/sales/wiki/global/notes.md").symlink_to("../../../finance/.ktx/secrets/warehouse")
+    read = ktx("wiki", "read", "sales/notes", "--json")
+    assert read.code == 1 and "leads to a hidden file" in read.envelope["error"]["message"]
+    for words in (("search", "canary"), ("wiki",), ("wiki", "canary"), ("pack", "canary"), ("lint",), ("index",)):
+        shown = ktx(*words, "--json")
+        assert "canary" not in (shown.out + shown.err).replace('"query": "canary"', ""), words
 
 
 def test_what_a_mount_hides_is_not_found_at_the_root(ktx: Run, root: Path) -> None:
@@ -356,15 +423,26 @@ def test_what_writes_refuses_a_connection_of_a_mount(ktx: Run, root: Path, words
     refused = ktx(*words, "--json")
     error = refused.envelope["error"]
     assert refused.code == 2 and "belongs to the mount `finance`" in error["message"], error
+    assert [each["code"] for each in refused.envelope["warnings"]] == []  # the one about any mount would name another
     assert "--project-dir domains/finance" in error["hint"]
     assert tree(root.parent) == before
 
 
-@pytest.mark.table("words", [("decide",), ("diff",), ("memory", "list"), ("wiki", "contradictions"), ("ingest",)])
+@pytest.mark.table(
+    "words",
+    [("decide",), ("diff",), ("memory", "list"), ("wiki", "contradictions"), ("ingest",), ("usage",), ("runs", "list")],
+)
 def test_what_works_on_one_project_alone_says_so(ktx: Run, root: Path, words: tuple[str, ...]) -> None:
     told = [each for each in ktx(*words, "--json").envelope["warnings"] if each["code"] == "mounts_left_out"]
     assert [each["message"].rpartition(": ")[2] for each in told] == ["sales, finance, people"]
     assert told[0]["hint"] == "for one of them add --project-dir domains/sales"
+
+
+def test_no_database_of_a_mount_is_offered_to_the_root(ktx: Run, root: Path) -> None:
+    hint = ktx("ingest", "--json").envelope["error"]["hint"]
+    assert "setup" in hint and "data.sqlite" not in hint
+    (root / "own.sqlite").write_bytes((root.parent / "people/data.sqlite").read_bytes())
+    assert "--database-path own.sqlite" in ktx("ingest", "--json").envelope["error"]["hint"]
 
 
 # --- what is broken -------------------------------------------------------------------------------------------------

@@ -58,6 +58,59 @@ def _touched(project: Path) -> None:
         os.utime(path, (1, 1))
 
 
+def _missing_object(project: Path, ran: Path, git: Git) -> None:
+    """Lay out a partial clone that lacks a file's content, and whose settings say how to fetch it."""
+    program = project / "fetcher"
+    program.write_text(f"#!/bin/sh\necho fetched >> '{ran}'\nexit 1\n")
+    program.chmod(0o755)
+    settings = {
+        "core.repositoryFormatVersion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::{program} %S", "protocol.ext.allow": "always",
+    }  # fmt: skip
+    for key, value in settings.items():
+        git(project, "config", key, value)
+    lost = git(project, "rev-parse", "HEAD:semantic-layer/warehouse/orders.yaml").strip()
+    (project / ".git/objects" / lost[:2] / lost[2:]).unlink()
+
+
+def _signed(project: Path, git: Git) -> None:
+    """Commit a definition that counts only with a signature, and a signature that is none."""
+    overlay = project / "semantic-layer/warehouse/orders.yaml"
+    overlay.write_text("name: orders\nmeasures: [{name: counted, expr: count(*), status: accepted}]\n")
+    (project / "owners.yaml").write_text("owners: []\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "a measure")
+    commit = git(project, "cat-file", "commit", "HEAD")
+    forged = project.parent / "commit"
+    forged.write_text(commit.replace("\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n\n", 1))
+    made = git(project, "hash-object", "-t", "commit", "-w", str(forged)).strip()
+    git(project, "reset", "-q", "--hard", made)
+
+
+@pytest.mark.parametrize("at_root", [False, True])
+@pytest.mark.parametrize("planted", ["signature", "partial clone"])
+def test_looking_into_the_history_runs_no_program_of_the_repository(
+    ktx: Run, project: Path, git: Git, ran: Path, planted: str, at_root: bool
+) -> None:
+    """Neither one that checks signatures nor one that fetches objects, also where a root mounts the project."""
+    assert ktx("ingest", "--no-llm").code == 0
+    _signed(project, git)
+    _arm(project / ".git" / "config", project, ran)
+    git(project, "config", "log.showSignature", "true")
+    if planted == "partial clone":
+        _missing_object(project, ran, git)
+    for path in (project / ".ktx").glob("state.sqlite*"):  # what a clone has not
+        path.unlink()
+    folder = project
+    if at_root:
+        folder = project.parent / "root"
+        folder.mkdir()
+        (folder / "ktx.yaml").write_text(f"mounts: {{shop: {os.path.relpath(project, folder)}}}\n")
+    ktx("--project-dir", str(folder), "index")
+    ktx("--project-dir", str(folder), "sl", "list")
+    assert not ran.exists(), ran.read_text()
+
+
 @pytest.mark.parametrize("words", READERS, ids=lambda words: words[0])
 def test_reading_runs_no_program_that_the_configuration_of_a_repository_names(
     ktx: Run, project: Path, words: tuple[str, ...], ran: Path

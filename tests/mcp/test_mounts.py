@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,3 +177,69 @@ def test_nothing_is_written_into_a_mount(root: Company, tool: str, arguments: di
     refused = root.call(tool, arguments).error
     assert refused is not None and "belongs to the mount `finance`" in refused["message"]
     assert not (root.folder / "domains/finance/.ktx/runs").exists()
+
+
+def test_what_a_mount_hides_is_in_no_suggestion_and_in_no_list_of_names(root: Company) -> None:
+    people = Company(root.folder.parent / "people")
+    for broken in (False, True):
+        head = "name: layoffs\ntable: staff\ngrain: [id]\nvisibility: hidden\ncolumns: [{name: id, type: number}]\n"
+        people.source("layoffs", head + "measures: [{name: many}]\n" * broken)
+        for tool, arguments in (
+            ("sl_read_source", {"source": "layofs"}),
+            ("context_read", {"id": "layofs"}),
+            ("entity_details", {"targets": ["layofs"], "connection": "people"}),
+            ("sl_query", {"measures": ["layofs.people"], "connection": "people"}),
+            ("sl_list", {}),
+            ("sl_validate", {"connection": "people"}),
+            ("context_pack", {"question": "How many layofs were there?"}),
+        ):
+            reply = root.call(tool, arguments)
+            assert "layoffs" not in json.dumps(reply.error) + json.dumps(reply.data), tool
+    sales = Company(root.folder / "domains/sales")
+    sales.source("layoffs", "name: layoffs\ntable: orders\ngrain: [id]\ncolumns: [{name: id, type: number}]\n")
+    assert data(root, "sl_read_source", {"source": "layoffs"})["connection"] == "sales/shop"
+
+
+def test_the_user_of_a_root_is_the_only_one_that_a_call_names_in_a_mount(root: Company) -> None:
+    asked = {"key": "sales/secret", "user": "bo"}
+    assert root.call("wiki_read", asked).error is None
+    root.write("ktx.yaml", f"{ROOT}mcp: {{user_attributes: {{id: ada}}}}\n")
+    for tool, arguments in (
+        ("wiki_read", asked),
+        ("context_read", {"id": "sales/secret", "user": "bo"}),
+        ("discover_data", {"query": "refund", "connection": "sales", "user": "bo"}),
+        ("context_pack", {"question": "What is a refund?", "connection": "sales", "user": "bo"}),
+    ):
+        refused = root.call(tool, arguments).error
+        assert refused is not None and "pages of its own user" in refused["message"], tool
+
+
+def test_files_are_named_from_the_root_and_a_page_of_a_mount_is_suggested(root: Company) -> None:
+    for form in ("composed", "files"):
+        source = data(root, "sl_read_source", {"source": "orders", "connection": "finance", "form": form})
+        assert source["paths"] == ["domains/finance/semantic-layer/shop/orders.yaml"]
+    assert source["yaml"].startswith("# domains/finance/semantic-layer/shop/orders.yaml\n")
+    for tool, arguments in (("wiki_read", {"key": "late-orders"}), ("context_read", {"id": "late-orders"})):
+        missing = root.call(tool, arguments).error
+        assert missing is not None and missing["hint"] == "did you mean `sales/late-orders`?", tool
+    secret = root.call("wiki_read", {"key": "secret"}).error
+    assert secret is not None and "sales/secret" not in str(secret)  # it is Bo's
+
+
+def test_a_mount_that_goes_away_while_it_is_served_is_not_read_any_more(root: Company, tmp_path: Path) -> None:
+    asked = {**REVENUE, "connection": "finance/shop"}
+    assert data(root, "sl_query", asked)["rows"] == [[60]]
+    finance = root.folder / "domains/finance"
+    finance.rename(tmp_path / "away")
+    gone = root.call("sl_query", asked).error
+    assert gone is not None and "there is no folder" in gone["message"]
+    (root.folder / ".git").mkdir()
+    finance.symlink_to(tmp_path / "away")
+    linked = root.call("sl_query", asked).error
+    assert linked is not None and "a link that leads out of the project" in linked["message"]
+    finance.unlink()
+    (tmp_path / "away").rename(finance)
+    assert data(root, "sl_query", asked)["rows"] == [[60]]
+    root.write("ktx.yaml", "mounts: {sales: domains/sales}\n")
+    unmounted = root.call("sl_query", asked).error
+    assert unmounted is not None and "there is no connection `finance/shop`" in unmounted["message"]

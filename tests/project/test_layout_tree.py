@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,34 @@ def test_a_link_within_the_repository_is_read(project: Path) -> None:
         WorkingTree(project).read("wiki/shared.md")
     (project.parent / ".git").mkdir()
     assert WorkingTree(project).read("wiki/shared.md") == b"shared"
+
+
+@pytest.mark.table("target", ["../.ktx/secrets/key", "../../.env", "../../other/.ktx/secrets/key", "../../.git/config"])
+def test_a_link_to_a_hidden_file_is_not_read(project: Path, target: str) -> None:
+    """What is hidden there is not of the repository but of this machine: secrets, states of other projects."""
+    (project.parent / ".git").mkdir(exist_ok=True)
+    real = Path(os.path.normpath(project / "wiki" / target))
+    real.parent.mkdir(parents=True, exist_ok=True)
+    real.write_text("canary")
+    for link in ("page.md", "folder"):
+        (project / "wiki" / link).unlink(missing_ok=True)
+    (project / "wiki/page.md").symlink_to(target)
+    (project / "wiki/folder").symlink_to(real.parent)
+    for path in ("wiki/page.md", f"wiki/folder/{real.name}"):
+        with pytest.raises(StorageError, match="leads to a hidden file") as caught:
+            WorkingTree(project).read(path)
+        assert "canary" not in str(caught.value.to_json())
+
+
+def test_a_project_in_a_hidden_folder_is_read_and_its_links(tmp_path: Path) -> None:
+    project = tmp_path / ".context" / "project"
+    (project / "wiki").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (project.parent / "shared.md").write_text("shared")
+    (project / "wiki/page.md").symlink_to("../../shared.md")
+    (project / "wiki/.own.md").write_text("own")
+    assert WorkingTree(project).read("wiki/page.md") == b"shared"
+    assert WorkingTree(project).read("wiki/.own.md") == b"own"
 
 
 def test_a_home_folder_that_is_a_repository_is_not_the_project(

@@ -157,6 +157,23 @@ def test_a_forged_signature_is_none(shop: Shop) -> None:
     assert shop.status()[0] == "accepted"
 
 
+@pytest.mark.parametrize(("scope", "status"), [("--global", "certified"), ("--local", "accepted")])
+def test_a_signature_is_checked_by_the_program_of_the_user_and_never_of_the_repository(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str, status: str
+) -> None:
+    checker = tmp_path / "checker"
+    good = "[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG 0123456789ABCDEF Ada\n[GNUPG:] TRUST_ULTIMATE 0 pgp\n"
+    checker.write_text(f"#!/bin/sh\nprintf '{good}'\n")
+    checker.chmod(0o755)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    shop.commit(ADA, text(more=", status: certified"))
+    commit = shop.git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n\n", 1)
+    (tmp_path / "signed").write_text(commit)
+    shop.git("reset", "-q", "--hard", shop.git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip())
+    shop.git("config", scope, "gpg.program", str(checker))
+    assert shop.status()[0] == status
+
+
 def test_the_merge_of_a_branch_accepts_what_runs_wrote_on_it(shop: Shop) -> None:
     shop.commit(ADA, text())
     shop.git("checkout", "-q", "-b", "proposal")

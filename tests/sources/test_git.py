@@ -326,6 +326,8 @@ def test_a_folder_as_it_is(tmp_path: Path, context: FetchContext) -> None:
     (tmp_path / "outside.yml").write_text("secret")
     (folder / "out.yml").symlink_to(tmp_path / "outside.yml")
     (folder / "in.yml").symlink_to(folder / "a.yml")
+    (folder / ".env").write_text("KEY: canary\n")
+    (folder / "hidden.yml").symlink_to(folder / ".env")
     (folder / "gone.yml").symlink_to(folder / "nothing")
     (folder / "up").symlink_to(tmp_path)
     (folder / "loop.yml").symlink_to(folder / "loop.yml")
@@ -337,6 +339,7 @@ def test_a_folder_as_it_is(tmp_path: Path, context: FetchContext) -> None:
         "gone.yml": "it is a link to nothing",
         "loop.yml": "it is a link to nothing",
         "odd\nname.yml": "its name has characters that are not printable, or is not UTF-8",
+        "hidden.yml": "it is a link to a hidden file",
         "out.yml": "it is a link that leads out of the folder",
         "pipe.yml": "it is no regular file",
     }

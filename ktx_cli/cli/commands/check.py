@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -68,23 +69,23 @@ def lint(
     from ktx_cli.jobs.check.lint.lint import Selection
 
     options = {"min_coverage": min_coverage, "selection": Selection.of(select or (), ignore or ())}
-    return session.run_each(
-        connection, lambda session, own: _linted(session, own, github=github, limit=limit, **options)
-    )
+    root = session.find_project() if github else None
+    return session.run_each(connection, lambda session, own: _linted(session, own, root, limit=limit, **options))
 
 
-def _linted(session: Session, connection: str | None, *, github: bool, limit: int, **options: Any) -> Result:
+def _linted(session: Session, connection: str | None, root: Path | None, *, limit: int, **options: Any) -> Result:
+    """`root`: the project of the command line, where the findings are printed for GitHub too."""
     from ktx_cli.jobs.check.lint.lint import lint_project
 
     layout, config = session.load_project(with_mounts=True)
     report, warnings = lint_project(layout, config, connection=connection, **options)
     session.warn(*warnings)
     shown = _first(report.diagnostics, limit)
-    if github:
+    if root is not None:
         from ktx_cli.cli.findings import repository_prefix
 
-        prefix = repository_prefix(layout.root)
-        streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
+        prefix = repository_prefix(root)
+        streams.write_err("".join(f"{_annotation(session, diagnostic, prefix)}\n" for diagnostic in shown))
     blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
     return Result(report.to_json(), blocks, report.error(), is_report=True)
 
@@ -101,10 +102,17 @@ def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
     return shown
 
 
-def _annotation(diagnostic: Diagnostic, prefix: str) -> str:
+def _annotation(session: Session, diagnostic: Diagnostic, prefix: str) -> str:
+    """Return the annotation of a diagnostic; a file outside of the repository is named by the text alone."""
     from ktx_cli.cli.findings import annotation
 
-    return annotation(replace(diagnostic, message=f"{diagnostic.message}\nfix: {diagnostic.hint}"), prefix)
+    path, said = diagnostic.location.path, f"{diagnostic.message}\nfix: {diagnostic.hint}"
+    if path is not None:
+        path = posixpath.normpath(posixpath.join(prefix, session.shown_path(path)))
+    location = Location(path, diagnostic.location.line)
+    if path is not None and path.startswith(("/", "../")):
+        said, location = f"{location}: {said}", Location()
+    return annotation(replace(diagnostic, message=said, location=location))
 
 
 def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:
@@ -114,7 +122,7 @@ def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -
     )
     from ktx_cli.cli.reports import finding_lines
 
-    lines = finding_lines(shown, session.place)
+    lines = finding_lines(session, shown)
     tables: list[Block] = [Lines(tuple(lines))] if lines else []
     tables += filled(("described", "tables", "columns", "measures", "together"), covered)
     return tables
@@ -161,7 +169,7 @@ def _blocks(session: Session, found: Drift) -> list[Block]:
     blocks: list[Block] = [Table(("connection", "status", "result"), results)]
     changes = dict(found.diagnostics())
     verbose = session.settings.verbose
-    lines = finding_lines(changes, session.place, lambda diagnostic: _uses(changes[diagnostic], verbose))
+    lines = finding_lines(session, changes, lambda diagnostic: _uses(changes[diagnostic], verbose))
     blocks += [Lines(tuple(lines))] if lines else []
     counts = found.counts()
     summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
@@ -227,7 +235,7 @@ def _checked(session: Session, connection: str | None, *, github: bool, junit: s
         from ktx_cli.project import write_atomic
 
         write_atomic(current_folder() / junit, junit_xml("ktx check", _check_cases(report)))
-    lines = finding_lines(findings, session.place)
+    lines = finding_lines(session, findings)
     rows = tuple((each.check, each.status.value, each.summary) for each in report.checks)
     blocks: list[Block] = [Table(("check", "status", "result"), rows)]
     blocks += [Lines(tuple(lines))] if lines else []
@@ -322,7 +330,7 @@ def _eval_blocks(session: Session, report: EvalReport) -> Iterator[Block]:
         yield Table(("eval", "status", "ms"), tuple(rows))
     diagnostics = [diagnostic for each in report.results if (diagnostic := each.diagnostic) is not None]
     if diagnostics:
-        yield Lines(tuple(finding_lines(diagnostics, session.place)))
+        yield Lines(tuple(finding_lines(session, diagnostics)))
     for each in report.results:
         yield from _details(each, None if verbose else _SHOWN)
     counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"

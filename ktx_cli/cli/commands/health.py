@@ -232,7 +232,7 @@ def usage(
     """
     from ktx_cli.jobs.llm import usage_report
 
-    report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)
+    report = usage_report(session.require_own_project(), by=by or ["day", "model"], since=since, run=run)
     session.warn(*report.warnings)
     table = Table((*report.dimensions, *USAGE_COLUMNS), tuple(map(usage_cells, report.rows)))
     return Result(report.to_json(), [table])

@@ -66,7 +66,7 @@ def search(
     mounts = session.mounts()
     if mounts is not None and connection is None:
         data, rows = found_everywhere(session, mounts, query, Scope(kinds, None, user), limit)
-        return _answer(data, rows)
+        return _answer(data, rows, _next_commands(rows, at_root=True), at_root=True)
     return session.run_at(
         connection, lambda session, own: _search(session, query, Scope(kinds, own, user), limit), asks="project"
     )
@@ -92,13 +92,15 @@ def _search(session: Session, query: str, scope: Scope, limit: int) -> Result:
     data = hits_data(session, query, replace(found, hits=tuple(hit_of_mount(session.mount, hit) for hit in found.hits)))
     for hit, lines in zip(data["hits"], open_notes, strict=True):
         hit["open"] = lines
-    return _answer(data, [(hit_of_mount(session.mount, hit), values) for hit, values in rows])
+    steps = _next_commands(rows)  # by the names of the project, which they are run on
+    named = [(hit_of_mount(session.mount, hit), values) for hit, values in rows]
+    return _answer(data, named, steps)
 
 
-def _answer(data: dict[str, Any], rows: Rows) -> Result:
-    blocks: list[Block] = [_hits_table(rows) if rows else Fields((("found", "nothing"),))]
+def _answer(data: dict[str, Any], rows: Rows, steps: Sequence[Command], *, at_root: bool = False) -> Result:
+    blocks: list[Block] = [_hits_table(rows, at_root=at_root) if rows else Fields((("found", "nothing"),))]
     lines = dict.fromkeys("note: " + each for hit in data["hits"] for each in hit["open"])
-    return Result(data, blocks, next_steps=_next_commands(rows), notes=list(lines)[:_MOST_NOTES])
+    return Result(data, blocks, next_steps=steps, notes=list(lines)[:_MOST_NOTES])
 
 
 def found_everywhere(
@@ -161,8 +163,8 @@ Rows = Sequence[tuple["Hit", Sequence[str]]]
 """Hits, each with the values that it stands for."""
 
 
-def _hits_table(found: Rows) -> Table:
-    several = len({hit.connection for hit, _ in found if hit.connection}) > 1
+def _hits_table(found: Rows, *, at_root: bool) -> Table:
+    several = at_root or len({hit.connection for hit, _ in found if hit.connection}) > 1
     rows = tuple(
         (
             *([hit.connection] if several else []),
@@ -180,8 +182,11 @@ def _shown(hit: Hit, values: Sequence[str]) -> str:
     return one_line(listing(values, _MOST_VALUES) if len(values) > 1 else hit.summary, _SUMMARY)
 
 
-def _next_commands(found: Rows) -> list[Command]:
-    """Return for the first hit of each kind the command that goes on from it."""
+def _next_commands(found: Rows, *, at_root: bool = False) -> list[Command]:
+    """Return for the first hit of each kind the command that goes on from it.
+
+    `at_root`: each of them names its connection, for those that were not found count too.
+    """
     measure = next((hit.id for hit, _ in found if hit.kind == "measure"), Placeholder("MEASURE"))
     commands = {
         "measure": ("sl", "query", "-m"),
@@ -190,7 +195,7 @@ def _next_commands(found: Rows) -> list[Command]:
         "column": ("sl", "query", "-m", measure, "-d"),
         "value": ("sl", "query", "-m", measure, "--filter"),
     }
-    several = len({hit.connection for hit, _ in found if hit.kind in commands}) > 1
+    several = at_root or len({hit.connection for hit, _ in found if hit.kind in commands}) > 1
     steps: dict[tuple[str, ...], Command] = {}
     for hit, _ in found:
         words = commands.get(hit.kind, ("wiki", "read"))

@@ -131,7 +131,7 @@ def read(
     if mounts is not None and connection is None:
         from ktx_cli.jobs.semantic.layers import connection_of_source
 
-        connection = connection_of_source(mounts, name)
+        connection = connection_of_source(mounts, name, internal=internal)
     return session.run_at(
         connection, lambda session, own: _read(session, name, own, internal=internal, as_yaml=as_yaml), asks="project"
     )
@@ -146,7 +146,7 @@ def _read(session: Session, name: str, connection: str | None, *, internal: bool
         data = {
             "connection": session.qualified(of),
             "name": name,
-            "files": [{"path": path, "text": text} for path, text in files],
+            "files": [{"path": session.shown_path(path), "text": text} for path, text in files],
         }
         return Result(data, [Lines(tuple(_file_lines(files)), whole=True)])
     shown, source = find_source(layers, name)
@@ -532,7 +532,7 @@ def _validation_blocks(session: Session, found: Validation) -> list[Block]:
     if found.problems:
         from ktx_cli.cli.reports import finding_lines
 
-        blocks.append(Lines(tuple(finding_lines((each for _, each in found.problems), session.place))))
+        blocks.append(Lines(tuple(finding_lines(session, (each for _, each in found.problems)))))
     facts = [("sources", str(len(found.sources)))]
     if found.checks:
         by_status = [sum(check.status == status for _, check in found.checks) for status in _STATUSES]
@@ -549,7 +549,7 @@ def _test_blocks(session: Session, report: TestReport) -> list[Block]:
         return [Fields((("tests", "none"),))]
     from ktx_cli.cli.reports import finding_lines
 
-    lines = finding_lines(report.diagnostics(), session.place)
+    lines = finding_lines(session, report.diagnostics())
     counts = f"{len(report.results) - report.failed} passed, {report.failed} failed"
     return [*([Lines(tuple(lines))] if lines else []), Fields((("tests", counts),))]
 

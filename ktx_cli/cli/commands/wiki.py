@@ -124,9 +124,17 @@ def read(
     """
     mounts = session.mounts()
     mount, own = (None, key) if mounts is None else mounts.split_page(key)
-    if mount is None:
+    if mount is not None:
+        return session.run_in(mount, lambda session: _read(session, own, user, raw=raw))
+    try:
         return _read(session, key, user, raw=raw)
-    return session.run_in(mount, lambda session: _read(session, own, user, raw=raw))
+    except UsageError as error:
+        if mounts is not None:
+            from ktx_cli.jobs.wiki import pages_of_mounts
+
+            found = pages_of_mounts(mounts, key)
+            error.hint = Command("wiki", "read", found[0]) if found else error.hint
+        raise
 
 
 def _read(session: Session, key: str, user: str | None, *, raw: bool) -> Result:
@@ -183,6 +191,12 @@ def write(
     from ktx_cli.jobs.wiki import scope_of, write_page
     from ktx_cli.wiki import Revision, warnings_of
 
+    mounts = session.mounts()
+    mount, own = (None, key) if mounts is None else mounts.split_page(key)
+    if mount is not None:
+        message = f"`{key}` is a page of the mount `{mount.name}`, and this command works on one project alone"
+        hint = mount.placed(Command("wiki", "write", own))
+        raise UsageError(message, hint=hint, details={"mount": mount.name})
     layout, config = session.load_project()
     lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
     fields: dict[str, Any] = {name: [each for each in value if each] for name, value in lists.items() if value}
@@ -210,6 +224,14 @@ def lint(
         ktx wiki lint
         ktx wiki lint documents-handbook
     """
+    mounts = session.mounts()
+    if keys and mounts is not None:
+        places = [mounts.split_page(key) for key in keys]
+        mount, own = places[0][0], [key for _, key in places]
+        if any(each is not mount for each, _ in places):
+            raise UsageError("the pages are of several projects", hint="check those of one project at a time")
+        if mount is not None:
+            return session.run_in(mount, lambda session: _linted(session, own))
     if keys:
         return _linted(session, keys)
     return session.run_each(None, lambda session, _: _linted(session, ()))
@@ -220,7 +242,10 @@ def _linted(session: Session, keys: Sequence[str]) -> Result:
 
     layout, config = session.load_project(with_mounts=not keys)
     done = lint_wiki(layout, config, keys)
-    rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
+    rows = tuple(
+        (f"{session.shown_path(each.path)}:{each.line}", each.code, each.message, each.hint or "")
+        for each in done.findings
+    )
     table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
     facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
     return Result(done.to_json(), [*table, Fields(facts)], done.error(), is_report=True)

@@ -98,18 +98,31 @@ def choose_mounted(
     raise UsageError(f"there are {len(names)} {what}: {listing(names)}", hint=hint, details={"candidates": names})
 
 
-def connection_of_source(mounts: Mounts, name: str) -> str:
-    """Return the connection that has a source, with its name in the root. Raises the errors of `find_source`."""
+def connection_of_source(
+    mounts: Mounts, name: str, *, internal: bool = False, load: Callable[[Mount | None], LoadLayer] | None = None
+) -> str:
+    """Return the connection that has a source, with its name in the root. Raises the errors of `find_source`.
+
+    A source that may not be shown counts only if no other one has the name. `load` returns the function that loads
+    the layers of a project.
+    """
     from ktx_cli.project import qualified
 
-    layers = [
-        (qualified(mount, each), load_layer(layout, config, each))
+    shown = [
+        (qualified(mount, each.model.connection), each)
         for mount, layout, config in mounts.projects()
-        for each in layer_ids(layout)
+        for each in read_layers(
+            layout, config, None, internal=internal, load=load_layer if load is None else load(mount)
+        ).shown
     ]
-    found = [connection for connection, model in layers if spelled(model.sources, name) is not None]
+    having = {
+        connection: layer.has(source)
+        for connection, layer in shown
+        if (source := spelled(layer.model.sources, name)) is not None
+    }
+    found = [connection for connection, is_shown in having.items() if is_shown] or list(having)
     if not found:
-        raise unknown("source", name, (each for _, model in layers for each in model.sources))
+        raise unknown("source", name, (each.name for _, layer in shown for each in layer.sources()))
     if len(found) > 1:
         raise _in_several(name, found)
     return found[0]
@@ -182,9 +195,13 @@ class Layers:
         """Return all sources by connection and name."""
         return [_summary(each, source) for each in self.shown for source in each.sources()]
 
-    def warnings(self) -> list[ResultWarning]:
-        """Return a warning for each model with errors in its files, because a part of it is missing."""
-        return [warning for model in self.models if (warning := broken_files(model)) is not None]
+    def warnings(self, *, private: bool = False) -> list[ResultWarning]:
+        """Return a warning for each model with errors in its files, because a part of it is missing.
+
+        With `private`, the warnings name only what may be shown.
+        """
+        found = (broken_files(each.model, each if private else None) for each in self.shown)
+        return [warning for warning in found if warning is not None]
 
 
 def _summary(shown: VisibleModel, source: Source) -> SourceSummary:
@@ -220,16 +237,20 @@ def search_layers(
     return search(layout, config, query, environ=environ, scope=scope, limit=limit)
 
 
-def broken_files(model: Model) -> ResultWarning | None:
-    """Return the warning that files of a model have errors, or None."""
+def broken_files(model: Model, shown: VisibleModel | None = None) -> ResultWarning | None:
+    """Return the warning that files of a model have errors, or None.
+
+    `shown`: the part of the model that the warning may name. By default, that is all of it.
+    """
     errors = [each for each in model.problems if each.severity == "error"]
     if not errors:
         return None
-    first = errors[0]
+    first = errors[0] if shown is None else shown_problem(shown, errors[0])
     more = f", and {plural(len(errors) - 1, 'more problem')}" if len(errors) > 1 else ""
     message = "semantic_problems"
     hint = Command("sl", "validate", "-c", model.connection, "--no-data")
-    return ResultWarning(message, f"{first.location}: {first.message}{more}", hint=hint, connection=model.connection)
+    where = f"{first.location}: " if first.location.path else ""
+    return ResultWarning(message, f"{where}{first.message}{more}", hint=hint, connection=model.connection)
 
 
 def kind_of(source: Source) -> str:
@@ -377,7 +398,8 @@ def shown_problem(shown: VisibleModel, problem: Diagnostic) -> Diagnostic:
     if problem.hint is not None and shown.hides(str(problem.hint)):
         problem = replace(problem, hint=None)
     if source is None or not shown.has(source):
-        if source is None and not shown.hides(names):
+        is_barred = problem.location.object in shown.model.barred  # its errors keep it out, and it may be hidden
+        if source is None and not is_barred and not shown.hides(names):
             return problem
         location = Location(connection=problem.location.connection)
         return replace(problem, message="a hidden definition has a problem", location=location, hint=None)

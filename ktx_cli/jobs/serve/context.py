@@ -81,7 +81,7 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
             | {key: found[:MOST_NAMES] for key, found in names.items()}
             | {f"more_{key}": max(0, len(found) - MOST_NAMES) for key, found in names.items()}
         )
-    return rows, layers.warnings()
+    return rows, layers.warnings(private=True)
 
 
 def read_definition(
@@ -100,6 +100,7 @@ def read_definition(
             error.hint = "people keep it to themselves; look for another with discover_data"
         raise
     of, files = source_files(project.layout, Layers((shown,)), source.name)
+    files = files if mount is None else [(mount.shown_path(path), text) for path, text in files]
     paths = tuple(path for path, _ in files)
     if form == "composed":
         pages = _pages_about(project, project.config(), shown, source.name)

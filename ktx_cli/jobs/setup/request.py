@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events, plain
@@ -12,7 +12,7 @@ from ktx_cli.jobs.connections import SourceCheck
 from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.detect.databases import file_databases
 from ktx_cli.llm import ProbeRun
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout
 from ktx_cli.semantic import Model, Visibility, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectionTest
 
@@ -92,8 +92,13 @@ def _tested(connection: str, test: ConnectionTest | SourceCheck | None) -> dict[
 
 
 def first_database(folder: Path) -> Command | None:
-    """Return the `ktx setup` that connects the nearest database in a folder; None where the folder has none."""
-    found = next(iter(file_databases(folder)), None)
+    """Return the `ktx setup` that connects the nearest database in a folder; None where the folder has none.
+
+    That of another project below it, which may be mounted, is not meant.
+    """
+    offers = ((each, PurePosixPath(each.fields["path"]).parents) for each in file_databases(folder))
+    own = (each for each, above in offers if not any((folder / one / CONFIG_NAME).exists() for one in list(above)[:-1]))
+    found = next(own, None)
     if found is None:
         return None
     return Command("setup", "--database", found.driver, "--database-path", found.fields["path"])

@@ -11,6 +11,8 @@ from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, page_of, to
 
 if TYPE_CHECKING:
     from ktx_cli.core import ResultWarning
+    from ktx_cli.project import Mount
+    from ktx_cli.semantic import LoadLayer
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -144,7 +146,11 @@ def at_source(call: Call, name: str, connection: str | None) -> tuple[Call, str 
         return call, connection
     from ktx_cli.jobs.semantic.layers import connection_of_source
 
-    mount, own = call.mounts.split(connection_of_source(call.mounts, name))
+    def load(mount: Mount | None) -> LoadLayer:
+        project = call.within(mount).project
+        return lambda layout, _, connection: project.load_layer(layout, project.config(), connection)
+
+    mount, own = call.mounts.split(connection_of_source(call.mounts, name, load=load))
     return call.within(mount), own
 
 

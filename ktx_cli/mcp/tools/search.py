@@ -167,7 +167,8 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     for hit in page["hits"]:
         mount, connection = call.split(hit["connection"])
         notes, statuses = looked["" if mount is None else mount.name]
-        hit["open"] = notes.of_hit(connection, hit["kind"], hit["id"])
+        open_notes = notes.of_hit(connection, hit["kind"], hit["id"])
+        hit["open"] = open_notes if mount is None else [mount.placed(each) for each in open_notes]
         hit["status"] = statuses.of_hit(connection, hit["kind"], hit["id"])
         hit["next"] = _next_call(hit, several=several)
     return Hits(
@@ -456,7 +457,15 @@ def _passage(call: Call, value: ReadPage) -> PageText:
 def _page(call: Call, value: ReadPage) -> PageText:
     from ktx_cli.jobs.serve.context import page_facts
 
-    facts = page_facts(call.project.layout, value.key, call.user(value.user))
+    try:
+        facts = page_facts(call.project.layout, value.key, call.user(value.user))
+    except UsageError as error:
+        if call.mounts is not None:
+            from ktx_cli.jobs.wiki import pages_of_mounts
+
+            near = pages_of_mounts(call.mounts, value.key)
+            error.hint = f"did you mean `{near[0]}`?" if near else error.hint
+        raise
     page = facts.page
     refs, backlinks = (tuple(map(call.named, keys)) for keys in (facts.refs, facts.backlinks))
     lists = {"refs": refs, "sl_refs": facts.sl_refs, "backlinks": backlinks, "tags": page.tags}

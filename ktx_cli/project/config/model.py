@@ -166,7 +166,7 @@ def known_connection(config: KtxConfig, connection: str) -> Connection:
     if entry is None and mount in config.mounts:
         message = f"`{connection}` belongs to the mount `{mount}`, and this command works on one project alone"
         hint = f"run it on that project: --project-dir {config.mounts[mount]} (from the folder of this project)"
-        raise UsageError(message, hint=hint)
+        raise UsageError(message, hint=hint, details={"mount": mount})
     if entry is None:
         near = did_you_mean(connection, config.connections)
         known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)

@@ -492,6 +492,10 @@ def _file_commit(fields: Sequence[str], content: bytes | None) -> FileCommit:
     return FileCommit(commit, day, author, email, own, len(parents.split()) > 1, content)
 
 
+_CHECKERS: Final = {"gpg.openpgp.program": "gpg", "gpg.x509.program": "gpgsm", "gpg.ssh.program": "ssh-keygen"}
+"""The settings that name what checks a signature, and what git takes where there is none."""
+
+
 class History:
     """The history of a commit, as seen from the project's folder."""
 
@@ -568,7 +572,19 @@ class History:
 
     def has_good_signature(self, commit: str) -> bool:
         """Whether the signature of a commit is valid and of a key that this machine's git trusts."""
-        return self._git.read("log", "-1", "--format=%G?", commit).out.strip() == b"G"
+        return self._git.read(*self._checkers, "log", "-1", "--format=%G?", commit).out.strip() == b"G"
+
+    @cached_property
+    def _checkers(self) -> list[str]:
+        """The options of git that have this user's programs check a signature, never one that the repository names."""
+        known = dict(_CHECKERS)
+        asked = ("config", "--null", "--show-scope", "--get-regexp", r"^gpg\.(.*\.)?program$")
+        words = decode(self._git.read(*asked, ok=(0, 1)).out).split("\0")
+        for scope, setting in zip(words[::2], words[1::2], strict=False):
+            key, _, program = setting.partition("\n")
+            if scope in ("system", "global") and program:
+                known["gpg.openpgp.program" if key == "gpg.program" else key] = program
+        return [part for key, program in known.items() for part in ("-c", f"{key}={program}")]
 
     def states(self, commits: Collection[str], folder: str) -> dict[str, str]:
         """Return commit -> the id of a folder then; of one that was not there, nothing. Equal ids: equal files."""
