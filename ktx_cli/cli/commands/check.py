@@ -106,13 +106,13 @@ def _annotation(session: Session, diagnostic: Diagnostic, prefix: str) -> str:
     """Return the annotation of a diagnostic; a file outside of the repository is named by the text alone."""
     from ktx_cli.cli.findings import annotation
 
-    path, said = diagnostic.location.path, f"{diagnostic.message}\nfix: {diagnostic.hint}"
+    path, message = diagnostic.location.path, f"{diagnostic.message}\nfix: {diagnostic.hint}"
     if path is not None:
         path = posixpath.normpath(posixpath.join(prefix, session.shown_path(path)))
     location = Location(path, diagnostic.location.line)
     if path is not None and path.startswith(("/", "../")):
-        said, location = f"{location}: {said}", Location()
-    return annotation(replace(diagnostic, message=said, location=location))
+        message, location = f"{location}: {message}", Location()
+    return annotation(replace(diagnostic, message=message, location=location))
 
 
 def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:
