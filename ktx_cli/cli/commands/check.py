@@ -19,7 +19,7 @@ from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import IDS
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import Command, Diagnostic, Severity, counted, one_line, plural
+from ktx_cli.core import Command, Diagnostic, Location, Severity, counted, one_line, plural
 
 if TYPE_CHECKING:
     from pathlib import Path
