@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         without_answer,
     )
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
-    from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
+    from ktx_cli.semantic.expressions.names import Expression, Name, Names, column_parts, placeholder
     from ktx_cli.semantic.filter_values import (
         MOST_CANDIDATES,
         MOST_CHECKED,
@@ -161,9 +161,19 @@ if TYPE_CHECKING:
         unknown,
     )
     from ktx_cli.semantic.plan.axis import time_of
+    from ktx_cli.semantic.plan.measures import Measures
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
-    from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain, with_name
+    from ktx_cli.semantic.query import (
+        DEFAULT_LIMIT,
+        LONGEST,
+        MOST_ITEMS,
+        MOST_ROWS,
+        Query,
+        parse_query,
+        with_grain,
+        with_name,
+    )
     from ktx_cli.semantic.readings import (
         TouchedMeasure,
         condition_in,

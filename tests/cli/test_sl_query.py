@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.commands.sl_query import OPTIONS, question_of
+from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
+from ktx_cli.jobs.semantic import question
 from tests.cli.conftest import git
 
 Run = Callable[..., Any]
@@ -689,3 +691,151 @@ def test_a_column_of_another_type_makes_a_measure_proposed(ktx: Run, ingested: P
     assert ktx("ingest").code in (0, 7)
     (told,) = ktx(*asked).data["receipt"]["status"]["because"]
     assert told["why"] == "customers.country changed from TEXT to INTEGER after it was accepted"
+
+
+DAMAGED = ("-m", "sum(sales.amount) as total", "--filter", "sales.ship_to = 's'")
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    found = (path for name in ("semantic-layer", "evals") for path in (folder / name).rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_a_single_expression_is_saved_as_a_measure(ktx: Run, layer: Path) -> None:
+    before = _files(layer)
+    answer = ktx("sl", "query", *DAMAGED, "--save", "south")
+    assert (answer.code, answer.out) == (0, "total\n27.0\n")
+    path = "semantic-layer/warehouse/sales.yaml"
+    assert f"saved as the measure `sales.south` in {path}\n" in answer.err
+    assert "next: ktx sl query -m sales.south\n" in answer.err
+    after = _files(layer)
+    assert {name for name in after if after[name] != before.get(name)} == {path}
+    added = "  - name: south\n    expr: sum(sales.amount)\n    filter: sales.ship_to = 's'\n"
+    assert after[path].decode() == SALES.replace("parameters:", f"{added}parameters:")
+    assert rows(ktx, "-m", "sales.south") == [[27.0]]
+    assert ktx("sl", "validate", "--no-data", "--strict").code == 0
+
+
+@pytest.mark.table(
+    ("words", "entry"),
+    [
+        (["-m", "count(Sales) * 2"], {"expr": "count(*) * 2"}),
+        (["-m", "max(amount)", "--filter", "customers.country = 'SE'"],
+         {"expr": "max(amount)", "filter": "customers.country = 'SE'"}),
+        (["-m", "max(amount)", "--filter", "country = 'SE'", "--filter", "amount > 5 or amount < 1"],
+         {"expr": "max(amount)", "filter": "(customers.country = 'SE') AND (amount > 5 or amount < 1)"}),
+        (["-m", "sales.revenue", "--filter", "shipping.title = 'South'"],
+         {"expr": "revenue", "filter": "shipping.title = 'South'"}),
+        (["-m", "sales.revenue / count(sales)"], {"expr": "revenue / count(*)"}),
+        (["-m", "min(amount)", "--segment", "sales.big"], {"expr": "min(amount)", "segments": ["big"]}),
+        (["-m", "revenue", "--segment", "big"], {"expr": "revenue", "segments": ["big"]}),
+    ],
+)  # fmt: skip
+def test_what_a_saved_measure_says(ktx: Run, layer: Path, words: list[str], entry: dict[str, Any]) -> None:
+    file = layer / "semantic-layer" / "warehouse" / "sales.yaml"
+    before = file.read_text()
+    try:
+        answer = ktx("sl", "query", *words, "--save", "saved", "--json")
+        assert answer.code == 0, answer
+        assert answer.data["saved"] == {
+            "kind": "measure", "name": "sales.saved", "path": "semantic-layer/warehouse/sales.yaml", "why": None,
+        }  # fmt: skip
+        assert yaml.load(file.read_bytes(), where="sales.yaml")["measures"][-1] == {"name": "saved", **entry}
+        assert rows(ktx, "-m", "sales.saved") == answer.data["rows"]
+    finally:
+        file.write_text(before)
+
+
+@pytest.mark.table(
+    ("words", "why"),
+    [
+        (["-m", "revenue", "-d", "shipping.title"], "it has dimensions"),
+        (["-m", "revenue"], "`sales.revenue` is a measure already"),
+        (["-m", "sum(amount)"], "measures `revenue` and `saved` of `sales` have the same definition"),
+        (["-m", "max(amount)", "-m", "min(amount)"], "it has 2 measures"),
+        (["-d", "shipping.title"], "it has no measures"),
+        (["-m", "max(amount)", "--from", "2024-01-01"], "it has a period"),
+        (["-m", "max(amount)", "--filter", "max(amount) > 1"], "it has a condition on results"),
+        (["-m", "max(amount)", "--having", "max(amount) > 1", "--totals"], "it has a condition on results, totals"),
+        (["-m", "sum(amount) / count(regions)"], "it aggregates rows of several sources: regions, sales"),
+        (["-m", "count(partners)", "--user-attribute", "region=EU", "--save-as", "question"], None),
+        (["-m", "revenue", "-d", "shipping.title", "--limit", "1", "--order-by", "2:desc"], "it has dimensions"),
+        (["-m", "sales.above", "--parameter", "least=10"], "it has parameters"),
+        (["-m", "revenue", "-d", "sales.sold_at:year", "--compare", "1 year", "--from", "2024-01-01"],
+         "it has dimensions, a period, a comparison"),
+    ],
+)  # fmt: skip
+def test_any_other_query_is_saved_as_a_golden_question(
+    ktx: Run, layer: Path, words: list[str], why: str | None
+) -> None:
+    before = _files(layer)
+    try:
+        answer = ktx("sl", "query", *words, "--save", "saved", "--json")
+        assert answer.code == 0, answer
+        assert answer.data["saved"] == {"kind": "question", "name": "saved", "path": "evals/saved.yaml", "why": why}
+        assert {name for name, text in _files(layer).items() if text != before.get(name)} == {"evals/saved.yaml"}
+        asked = ktx("eval", "saved", "--json")
+        (case,) = asked.data["cases"]
+        assert (asked.code, case["status"], case["kind"]) == (0, "pass", "compare"), case
+        assert case["answer"]["rows"] == answer.data["rows"]
+    finally:
+        (layer / "evals" / "saved.yaml").unlink(missing_ok=True)
+
+
+def test_a_moving_period_is_saved_without_sql(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "query", "-m", "sales.revenue", "--last", "1000 years", "--save", "recent")
+    assert (
+        "in evals/recent.yaml, without SQL to compare with, because its period is another one every day" in answer.err
+    )
+    (case,) = yaml.load((layer / "evals" / "recent.yaml").read_bytes(), where="recent.yaml")["cases"]
+    assert case == {"id": "recent", "query": {"measures": ["sales.revenue"], "time_range": {"last": "1000 years"}}}
+
+
+@pytest.mark.table(
+    ("words", "message", "hint"),
+    [
+        ([*DAMAGED, "--save", "revenue"], "`sales` already has a measure `revenue`", "another name"),
+        ([*DAMAGED, "--save", "BIG"], "`sales` already has a segment `big`", "another name"),
+        ([*DAMAGED, "--save", "amount"], "`sales` already has a column `amount`", "another name"),
+        ([*DAMAGED, "--save", "net-south"], "`net-south` cannot be the name of a measure", "--save net_south"),
+        ([*DAMAGED, "--save", "a/../b", "--save-as", "question"], "cannot be the name of a golden question", "letters"),
+        ([*DAMAGED, "--save", "taken", "--save-as", "question"], "already: evals/known.yaml:2", "another name"),
+        ([*DAMAGED, "--save", "known", "--save-as", "question"], "already: evals/known.yaml:2", "another name"),
+        ([*DAMAGED, "-d", "country", "--save", "a", "--save-as", "measure"], "it has dimensions", "omit --save-as"),
+        (["-m", "sum(amount)", "--save", "a", "--save-as", "measure"], "have the same definition", "omit --save-as"),
+        ([*DAMAGED, "--save", "a", "--no-execute"], "--save requires a result", "omit --no-execute"),
+        ([*DAMAGED, "--save-as", "measure"], "--save-as requires --save", "--save NAME --save-as measure"),
+        (["-m", "sum(nothing)", "--save", "a"], "there is no column `nothing`", ""),
+    ],
+)  # fmt: skip
+def test_what_is_not_saved(ktx: Run, layer: Path, words: list[str], message: str, hint: str) -> None:
+    (layer / "evals").mkdir(exist_ok=True)
+    (layer / "evals" / "known.yaml").write_text("cases:\n  - {id: taken, sql: SELECT 1}\n")
+    before = _files(layer)
+    error = refused(ktx, *words)
+    assert message in error["message"]
+    assert hint in (error["hint"] or "")
+    assert _files(layer) == before
+
+
+def test_an_answer_that_fails_is_not_saved(ktx: Run, layer: Path) -> None:
+    with sqlite3.connect(layer / "shop.sqlite") as database:
+        database.execute("DROP TABLE sales")
+    database.close()
+    before = _files(layer)
+    assert ktx("sl", "query", *DAMAGED, "--save", "south").code != 0
+    assert _files(layer) == before
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = layer / "semantic-layer" / "warehouse" / "sales.yaml"
+    ask = question.ask_layer
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        file.write_text(f"{SALES}# mine\n")
+        return ask(*args, **kwargs)
+
+    monkeypatch.setattr(question, "ask_layer", asked)
+    error = refused(ktx, *DAMAGED, "--save", "south")
+    assert "sales.yaml was changed while the query ran" in error["message"]
+    assert file.read_text() == f"{SALES}# mine\n"

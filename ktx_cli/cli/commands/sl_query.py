@@ -24,6 +24,8 @@ from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, plural, s
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.explain import Explained
     from ktx_cli.jobs.semantic.question import LayerAnswer, Question
+    from ktx_cli.jobs.semantic.save import SavePlan
+    from ktx_cli.project import KtxConfig, Layout
 
 commands = typer.Typer()
 
@@ -301,6 +303,13 @@ class AnswerFormat(StrEnum):
     SQL = "sql"
 
 
+class SaveAs(StrEnum):
+    """What --save makes of a question."""
+
+    MEASURE = "measure"
+    QUESTION = "question"
+
+
 _TOTAL: Final = "total"
 
 _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
@@ -323,6 +332,14 @@ _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         False,
     ),
     "expanded": (EXPANDED, False),
+    "save": _option(
+        str | None,
+        "--save",
+        help="Save the query under this name: a single expression without dimensions as a measure of its source, any "
+        "other query as a golden question in evals/.",
+        metavar="NAME",
+    ),
+    "save_as": _option(SaveAs | None, "--save-as", help="Choose what --save writes: a measure or a golden question."),
 }
 
 
@@ -337,6 +354,8 @@ def query(
     verify: bool | None,
     expanded: bool,
     receipt: bool,
+    save: str | None,
+    save_as: SaveAs | None,
 ) -> Result:
     """Query measures by dimensions, filters and periods.
 
@@ -345,23 +364,35 @@ def query(
     Examples:
         ktx sl query -m order_revenue.net_revenue -d customer_value.segment --totals
         ktx sl query -m orders.order_count -d ordered.full_date:month --last "2 years"
-        ktx sl query -m order_revenue.net_revenue --format sql
+        ktx sl query -m "count(refunds) as n" -d refunds.reason --save refund_reasons
     """
     compiles = not execute or form is AnswerFormat.SQL
     if compiles and verify:
         raise UsageError("--verify requires a result", hint="omit --no-execute and --format sql")
+    if compiles and save is not None:
+        raise UsageError("--save requires a result", hint="omit --no-execute and --format sql")
+    if save is None and save_as is not None:
+        raise UsageError("--save-as requires --save", hint=f"--save NAME --save-as {save_as.value}")
 
     def run(session: Session, connection: str | None) -> Result:
         asked = replace(question, connection=connection)
         if compiles:
             return _compiled(session, asked, form)
-        return _answered(session, asked, form=form, verify=verify, receipt=receipt, expanded=expanded)
+        keep = None if save is None else (save, save_as)
+        return _answered(session, asked, form=form, verify=verify, receipt=receipt, expanded=expanded, keep=keep)
 
     return session.run_at(question.connection, run)
 
 
 def _answered(
-    session: Session, question: Question, *, form: AnswerFormat, verify: bool | None, receipt: bool, expanded: bool
+    session: Session,
+    question: Question,
+    *,
+    form: AnswerFormat,
+    verify: bool | None,
+    receipt: bool,
+    expanded: bool,
+    keep: tuple[str, SaveAs | None] | None,
 ) -> Result:
     from ktx_cli.jobs.semantic.question import ask_layer
 
@@ -369,16 +400,37 @@ def _answered(
     printed = not session.settings.json and form is not AnswerFormat.JSON
     asked = replace(question, verified=verify)
     with _paths_as_flags():
+        plan = None if keep is None else _plan_of(session, layout, config, asked, keep)
         reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+    saved = None
+    if plan is not None and reply.error() is None:
+        from ktx_cli.jobs.semantic.save import save
+
+        saved = save(layout, config, plan, reply, os.environ).saved
     reply = replace(reply, connection=session.qualified(reply.connection))
     session.warn(*reply.warnings)
     _warn_when_cut(session, reply, limited=question.query.get("limit") is not None)
+    data = reply.to_json() | ({} if saved is None else {"saved": saved.to_json()})
+    steps = () if saved is None else (saved.next_step,)
     if session.settings.json:
-        return Result(reply.to_json(), error=reply.error())
-    notes = tuple(_notes(reply, form, receipt))
+        return Result(data, error=reply.error(), next_steps=steps)
+    notes = (*_notes(reply, form, receipt), *([] if saved is None else [str(saved)]))
     if form is AnswerFormat.TABLE:
-        return Result(reply.to_json(), [_table(reply, expanded)], reply.error(), notes=notes)
-    return Result(reply.to_json(), error=reply.error(), text=_text(reply, form), notes=notes)
+        return Result(data, [_table(reply, expanded)], reply.error(), steps, notes=notes)
+    return Result(data, error=reply.error(), next_steps=steps, text=_text(reply, form), notes=notes)
+
+
+def _plan_of(
+    session: Session, layout: Layout, config: KtxConfig, question: Question, keep: tuple[str, SaveAs | None]
+) -> SavePlan:
+    """Return how a question would be saved, before it is asked."""
+    from ktx_cli.jobs.semantic.save import SavedKind, plan_save
+
+    if session.mount is not None:
+        message = f"--save does not write into the mounted project `{session.mount.name}`"
+        raise UsageError(message, hint="run the command in that project")
+    name, wanted = keep
+    return plan_save(layout, config, question, name, None if wanted is None else SavedKind(wanted.value))
 
 
 @command(commands, "explain", schema="sl-explain")

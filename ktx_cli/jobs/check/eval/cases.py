@@ -42,7 +42,7 @@ from ktx_cli.project import (
     wrong,
 )
 
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+CASE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _FORMS: Final = "write one of: `value: 42`, `rows: 3`, or a list of rows such as `- {country: NO, orders: 41}`"
 
 
@@ -135,7 +135,7 @@ def _check_row(row: Any, number: int, first: Any, columns: Sequence[str] | None)
 
 
 _ID_RULE: Final = checked(
-    lambda text: _ID.fullmatch(text) is not None,
+    lambda text: CASE_ID.fullmatch(text) is not None,
     "must contain only letters, digits, `_`, `.` and `-`",
     hint="for example: id: revenue-2025",
     of_value=True,
