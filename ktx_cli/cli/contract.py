@@ -505,8 +505,9 @@ def _print_notes(session: Session, result: Result) -> None:
     settings = session.settings
     if not settings.quiet and not settings.json:
         if result.notes:
-            lines = tuple("".join(c if c.isprintable() else " " for c in note) for note in result.notes)
-            streams.write_err(render_plain([Lines(lines)]))
+            lines = ("".join(c if c.isprintable() else " " for c in note) for note in result.notes)
+            shown = [part for line in lines for part in _below_itself(line)]
+            streams.write_err(render_plain([Lines(tuple(shown))]))
         for warning in session.warnings:
             if not _says(result.error, warning):
                 _note("warning", warning.message, warning.hint)
@@ -535,11 +536,22 @@ def _note(kind: str, message: str, hint: str | None) -> None:
         streams.write_err("".join(f"{line}\n" for line in lines))
 
 
-def _fitted(text: str) -> list[str]:
-    """Return the lines of a note: one, or as many as a terminal needs; no command in it is broken."""
+def _fitted(text: str, indent: int = 0) -> list[str]:
+    """Return the lines of a note: one, or as many as a terminal needs, `indent` columns from its left.
+
+    No command in it is broken.
+    """
     if not sys.stderr.isatty():
         return [text]
-    return wrapped(text, shutil.get_terminal_size((100, 24)).columns, indent="  ", commands=True)
+    return wrapped(text, shutil.get_terminal_size((100, 24)).columns - indent, indent="  ", commands=True)
+
+
+def _below_itself(note: str) -> list[str]:
+    """Return the lines of a note, which go on below where its text begins."""
+    text = note.lstrip(" ")
+    start = " " * (len(note) - len(text))
+    lines = _fitted(text, len(start))
+    return [start + line for line in lines]
 
 
 def _debug(session: Session) -> None:

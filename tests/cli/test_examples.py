@@ -70,9 +70,6 @@ PARSED_ONLY = {
 
 WARNED = 1
 CODES = {
-    "ktx check": WARNED,
-    "ktx check --skip evals --strict": WARNED,
-    "ktx check --github --junit ktx.xml": WARNED,
     "ktx doctor --fix --strict": WARNED,
     "ktx lint": WARNED,
     "ktx lint --min-coverage 80 --github": WARNED,

@@ -13,7 +13,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import runnable
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import Command, Hint
+from ktx_cli.core import Command, Hint, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.demo.demo import DemoAnswer, SecondHalf
@@ -29,11 +29,11 @@ _KNOWN: Final = {
     "pages": "wiki pages",
 }
 
-_ADD: Final = Hint(
-    "To add this, run `{}` and `{}` in the project.",
-    Command("setup", "--llm-backend", "claude-code"),
-    Command("ingest", "dbt", "handbook"),
+_MODEL: Final = (
+    Hint("`{}`", Command("setup", "--llm-backend", "claude-code")),
+    Hint("`{}`", Command("ingest", "dbt", "handbook")),
 )
+"""What has a model read the sources, too."""
 
 
 _NEXT: Final = (
@@ -64,12 +64,14 @@ def demo(
 
     report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
     scanned = report.ingest.connections[0]
+    verbose = session.settings.verbose
+    warehouse = Table(
+        ("table", "rows"),
+        tuple((name, f"{rows:,}") for name, rows in report.rows.items()),
+        title="The company's warehouse",
+    )
     blocks: list[Block] = [
-        Table(
-            ("table", "rows"),
-            tuple((name, f"{rows:,}") for name, rows in report.rows.items()),
-            title="The company's warehouse",
-        ),
+        *([warehouse] if verbose else []),
         Fields(
             (("folder", str(report.folder)), ("scanned", scanned.result), ("commit", (report.ingest.commit or "")[:10]))
         ),
@@ -79,13 +81,20 @@ def demo(
             title="Inferred joins, which no foreign key declares",
         ),
         *_asked(report.asked),
-        *_second_half(report.second),
+        *_second_half(report.second, verbose=verbose),
     ]
     return Result(report.to_json(), blocks, next_steps=[Command(folder, program="cd"), *_NEXT])
 
 
-def _second_half(half: SecondHalf) -> list[Block]:
-    """Return the results of the context sources, the work left for a model, and a question they made possible."""
+def _second_half(half: SecondHalf, *, verbose: bool) -> list[Block]:
+    """Return the results of the context sources, a question they made possible, and the work left for a model."""
+    left = Table(("source", "with a model"), tuple(half.to_add), title="What ktx can add with a model")
+    statement = Hint(
+        "A model can also read {} and turn them into pages and measures: run {} and {} in the project{}.",
+        plural(len(half.to_add), "more file or folder", "more files and folders"),
+        *_MODEL,
+        "" if verbose else "; --verbose lists them",
+    )
     known = tuple(
         (words, str(getattr(half.before, name)), str(getattr(half.after, name))) for name, words in _KNOWN.items()
     )
@@ -98,9 +107,9 @@ def _second_half(half: SecondHalf) -> list[Block]:
         Fields(
             (*((work.name, work.result) for work in half.ingest.sources), ("commit", (half.ingest.commit or "")[:10]))
         ),
-        Table(("source", "with a model"), tuple(half.to_add), title="What ktx can add with a model"),
-        Lines((runnable(_ADD),)),
         *_asked(half.asked, before=half.refused),
+        *([left] if verbose else []),
+        Lines((runnable(statement),)),
     ]
 
 
