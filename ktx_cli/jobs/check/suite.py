@@ -109,7 +109,7 @@ class CheckReport(Record):
         details = {"failed": failed, "not_run": [check.check for check in broken], "counts": self.counts()}
         if failed:
             count = sum(each.fails for each in self.findings)
-            message = f"{plural(count, 'diagnostic')} of {listing(failed)}"
+            message = f"{listing(failed)} failed, with {plural(count, 'diagnostic')}"
             hint = f"fix what is listed above, then run {' or '.join(f'`ktx {_SINGLE[name]}`' for name in failed)}"
             return KtxError(message, hint=hint, details=details, code="check_failed")
         errors = [check.error for check in broken if check.error is not None]
