@@ -92,5 +92,5 @@ def test_every_argument_it_is_mapped_to_exists() -> None:
 
 
 def test_it_names_every_driver_that_only_the_other_program_has() -> None:
-    section = PAGE.split("## A connection that cannot be used", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.split("## Disabled connections", 1)[1].split("\n## ", 1)[0]
     assert set(FOREIGN_DRIVERS) <= set(re.findall(r"`(\w+)`", section))
