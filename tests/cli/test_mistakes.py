@@ -150,7 +150,7 @@ MISTAKES: Final = {
     ),
     "grain-that-repeats": Mistake(
         layer("support_sla", "grain: [customer_id]\nmeasures:\n  - {name: waiting_hours, expr: max(hours_to_close)}\n"),
-        ("the grain of `support_sla` is customer_id, but 40 values come several times",),
+        ("the grain of `support_sla` is customer_id, but 40 values occur more than once",),
         layer("support_sla", "measures:\n  - {name: waiting_hours, expr: max(hours_to_close)}\n"),
         "grain: [customer_id]",
     ),
