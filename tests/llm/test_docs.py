@@ -46,7 +46,7 @@ def test_every_backend_role_error_and_event_is_on_the_page() -> None:
     kinds = {kind.__name__ for kind in Event.__subclasses__() if kind.__module__ == types.__name__}
     assert kinds <= named(section("Events and usage"))
     assert {word for origin in ORIGINS.values() for word in origin} <= named(section("Events and usage"))
-    assert ".".join(str(part) for part in binary.MINIMUM) in section("The binary")
+    assert ".".join(str(part) for part in binary.MINIMUM) in section("The Claude Code binary")
 
 
 @pytest.mark.requirement("R15", "R60")
