@@ -256,7 +256,7 @@ def shown_reading(page: str) -> str | None:
 def drafting_questions(prompt: str, known: Mapping[str, Question]) -> Iterator[tuple[Question, Mapping[str, Any]]]:
     """Yield the questions of a draft with their expected rows, as the prompt shows them."""
     question = None
-    for line in prompt.partition("Questions whose right rows are known:")[2].splitlines():
+    for line in prompt.partition("Questions with known correct rows:")[2].splitlines():
         if line.startswith("- "):
             question = known.get(line.removeprefix("- "))
         elif line.startswith("  expected: ") and question is not None:

@@ -1,4 +1,4 @@
-"""What is searched: documents of pages, semantic layers, values and passages, in units that are indexed as a whole."""
+"""The search corpus: documents for pages, definitions, values and passages, grouped into units for indexing."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
-"""What can be found. Of two that fit as well the one that is further in front comes first: what people govern."""
+"""The kinds of documents. For equal scores, earlier kinds come first, which people govern."""
 
 GOVERNED: Final = frozenset({"source", "measure", "segment", "page"})
-"""What people govern: no value comes before it."""
+"""The governed kinds, which always come before values."""
 
 WORTH: Final = {"column": 0.8, "passage": 0.8, "value": 0.8}
-"""What a kind counts beside what people govern (1): it has to fit better to come before it."""
+"""The weights of other kinds relative to governed kinds (1)."""
 
 BESIDE: Final = 0.25
-"""The weight of a text that adds to what is found otherwise, and finds nothing by itself."""
+"""The weight of a text that only adds to the score of other matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A text of a document: `weight` is how much more a word in it counts than one in a description (1)."""
+    """A text of a document. `weight` is relative to the weight of a description (1)."""
 
     name: str
     text: str
@@ -49,10 +49,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Something to find. `id` is how it is asked for, `summary` one sentence about it.
+    """A searchable document with an `id` and a one-sentence `summary`.
 
-    `order`: which comes first of two that fit as well. `owner`: the user it is for, empty: everybody. `internal`: it is
-    for those who ask for it alone. `tags`: those of a page. `mentions`: what a page names of semantic layers.
+    `order` breaks ties of the score. `owner` is the user that it belongs to, or empty for shared documents. `internal`
+    documents are only found on request. `tags` and `mentions` (names of semantic layers) belong to pages.
     """
 
     kind: str
@@ -70,10 +70,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked among: kinds (none: all), a connection (None: all), what is of everybody and of one `user`.
+    """The scope of a search: kinds and a connection (all if empty), and shared documents and those of one `user`.
 
-    A page that belongs to no connection is in the scope of each. A page of the user stands in for everybody's page of
-    that name. `internal`: what is internal too. `tag`: only pages that have it.
+    A page without a connection is in the scope of every connection. A page of the user replaces the shared page with
+    that name. `internal` includes internal documents. `tag` only includes pages with the tag.
     """
 
     kinds: Collection[str] = ()
@@ -85,10 +85,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document that was found. `score`: higher fits better, comparable within one search alone.
+    """A matching document. Higher scores are better and only comparable within one search.
 
-    `snippet`: the part of its text that the words stand in. `matched_on`: the names of the fields they stand in, and
-    `meaning` where its vector is near that of the query. `pages`: keys of the wiki pages that name it.
+    `snippet` is the part of its text with the words. `matched_on` are the fields with the words, and `meaning` if its
+    vector is near the query. `pages` are the keys of wiki pages that mention it.
     """
 
     kind: str
@@ -101,17 +101,17 @@ class Hit:
     pages: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hit as it stands in an envelope."""
+        """Return the hit for the envelope."""
         lists = {"matched_on": list(self.matched_on), "pages": list(self.pages)}
         return {**asdict(self), "score": round(self.score, 4), **lists}
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hits of a search, best first; `corrected`: words nothing has, and what was looked for in place of them.
+    """The hits of a search, best first. `corrected` maps unknown words to the words that were searched instead.
 
-    `total`: how many there are, also beyond the limit. `suggested`: words nothing has, and what they may mean; nothing
-    was looked for in place of these.
+    `total` counts all matches, including those beyond the limit. `suggested` maps unknown words to possible words that
+    were not searched.
     """
 
     hits: tuple[Hit, ...]
@@ -121,23 +121,23 @@ class Found:
 
 
 PAGE_NAME, PAGE_TITLE, PAGE_BODY, REFERENCE = 4.0, 2.0, 1.0, 0.5
-"""How much a word counts in the key, in the title, summary and tags, in the body, in a reference."""
+"""The weights of a word in the key, in the title, summary and tags, in the body, and in a reference."""
 PHRASE: Final = 3.0
-"""The weight of questions that something answers, and of other names of it: each is compared as a whole."""
+"""The weight of questions and synonyms, which are compared as a whole."""
 PROPOSED: Final = 0.85
-"""What a definition counts that ktx proposed and nobody reviewed, beside others."""
+"""The weight of a proposed definition relative to others."""
 
 LISTED = 0.5
-"""How much a word counts on a page that lists documents, beside one on a page about them (1)."""
+"""The weight of a word on a page that lists documents, relative to other pages (1)."""
 
 _HEADING: Final = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _SUMMARY: Final = 200
 
 
 def page_document(path: str, content: bytes) -> Document | None:
-    """Return the document of a page's file, None for a path no page can have.
+    """Return the document of a page file, or None for a path that is not a page.
 
-    A page whose front matter cannot be read is searched as the text it is.
+    A page with invalid front matter is indexed as plain text.
     """
     place = place_of(path)
     if place is None:
@@ -168,13 +168,13 @@ def page_document(path: str, content: bytes) -> Document | None:
 
 
 def _catalog(found: Document, connection: str) -> Document:
-    """Return the document of a page that lists those of a connection: what says more comes before it."""
+    """Return the document of a page that lists the documents of a connection, with a lower weight."""
     fields = tuple(replace(each, weight=each.weight * LISTED) for each in found.fields)
     return replace(found, connection=connection, fields=fields, order=KINDS.index("passage"))
 
 
 def _named_in(page: Page) -> Iterator[Reference]:
-    """Yield the references that say of which source they speak: `measure:revenue` alone is not about `revenue`."""
+    """Yield the references with an explicit source. `measure:revenue` alone is not about the source `revenue`."""
     from ktx_cli.wiki import MEMBERS, Kind, references
 
     for each in references(page):
@@ -185,7 +185,7 @@ def _named_in(page: Page) -> Iterator[Reference]:
 def _found_by(
     entity: Page | Passage | Source | Measure | Segment | Column, written: SearchTexts | None = None
 ) -> tuple[Field, ...]:
-    """Return the fields with the questions something answers and its other names; `written`: those of a model."""
+    """Return the fields for questions and synonyms. `written` are those that a model wrote."""
     more = written or SearchTexts()
     questions = dict.fromkeys((*(() if isinstance(entity, Column) else entity.questions), *more.questions))
     synonyms = dict.fromkeys((*entity.synonyms, *more.synonyms))
@@ -195,7 +195,7 @@ def _found_by(
 
 
 Written = Mapping[str, Mapping[tuple[str, str], SearchTexts]]
-"""Source -> kind and name of each of its definitions -> the questions and synonyms that a model wrote for it."""
+"""The questions and synonyms that a model wrote, by source and by kind and name of the definition."""
 
 
 PASSAGE_TITLE, HEADING, PASSAGE_BODY = 2.0, 2.0, 1.0
@@ -204,9 +204,9 @@ _PASSAGES_SUMMARY = 200
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document. `id` is how it is asked for, `heading` the headings it stands below.
+    """A part of a document with an `id` and the headings above it.
 
-    `questions`: those a model wrote that it answers; `synonyms`: other names of what it is about.
+    `questions` and `synonyms` were written by a model.
     """
 
     id: str
@@ -230,16 +230,15 @@ def passage_documents(passages: Iterable[Passage]) -> Iterator[Document]:
 
 VALUE: Final = "value"
 VALUE_TEXT = 4.0
-"""How much a word of a value counts; one of its column counts beside it alone."""
+"""The weight of a word in a value. Words of its column only add to the score."""
 
 
 def value_documents(
     shown: VisibleModel, lists: Iterable[ColumnValues], relations: Callable[[], Relations]
 ) -> Iterator[Document]:
-    """Yield a document for every value of the columns that are shown; its id is the condition that picks its rows.
+    """Yield a document for every value of the visible columns. Its id is the condition that selects its rows.
 
-    A list of a table the semantic layer has not, or of a column that is not shown, gives none. `relations`: what the
-    last scan saw.
+    Lists of tables outside the semantic layer and of hidden columns are skipped. `relations` come from the last scan.
     """
     relations = functools.cache(relations)
     by_name = _by_name(shown.sources())
@@ -253,7 +252,7 @@ def value_documents(
 
 
 def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
-    """Return the names, in small letters, of the columns of a source whose values may be listed; see `values_shown`."""
+    """Return the lower-case names of the columns of a source whose values may be listed. See `values_shown`."""
     from ktx_cli.protection import values_shown
 
     may = values_shown(shown.model, source, relations)
@@ -283,14 +282,14 @@ def _by_name(sources: Iterable[Source]) -> dict[str, list[Source]]:
 
 
 SOURCE_NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
-"""How much a word counts in a name, in the name of a source's measure, of its column, in a description."""
+"""The weights of a word in a name, in the name of a measure or column of a source, and in a description."""
 
 
 _NONE: Final[Written] = {}
 
 
 def documents(shown: VisibleModel, written: Written = _NONE) -> Iterator[Document]:
-    """Yield the documents of a model: every source, and each of its measures, segments and columns."""
+    """Yield the documents of a model: all sources with their measures, segments and columns."""
     for source in shown.sources():
         yield from _of_source(shown, source, written.get(source.name, {}))
 
@@ -307,7 +306,7 @@ def _of_source(shown: VisibleModel, source: Source, texts: Mapping[tuple[str, st
 def documents_by_source(
     model: Model, names: Iterable[str], written: Written = _NONE
 ) -> Iterator[tuple[str, list[Document]]]:
-    """Yield some sources of a model, each with the documents of all that is not hidden; what is internal says so."""
+    """Yield sources of a model with the documents of their visible parts. Internal parts are marked."""
     from ktx_cli.semantic import VisibleModel
 
     public, internal = VisibleModel(model), VisibleModel(model, internal=True)
@@ -345,7 +344,7 @@ def _entity(
     *fields: Field,
     texts: Mapping[tuple[str, str], SearchTexts] = MappingProxyType({}),
 ) -> Document:
-    """Return the document of something of a source; `weight`: of the source's name in it."""
+    """Return the document of a part of a source. `weight` applies to the source's name in it."""
     named = (Field("name", entity.name, SOURCE_NAME), Field("source", source.name, weight))
     described = Field("description", entity.description or "", DESCRIPTION)
     if isinstance(entity, Column):
@@ -366,7 +365,7 @@ def _labelled(entity: Source | Measure | Segment | Column, summary: str) -> str:
 
 
 def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
-    """Return an expression as its own summary, unless it names what is not shown."""
+    """Return an expression as a summary, unless it refers to hidden definitions."""
     return expr if shown.can_show(source, expr) else f"of {source.name}"
 
 
@@ -376,7 +375,7 @@ def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tup
 
 
 def digest_of(document: Document) -> bytes:
-    """Return what tells one content of a document from another."""
+    """Return a digest of the content of a document."""
     return hashlib.blake2b(_written(document).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -390,48 +389,48 @@ def _written(document: Document) -> str:
 LoadModel = Callable[[Tree], Model]
 
 Documents = Mapping[bytes, Document]
-"""Documents by what tells one content from another."""
+"""Documents by digest."""
 
 DOCUMENT: Final = "document "
-"""What the units of passages begin with: each is one document of a source."""
+"""The prefix of the units of passages. Each unit is one document of a source."""
 
 _KEPT: Final = 8
-"""How many states of a semantic layer are remembered: those of a few loops side by side."""
+"""Number of cached states of a semantic layer, for a few parallel agent loops."""
 
 
 class Part(Protocol):
-    """Units of one sort. A unit that is gone has no signature."""
+    """The units of one kind. A removed unit has no signature."""
 
     def signatures(self) -> Mapping[str, str]:
-        """Return unit -> signature of all units, from sizes and times alone, of the files on the disk."""
+        """Return the signatures of all units on disk, from file sizes and times only."""
 
     def units(self, tree: Tree) -> Iterable[str]:
         """Return all units in a tree."""
 
     def owns(self, unit: str) -> bool:
-        """Say whether a unit is of this part, also one that is gone."""
+        """Say whether a unit belongs to this part, even if it was removed."""
 
     def units_of(self, path: str) -> Sequence[str]:
-        """Return the units a file of the project is part of."""
+        """Return the units that a project file belongs to."""
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return what tells one content of a unit from another; reads its files."""
+        """Return a digest of the content of a unit. Reads its files."""
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the names of the parts of a unit, each with what tells one content of it from another."""
+        """Return the digests of the parts of a unit by name."""
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
-        """Yield some of its parts with their documents."""
+        """Yield the named parts with their documents."""
 
     def release(self) -> None:
-        """Let go of what was read of files on the disk."""
+        """Release cached data of files on disk."""
 
 
 class WholeUnits:
-    """Units of one part each, which has no name."""
+    """Units with a single, unnamed part."""
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the one part."""
+        """Return the only part."""
         digest = self.digest(unit, tree)
         return {"": digest} if digest else {}
 
@@ -441,25 +440,25 @@ class WholeUnits:
             yield "", _by_digest(self.all_documents(unit, tree))
 
     def release(self) -> None:
-        """Nothing is kept."""
+        """Do nothing, because nothing is cached."""
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return what tells one content of a unit from another; reads its files."""
+        """Return a digest of the content of a unit. Reads its files."""
         raise NotImplementedError
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the documents of a unit; none where it is gone."""
+        """Return the documents of a unit, or none if it was removed."""
         raise NotImplementedError
 
 
 class Pages(WholeUnits):
-    """The wiki: every page is a unit, named by its path. `root` None: there is no disk, only trees are searched."""
+    """The wiki. Every page is a unit, identified by its path. Without a `root`, only trees are searched."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root
 
     def signatures(self) -> dict[str, str]:
-        """Return page's path -> its size and time."""
+        """Return the size and time of each page."""
         return signatures_below(self._root, FOLDER.rstrip("/"), (".md",))
 
     def units(self, tree: Tree) -> Iterable[str]:
@@ -467,7 +466,7 @@ class Pages(WholeUnits):
         return (path for path in tree.paths(FOLDER) if path.endswith(".md") and is_utf8(path))
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is a page."""
+        """Say whether the unit is a page."""
         return unit.startswith(FOLDER) and unit.endswith(".md") and is_utf8(unit)
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -479,18 +478,18 @@ class Pages(WholeUnits):
         return hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the page; none for a file that can be no page."""
+        """Return the document of the page, or none for a file that is not a page."""
         content = tree.read(unit)
         found = None if content is None else page_document(unit, content)
         return () if found is None else (found,)
 
 
 class Layer:
-    """The semantic layer of one connection: one unit, because its files speak of each other, with a part a source.
+    """The semantic layer of one connection: one unit, because its files depend on each other, with a part per source.
 
-    `stamp`: what else its documents come from (dialect, calendar). `load` reads it from a tree. `configured`: the ids
-    of all connections in `ktx.yaml`; what lies outside of their folders may hide something of it. None: it is of none.
-    `hashes`: path -> sha256 of files on the disk of which that is known without reading them.
+    `stamp` covers further inputs of its documents (dialect, calendar). `load` reads it from a tree. `configured` are
+    the ids of all connections in `ktx.yaml`, because files outside their folders can hide parts of it. `hashes` are
+    known sha256 digests of files on disk.
     """
 
     def __init__(
@@ -511,12 +510,12 @@ class Layer:
         self._on_disk: Model | None = None
 
     def signatures(self) -> dict[str, str]:
-        """Return the unit with the sizes and times of all files together; nothing where there are none."""
+        """Return the unit with the combined sizes and times of its files, or nothing without files."""
         signature = self.signature()
         return {self.folder: signature} if signature else {}
 
     def signature(self) -> str:
-        """Return the sizes and times of all files together, empty where there are none."""
+        """Return the combined sizes and times of all files, or an empty string without files."""
         found = layer_files(self._root, self.folder)
         if found and self._root is not None:
             found |= search_text_signatures(self._root, self.connection)
@@ -524,19 +523,19 @@ class Layer:
         return layer_signature(found, self._stamp)
 
     def scan_signature(self) -> str:
-        """Return the size and time of what lists the last scan, empty where there was none."""
+        """Return the size and time of the index of the last scan, or an empty string."""
         return scan_signature(self._root, self.connection)
 
     def units(self, tree: Tree) -> Sequence[str]:
-        """Return the unit where it has files."""
+        """Return the unit if it has files."""
         return (self.folder,) if any(map(is_yaml, tree.paths(f"{self.folder}/"))) else ()
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is the unit."""
+        """Say whether it is this unit."""
         return unit == self.folder
 
     def units_of(self, path: str) -> Sequence[str]:
-        """Return the unit for each of its files, and for those of no connection."""
+        """Return the unit for each of its files and for files outside all connections."""
         if self._configured is not None and is_stray(path, self._configured):
             return (self.folder,)
         is_own = path.startswith(f"{self.folder}/") and is_yaml(path)
@@ -567,18 +566,18 @@ class Layer:
         return {name: hash_of((RULES, digest, repr(texts.get(name)))) for name, digest in digests}
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
-        """Yield sources with what of them is not hidden."""
+        """Yield sources with the documents of their visible parts."""
         found = documents_by_source(self._model(tree), sorted(names), self._texts(tree)) if names else ()
         return ((name, _by_digest(documents)) for name, documents in found)
 
     def shown(self, tree: Tree) -> VisibleModel:
-        """Return what of the semantic layer as a tree has it is public."""
+        """Return the public part of the semantic layer in a tree."""
         from ktx_cli.semantic import VisibleModel
 
         return VisibleModel(self._model(tree))
 
     def release(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._on_disk = None
 
     def _texts(self, tree: Tree) -> Written:
@@ -593,9 +592,9 @@ class Layer:
 
 
 class Values(WholeUnits):
-    """The values of the columns of one connection: one unit, beside its semantic layer.
+    """The column values of one connection, as one unit.
 
-    `stamp`: when and under which rules they were read. `load` returns the lists.
+    `stamp` identifies when and under which rules they were read. `load` returns the value lists.
     """
 
     def __init__(self, layer: Layer, stamp: str, load: Callable[[], Iterable[ColumnValues]]) -> None:
@@ -603,17 +602,17 @@ class Values(WholeUnits):
         self._unit = values_unit(layer.folder)
 
     def signatures(self) -> dict[str, str]:
-        """Return the unit with its stamp and the signatures of what says what is shown: layer and last scan."""
+        """Return the unit with its stamp and the signatures of the layer and last scan, which determine visibility."""
         signature = self._layer.signature()
         scan = self._layer.scan_signature()
         return {self._unit: values_signature(self._stamp, signature, scan)} if signature else {}
 
     def units(self, tree: Tree) -> Sequence[str]:
-        """Return the unit where there is a semantic layer."""
+        """Return the unit if there is a semantic layer."""
         return (self._unit,) if self._layer.units(tree) else ()
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is the unit."""
+        """Say whether it is this unit."""
         return unit == self._unit
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -621,12 +620,12 @@ class Values(WholeUnits):
         return (self._unit,) if self._layer.units_of(path) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the hash of the stamp, the semantic layer and the last scan, which says what views read."""
+        """Return the hash of the stamp, the semantic layer and the last scan, which has the tables behind views."""
         scan = _digest_at(tree, snapshot_path(self._layer.connection))
         return hash_of((self._stamp, self._layer.digest(self._layer.folder, tree), scan))
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the values of columns that are shown."""
+        """Return the values of visible columns."""
 
         def relations() -> Relations:
             from ktx_cli.protection import read_relations
@@ -636,14 +635,14 @@ class Values(WholeUnits):
         return value_documents(self._layer.shown(tree), self._load(), relations)
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the one part, where there is a semantic layer."""
+        """Return the only part if there is a semantic layer."""
         return super().parts(unit, tree) if self._layer.units(tree) else {}
 
 
 class Passages(WholeUnits):
-    """The passages of one source of documents: every document is a unit.
+    """The passages of one document source. Every document is a unit.
 
-    `documents`: path -> what tells one content from another. `load` takes a path and returns the passages there.
+    `documents` maps paths to content digests. `load` returns the passages of a path.
     """
 
     def __init__(self, source: str, documents: Mapping[str, str], load: Callable[[str], Iterable[Passage]]) -> None:
@@ -657,7 +656,7 @@ class Passages(WholeUnits):
         return self._digests
 
     def units(self, tree: Tree) -> Iterable[str]:
-        """Return the documents: they are in no file of the project, and the same in every tree."""
+        """Return the documents, which are the same in every tree because they are not project files."""
         return self._digests
 
     def owns(self, unit: str) -> bool:
@@ -669,7 +668,7 @@ class Passages(WholeUnits):
         return ()
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return what tells one content of a document from another."""
+        """Return a digest of the content of a document."""
         return self._digests.get(unit, "")
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
@@ -683,14 +682,14 @@ class Passages(WholeUnits):
 
 
 class Contents:
-    """All parts of a project together; `warnings`: why others are not among them."""
+    """All parts of a project. `warnings` explain missing parts."""
 
     def __init__(self, parts: Iterable[Part], warnings: Iterable[ResultWarning] = ()) -> None:
         self._parts = tuple(parts)
         self.warnings = tuple(warnings)
 
     def signatures(self) -> dict[str, str]:
-        """Return unit -> signature of everything on the disk."""
+        """Return the signatures of all units on disk."""
         return {unit: signature for part in self._parts for unit, signature in part.signatures().items()}
 
     def units(self, tree: Tree) -> set[str]:
@@ -698,26 +697,26 @@ class Contents:
         return {unit for part in self._parts for unit in part.units(tree)}
 
     def units_of(self, path: str) -> list[str]:
-        """Return the units a file is part of."""
+        """Return the units that a file belongs to."""
         return [unit for part in self._parts for unit in part.units_of(path)]
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return the digest of a unit, nothing for one that no part has any more."""
+        """Return the digest of a unit, or an empty string if no part owns it."""
         part = self._part_of(unit)
         return "" if part is None else part.digest(unit, tree)
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return name -> digest of the parts of a unit; none of one that no part of the project has any more."""
+        """Return the digests of the parts of a unit by name, or none if no part owns it."""
         part = self._part_of(unit)
         return {} if part is None else part.parts(unit, tree)
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
-        """Yield some parts of a unit with their documents; see `parts`."""
+        """Yield the named parts of a unit with their documents. See `parts`."""
         part = self._part_of(unit)
         return iter(()) if part is None else part.documents(unit, tree, names)
 
     def release(self, unit: str) -> None:
-        """Let go of what was read of a unit."""
+        """Release cached data of a unit."""
         part = self._part_of(unit)
         if part is not None:
             part.release()
@@ -727,7 +726,7 @@ class Contents:
 
 
 def files_between(unit: str, was: str, now: str) -> set[str]:
-    """Return the files that make the difference between two signatures of a unit; none where it is made of others."""
+    """Return the files that differ between two signatures of a unit, or none if the signatures do not list files."""
     if unit.startswith(FOLDER):
         return {unit}
     if not unit.startswith(f"{SEMANTIC_NAME}/"):
@@ -737,7 +736,7 @@ def files_between(unit: str, was: str, now: str) -> set[str]:
 
 
 def _digest_at(tree: Tree, path: str) -> str:
-    """Return the hash of a file; a word for one that cannot be read, which the semantic layer names."""
+    """Return the hash of a file, or a constant for an unreadable one, which the semantic layer reports."""
     try:
         return hashlib.sha256(tree.read(path) or b"").hexdigest()
     except KtxError:
@@ -749,11 +748,11 @@ def _by_digest(found: Iterable[Document]) -> Documents:
 
 
 RULES: Final = "3"
-"""By which rules is said what is shown: another number where an index that was written before shows more."""
+"""Version of the visibility rules. It changes if an older index could show more than it should."""
 
 
 def layer_signature(files: Mapping[str, str], stamp: str) -> str:
-    """Return the signatures of all files of a semantic layer together, empty where there are none."""
+    """Return the combined signatures of all files of a semantic layer, or an empty string without files."""
     return "\n".join((f"{RULES} {stamp}", *(f"{path} {files[path]}" for path in sorted(files)))) if files else ""
 
 

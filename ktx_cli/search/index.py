@@ -1,4 +1,4 @@
-"""The tables of a search index, in a file or in memory, and the stems of words they hold."""
+"""The tables of a search index, in a file or in memory, and the stemming of words."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ konnen mein meine mich mir mit muss noch nun ob oder sehr sein seine sich sie si
 unsere unserem unseren unserer vom von waren warum wann weil welche welchem welchen welcher welches wenn wer werden
 wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
 """
-"""Folded, and without those that are English words with a meaning: `hat`, `man`, `war`, `die`."""
+"""Without accents, and without words that have a meaning in English: `hat`, `man`, `war`, `die`."""
 STOP_WORDS: Final = frozenset((_ENGLISH + _GERMAN).split())
-"""Words that say nothing of what is looked for, in English and German."""
+"""Stop words in English and German."""
 
 _COMMON: Final = """
 able again ago already always another around ask away back bad become before begin best better big bring call case
@@ -59,7 +59,7 @@ together try turn type understand until use usual want way whole without word wo
 against below between both down during few further here more no nor not off once out over through under up while
 """
 GENERIC_WORDS: Final = frozenset(_COMMON.split())
-"""Common words of any text, which say little of what is looked for: among the most frequent of English."""
+"""Common English words that say little about the subject of a query."""
 
 _FORMS: Final = """
 be was were been|become became|begin began begun|break broke broken|bring brought|build built|buy bought
@@ -74,10 +74,10 @@ person people persons|child children|woman women
 _IRREGULAR: Final = {
     form: word for word, *forms in (line.split() for line in re.split(r"[|\n]", _FORMS.strip())) for form in forms
 }
-"""Forms of verbs and nouns that no ending tells -> their word."""
+"""Irregular forms of verbs and nouns with their base form."""
 
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
-"""Scripts that put no blanks between words: Thai and Lao, kana, Chinese characters."""
+"""Scripts without spaces between words: Thai, Lao, kana and Chinese characters."""
 
 
 def words(text: str) -> list[str]:
@@ -86,9 +86,9 @@ def words(text: str) -> list[str]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text folded to lower case without accents, their endings kept.
+    """Return the words of a text in lower case without accents, but with their endings.
 
-    Where a script puts no blanks between words, every two letters that follow each other are one.
+    In scripts without spaces between words, every two consecutive letters are a word.
     """
     found = _WORD.findall(folded(_HUMP.sub(" ", text)))
     return found if text.isascii() else [part for word in found for part in _parts(word)]
@@ -105,19 +105,19 @@ def _parts(word: str) -> list[str]:
 
 
 def asked_words(text: str) -> list[str]:
-    """Return the words of a query once each, without those that say nothing unless there are no others."""
+    """Return the distinct words of a query, without stop words unless there are no others."""
     plain = list(dict.fromkeys(plain_words(text)))
     telling = [word for word in plain if not is_stop_word(word)]
     return telling or plain
 
 
 def is_stop_word(word: str) -> bool:
-    """Say whether a word, as `plain_words` has it, says nothing of what is looked for."""
+    """Say whether a word from `plain_words` is a stop word."""
     return word in STOP_WORDS
 
 
 def is_generic(word: str) -> bool:
-    """Say whether a word, as `plain_words` has it, stands in texts of all kinds."""
+    """Say whether a word from `plain_words` is common in all kinds of texts."""
     return stem(word) in _generic_stems()
 
 
@@ -127,7 +127,7 @@ def _generic_stems() -> frozenset[str]:
 
 
 def folded(text: str) -> str:
-    """Return a text in lower case with letters for their accented, wide or joined forms."""
+    """Return a text in lower case with plain letters instead of accented, wide or joined forms."""
     if text.isascii():
         return text.lower()
     # Letters for the joined and styled forms come first, for those may be capitals.
@@ -166,12 +166,12 @@ def _singular(word: str) -> str:
 
 
 VERSION: Final = 9
-"""Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
+"""Version of the tables, stems and document contents. An index of another version is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
-"""Column -> the weight of the fields in it."""
+"""The columns with the weight of their fields."""
 FINDING: Final = ("name", "phrases", "strong", "plain", "weak")
-"""The columns a document is found by."""
+"""The columns that searches match."""
 
 _SCRIPT: Final = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -207,23 +207,23 @@ PRAGMA user_version = {VERSION};
 
 
 def create(database: sqlite3.Connection) -> None:
-    """Make the tables in an empty database."""
+    """Create the tables in an empty database."""
     database.executescript(_SCRIPT)
 
 
 def is_current(database: sqlite3.Connection) -> bool:
-    """Say whether a database has the tables this version reads; raises SQLite's error for a damaged one."""
+    """Say whether a database has the tables of this version. Raises the SQLite error for a damaged one."""
     return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
 
 
 @functools.cache
 def tier_of(weight: float) -> str:
-    """Return the column for a field: the one whose weight is nearest by ratio."""
+    """Return the column for the weight of a field, the nearest by ratio."""
     return min(TIERS, key=lambda name: max(TIERS[name] / weight, weight / TIERS[name]))
 
 
 def get_meta(database: sqlite3.Connection, key: str) -> str | None:
-    """Return a fact stored about the index, None where there is none."""
+    """Return a stored fact about the index, or None."""
     row = database.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -234,9 +234,9 @@ def set_meta(database: sqlite3.Connection, key: str, value: str) -> None:
 
 
 _MOST_SPELLINGS: Final = 64
-"""How many words a beginning stands for, the shortest ones."""
+"""Maximum number of words for a prefix, shortest first."""
 _AT_ONCE: Final = 500
-"""How many rows are asked for in one statement."""
+"""Maximum number of rows per statement."""
 _ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length, d.worth"
 _FACTS: Final = 8
 _SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
@@ -249,10 +249,10 @@ _DESCRIPTION: Final = list(TIERS).index("plain")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A stored document as it is ranked.
+    """A stored document for ranking.
 
-    `texts`: its stems, a text for each of `TIERS`, two blanks between and one around them; none where they were not
-    asked for.
+    `texts` are its stems, one text for each of `TIERS`, with phrases separated by two spaces and one space around. It
+    is empty if texts were not requested.
     """
 
     number: int
@@ -281,9 +281,9 @@ class Row:
         return self.texts[_DESCRIPTION]
 
     def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
-        """Yield the stems of each question and synonym that has one of some stems, and the mark of its form.
+        """Yield the stems of each question and synonym that contains one of the stems, with the mark of its form.
 
-        The mark is empty where a phrase asks nothing.
+        The mark is empty if the phrase is not a question.
         """
         text = self.texts[_PHRASES]
         for phrase in text.split(BETWEEN) if len(text) > 2 else ():
@@ -292,18 +292,18 @@ class Row:
                 yield (stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "")
 
     def other_names(self, terms: Set[str]) -> Iterator[list[str]]:
-        """Yield the stems of its label and of each synonym that has one of some stems."""
+        """Yield the stems of its label and of each synonym that contains one of the stems."""
         return (stems for stems, mark in self.phrases_with(terms) if not mark)
 
     @property
     def tie(self) -> tuple[int, str, str]:
-        """What decides between two that fit as well."""
+        """The sort key of documents with the same score."""
         return self.place, self.connection, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class NewPart:
-    """A part of a unit with its documents. `digest`: tells one content of it from another."""
+    """A part of a unit with its documents. `digest` identifies its content."""
 
     unit: str
     name: str
@@ -317,20 +317,20 @@ _OF_PART: Final = (
 
 
 _Asked = tuple[str, int, int]
-"""What FTS5 is asked, and the first and the last document that it may find."""
+"""An FTS5 query, and the range of documents to search."""
 _WITHIN: Final = "texts MATCH ? AND rowid BETWEEN ? AND ?"
 _KIND_BITS: Final = 40
-"""The number of a document begins with that of its kind, so that those of a kind are found beside each other."""
+"""Document numbers start with the number of the kind, so that documents of a kind are adjacent."""
 _LARGE: Final = 300_000
-"""Documents from which on FTS5 does not rank all that have a frequent word."""
+"""Number of documents above which FTS5 does not rank all matches of a frequent word."""
 _MOST_RANKED: Final = 20_000
-"""How many it ranks then."""
+"""Number of documents that it ranks in this case."""
 _TOGETHER: Final = 5
-"""How many of the rarest words are looked for together then."""
+"""Number of the rarest words to match together in this case."""
 
 
 class Store:
-    """An open index without the documents `removed`. It never changes, and several threads may read it."""
+    """An open index without the documents `removed`. It is immutable and safe for several threads."""
 
     def __init__(self, database: Connection, removed: Collection[int] = ()) -> None:
         self.database = database
@@ -339,50 +339,50 @@ class Store:
 
     @classmethod
     def of(cls, units: Mapping[str, Iterable[Document]]) -> Store:
-        """Return an index in memory of units and their documents."""
+        """Build an index in memory from units and their documents."""
         return cls.of_parts((NewPart(unit, "", "", documents) for unit, documents in units.items()))
 
     @classmethod
     def of_parts(cls, parts: Iterable[NewPart]) -> Store:
-        """Return an index in memory of parts of units."""
+        """Build an index in memory from parts of units."""
         database = in_memory()
         for part in parts:
             add(database, part.unit, part.documents, part.name, part.digest)
         return cls(database)
 
     def without(self, removed: Collection[int]) -> Store:
-        """Return the same index without some more documents."""
+        """Return a copy without further documents."""
         return Store(self.database, self.removed.union(removed)) if removed else self
 
     def parts(self, unit: str) -> dict[str, str]:
-        """Return name -> digest of the parts of a unit; without a digest it has nothing any more."""
+        """Return the digests of the parts of a unit by name. A removed unit has none."""
         return dict(self.database.ask("SELECT name, digest FROM parts WHERE unit = ?", (unit,)))
 
     def of_part(self, unit: str, name: str) -> dict[bytes, int]:
-        """Return digest -> number of the documents of a part of a unit."""
+        """Return the documents of a part of a unit by digest."""
         rows = self.database.ask(_OF_PART, (unit, name))
         return {digest: number for digest, number in rows if number not in self.removed}
 
     @functools.cached_property
     def count(self) -> int:
-        """How many documents there are."""
+        """The number of documents."""
         return sum(number for number, _ in self.lengths.values())
 
     @functools.cached_property
     def lengths(self) -> Mapping[str, tuple[int, float]]:
-        """Kind -> how many documents there are, and how long they are together, in words by their weight."""
+        """The number of documents and their total weighted length in words, by kind."""
         rows = self.database.ask("SELECT kind, number, length FROM totals WHERE number > 0 ORDER BY kind")
         return {kind: (number, length) for kind, number, length in rows}
 
     def having(self, term: str) -> int:
-        """Return how many documents have a stem; what was removed counts too."""
+        """Return the number of documents with a stem, including removed ones."""
         if term not in self._having:
             rows = self.database.ask("SELECT doc FROM terms WHERE term = ?", (term,))
             self._having[term] = int(rows[0][0]) if rows else 0
         return self._having[term]
 
     def begun(self, word: str) -> list[str]:
-        """Return the stems of words that begin so, the shortest first."""
+        """Return the stems of words with a prefix, shortest first."""
         rows = self.database.ask(
             "SELECT stem, min(length(word)) AS shortest FROM spellings WHERE word >= ? AND word < ?"
             " GROUP BY stem ORDER BY shortest, stem LIMIT ?",
@@ -391,7 +391,7 @@ class Store:
         return [stem for stem, _ in rows]
 
     def containing(self, part: str, most: int) -> list[str]:
-        """Return the stems of words that begin or end with a part of at least their length less two, shortest first."""
+        """Return the stems of words with a prefix or suffix, shortest first."""
         found: list[str] = []
         for column, begun in (("word", part), ("backwards", part[::-1])):
             rows = self.database.ask(
@@ -403,9 +403,9 @@ class Store:
         return found
 
     def alike(self, word: str) -> dict[str, str]:
-        """Return word -> stem of words as long that begin or end as the third of a word does.
+        """Return the stems of words of similar length that share the first or last third with a word.
 
-        One letter put in, left out, changed or swapped with the next leaves one of the two as it was.
+        Inserting, deleting, changing or swapping a single letter leaves one of the two unchanged.
         """
         third = max(1, len(word) // 3)
         found: dict[str, str] = {}
@@ -419,10 +419,10 @@ class Store:
         return found
 
     def best(self, terms: Iterable[str], scope: Scope, wanted: int) -> list[int]:
-        """Return the documents that have one of some stems, at most `wanted`, the best first as FTS5 ranks them.
+        """Return up to `wanted` documents with one of the stems, best first as ranked by FTS5.
 
-        In a large index that very many have, those with several of the stems are among them, and the best of the first
-        ones, what people govern before columns.
+        If very many documents of a large index match, the result includes those with several of the stems and the best
+        of the first ones, with governed definitions before columns.
         """
         listed = list(terms)
         asked = self._asked(listed, scope)
@@ -464,7 +464,7 @@ class Store:
         return list(found)[: 2 * wanted]
 
     def _asked(self, terms: Sequence[str], scope: Scope, *, every: bool = False) -> _Asked | None:
-        """Return what FTS5 is asked for stems; None where nothing can have one. `every`: all of them, not any."""
+        """Return the FTS5 query for any of the stems, or for all with `every`. None if nothing can match."""
         kinds = sorted(map(KINDS.index, scope.kinds or KINDS))
         if not terms or not any(KINDS[kind] in self.lengths for kind in kinds):
             return None
@@ -476,7 +476,7 @@ class Store:
         return expression(terms, scope, every=every, owned=self.having(OWNED) > 0), low, high
 
     def total(self, terms: Iterable[str], scope: Scope) -> int:
-        """Return how many documents have one of some stems."""
+        """Return the number of documents with one of the stems."""
         asked = self._asked(list(terms), scope)
         if asked is None:
             return 0
@@ -494,7 +494,7 @@ class Store:
         return [number for (number,) in rows if number not in self.removed]
 
     def rows(self, numbers: Sequence[int]) -> Iterator[Row]:
-        """Yield documents to be ranked, in any order."""
+        """Yield documents for ranking in any order."""
         for facts in self._of(f"{_ROW}, {_TEXTS} FROM docs AS d JOIN texts AS t ON t.rowid = d.id", numbers):
             yield Row(*(*facts[:_FACTS], facts[_FACTS:]))
 
@@ -510,16 +510,16 @@ class Store:
             yield from self.database.ask(f"SELECT {what} WHERE d.id IN ({marks})", part)
 
     def shown(self, numbers: Sequence[int]) -> dict[int, tuple[str, bytes]]:
-        """Return number -> summary and packed fields of documents."""
+        """Return the summary and packed fields of documents by number."""
         return {number: (summary, fields) for number, summary, fields in self._of(_SHOWN, numbers)}
 
     def naming(self, names: Collection[str]) -> list[tuple[str, str, str]]:
-        """Return (name, page, owner) of the pages that have one of some names of semantic layers."""
+        """Return (name, page, owner) of the pages that mention one of the semantic layer names."""
         found = find_mentions(self.database.ask, names)
         return [(name, page, owner) for name, page, owner, number in found if number not in self.removed]
 
     def named_by(self, number: int) -> list[str]:
-        """Return what of semantic layers a page names, in small letters."""
+        """Return the semantic layer names that a page mentions, in lower case."""
         return [name for (name,) in self.database.ask("SELECT name FROM mentions WHERE doc = ?", (number,))]
 
     def owned(self, user: str) -> set[str]:
@@ -536,9 +536,9 @@ def in_memory() -> Connection:
 
 
 def expression(terms: Iterable[str], scope: Scope, *, every: bool = False, owned: bool = True) -> str:
-    """Return what FTS5 is asked: any of the terms in the columns that find, and the tags of the scope.
+    """Return the FTS5 query for any of the terms, or all with `every`, within the scope.
 
-    `every`: all of the terms. `owned`: whether something is not everybody's.
+    `owned` is true if the index has documents of single users.
     """
     listed = (" AND " if every else " OR ").join(f'"{term}"' for term in terms)
     if not listed:
@@ -548,7 +548,7 @@ def expression(terms: Iterable[str], scope: Scope, *, every: bool = False, owned
 
 
 def scoped(asked: str, scope: Scope, *, owned: bool = True) -> str:
-    """Return a question to FTS5 within what a scope says beside kinds."""
+    """Restrict an FTS5 query to a scope, apart from its kinds."""
     if scope.connection is not None:
         asked = f'({asked}) AND tag : ("{tag("c", scope.connection)}" OR "{MARK}n")'
     if scope.tag is not None:
@@ -567,11 +567,11 @@ def _any_kind(scope: Scope) -> str:
 
 
 Identity = tuple[int, int, int]
-"""What tells one state of the file from another."""
+"""Identifies a state of the file."""
 
 
 def identity(path: Path) -> Identity | None:
-    """Return which index is there now, None where there is none."""
+    """Return the identity of the current index file, or None if it does not exist."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Searches a project: the index for what is as it was, memory for what changed; and brings the index up to date."""
+"""Search a project with its index and, for changed files, with an index in memory. Also updates the index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Base:
-    """The index of a project as it is open. `units`: unit -> (signature, digest)."""
+    """The open index of a project. `units` maps units to (signature, digest)."""
 
     identity: Identity
     store: Store
@@ -50,7 +50,7 @@ class Base:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def vectors(self) -> Vectors:
-        """Return its vectors, read when they are first asked for."""
+        """Return its vectors, which are read on first use."""
         with self._lock:
             self._vectors = self._vectors or Vectors(self.store)
             return self._vectors
@@ -58,18 +58,18 @@ class Base:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is searched: the index of a project first, where there is one, then what is not in it."""
+    """The stores to search: the index of a project, if any, followed by stores for changed files."""
 
     stores: tuple[Store, ...] = ()
     base: Base | None = None
 
     @classmethod
     def of(cls, base: Base | None) -> View:
-        """Return an index alone."""
+        """Return a view of only the index."""
         return cls() if base is None else cls((base.store,), base)
 
     def changed(self, contents: Contents, tree: Tree, units: Iterable[str]) -> View:
-        """Return a view in which some units are as a tree has them; their parts that are the same are not read."""
+        """Return a view in which some units come from a tree. Unchanged parts are not read again."""
         fresh: list[NewPart] = []
         removed: dict[int, list[int]] = defaultdict(list)
         for unit in sorted(units):
@@ -97,7 +97,7 @@ _NO_DOCUMENTS: Final[Documents] = {}
 
 
 def open_base(path: Path, found: Identity) -> Base | None:
-    """Open the index of a project; None for one of another version. Raises SQLite's error for a damaged one."""
+    """Open the index of a project. Returns None for another version. Raises the SQLite error for a damaged one."""
     database = open_index(path)
     if database is None:
         return None
@@ -106,9 +106,9 @@ def open_base(path: Path, found: Identity) -> Base | None:
 
 
 def behind(base: Base | None, units: Mapping[str, str], contents: Contents, tree: Tree) -> set[str]:
-    """Return the units that are not in an index as they are now; one whose content is the same is.
+    """Return the units whose content differs from the index.
 
-    `units`: unit -> signature of those there are; what has an empty one is looked into.
+    `units` maps existing units to signatures. Units with an empty signature are compared by content.
     """
     if base is None:
         return set(units)
@@ -119,7 +119,7 @@ def behind(base: Base | None, units: Mapping[str, str], contents: Contents, tree
 
 
 MOST_KEPT: Final = 32
-"""How many states of overlays are remembered: those of the loops side by side, before and after a write each."""
+"""Number of cached overlay states, for parallel agent loops before and after a write."""
 
 _Changes = Mapping[str, bytes | None]
 _Key = tuple[tuple[str, bytes | None], ...]
@@ -127,16 +127,16 @@ _Key = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A tree as it is searched: what of it differs from the tree at its bottom, and the view of that."""
+    """A searchable tree: its differences from the base tree, and its view."""
 
     changes: Mapping[str, bytes | None]
     view: View
 
 
 class Overlays:
-    """The views of overlays that stand on the same trees; several threads may ask at once.
+    """The views of overlays on the same base trees. Safe for several threads.
 
-    `contents`: asked for once for each tree at the bottom. `base`: the index there is now.
+    `contents` is called once for each base tree. `base` returns the current index.
     """
 
     def __init__(self, contents: Callable[[], Contents], base: Callable[[], Base | None] = lambda: None) -> None:
@@ -145,11 +145,11 @@ class Overlays:
         self._lock = threading.Lock()
 
     def view(self, workspace: Workspace) -> View:
-        """Return the view of an overlay as it is now: its own changes are in it."""
+        """Return the view of an overlay, including its changes."""
         base = self._base()
         identity = None if base is None else base.identity
         begun = workspace.base()
-        with self._lock:  # who comes meanwhile needs the same
+        with self._lock:  # concurrent callers need the same view
             trunk = self._trunks.get(workspace.origin)
             if trunk is None or trunk.identity != identity:
                 trunk = _Trunk.of(self._contents(), begun, base)
@@ -158,7 +158,7 @@ class Overlays:
 
 
 class _Trunk:
-    """A tree at the bottom as the first overlay on it began, and the states of the overlays on it."""
+    """A base tree and the states of the overlays on it."""
 
     def __init__(self, contents: Contents, state: _State, identity: Identity | None) -> None:
         self.identity = identity
@@ -176,7 +176,7 @@ class _Trunk:
         return self._at(workspace, state).view
 
     def _at(self, workspace: Workspace, near: _State) -> _State:
-        """Return the state of an overlay, made from one it differs little from."""
+        """Return the state of an overlay, derived from a similar state."""
         changes = workspace.overlaid()
         touched = _between(near.changes, changes)
         units = {unit for path in touched for unit in self._contents.units_of(path)}
@@ -189,7 +189,7 @@ class _Trunk:
 
 
 def _between(one: _Changes, other: _Changes) -> list[str]:
-    """Return the paths that are not the same in both: of contents that are one object nothing is compared."""
+    """Return the paths that differ. Contents that are the same object are not compared."""
     missing = object()
     found = [path for path, content in other.items() if one.get(path, missing) != content]
     return found + [path for path in one if path not in other]
@@ -202,11 +202,11 @@ def _key(changes: _Changes) -> _Key:
 HINT: Final = Command("index")
 EVERYTHING: Final = Scope()
 LOOK_SECONDS: Final = 1.0
-"""How long a process takes the files of a project for unchanged after it looked at them, at least."""
+"""Minimum time for which files count as unchanged after a check."""
 _LOOKS: Final = 0.02
-"""How much of its time a process looks at files at most."""
+"""Maximum share of time that a process spends on checking files."""
 _QUERIES: Final = 256
-"""How many vectors of queries are remembered."""
+"""Number of cached query vectors."""
 
 _Warnings = list[ResultWarning]
 _Answer = TypeVar("_Answer")
@@ -218,7 +218,7 @@ def no_embedder() -> None:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What was found, and what there is to know about the search."""
+    """The result of a search and its warnings."""
 
     found: Found
     warnings: tuple[ResultWarning, ...] = ()
@@ -226,10 +226,10 @@ class SearchAnswer:
 
 @dataclass(slots=True)
 class Searcher:
-    """Searches one project again and again, for several threads at once; a program that lives long keeps one.
+    """Searches one project repeatedly. Safe for several threads; long-running programs keep one.
 
-    `contents` may differ at each look, and is asked for at each; `tree` is what the files are read from; `embedder` is
-    asked for at each search there are vectors for, and one that cannot be had is a warning.
+    `contents` is called for every check of the files, and `tree` reads them. `embedder` is called for every search with
+    vectors; if it fails, the result has a warning.
     """
 
     path: Path
@@ -250,13 +250,13 @@ class Searcher:
         self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
     def search(self, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
-        """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
+        """Return the matches of a query, best first. Raises `StorageError` if project files cannot be read."""
         return self._answer(self.current, query, scope, limit)
 
     def tables(
         self, query: str, neighbors: Neighbors, scope: Scope = EVERYTHING, limit: int = 50
     ) -> tuple[list[FoundTable], tuple[ResultWarning, ...]]:
-        """Return the sources that a question may need, best first, and what there is to know about the search."""
+        """Return the sources that a question may need, best first, and the warnings of the search."""
         from ktx_cli.search.tables import find_tables
 
         def answer(view: View, warnings: _Warnings) -> tuple[list[FoundTable], tuple[ResultWarning, ...]]:
@@ -267,17 +267,17 @@ class Searcher:
         return self._asking(self.current, answer)
 
     def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
-        """Return what fits a query in an overlay as it is now; what was written to it is found."""
+        """Return the matches of a query in an overlay, including its changes."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
 
     def explaining(self, connection: str, names: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return name -> keys of everybody's pages that name this source, measure or segment of a connection."""
+        """Return the keys of the shared pages that refer to each source, measure or segment of a connection."""
         view, _ = self.current()
         found = explaining(view.stores, [(connection, name) for name in names])
         return {name: pages for (_, name), pages in found.items()}
 
     def drift(self) -> tuple[ResultWarning, ...]:
-        """Say why the index is not used, or what it is behind by, and whose vectors it lacks; nothing is searched."""
+        """Return warnings about an unused, outdated or incomplete index, without searching."""
         contents = self.contents()
         signatures = contents.signatures()
         base, warnings = self._opened()
@@ -286,13 +286,13 @@ class Searcher:
             return tuple(warnings) if units else ()
         try:
             embedder = self.embedder()
-        except KtxError:  # why it cannot be had is another question
+        except KtxError:  # other checks report why the embedder is unavailable
             embedder = None
         unlike = None if embedder is None else no_vectors(base.store, embedder)
         return (*_staleness_warnings(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
 
     def close(self) -> None:
-        """Let go of the index; what is asked later opens it again."""
+        """Close the index. A later search opens it again."""
         with self._lock:
             self._base, self._look_at, self._view_of = None, 0.0, None
             self._looked = (View(), [])
@@ -302,7 +302,7 @@ class Searcher:
         return self._asking(view, lambda seen, warnings: self._found(seen, warnings, query, scope, limit))
 
     def _asking(self, view: Callable[[], tuple[View, _Warnings]], ask: Callable[[View, _Warnings], _Answer]) -> _Answer:
-        """Return an answer from a view; an index that turns out to be damaged is done without."""
+        """Return an answer from a view, without the index if it is damaged."""
         for _ in range(2):
             base = None
             try:
@@ -314,16 +314,16 @@ class Searcher:
         return ask(*view())
 
     def _give_up(self, base: Base | None, error: sqlite3.Error) -> None:
-        """Do without the index that is there now, in which damage was come upon."""
+        """Stop using the current index, which is damaged."""
         with self._lock:
             base = base or self._base
             if base is None:
-                raise error  # it is not in the index, then
+                raise error  # the error does not come from the index
             self._unusable = (base.identity, error)
             self.close()
 
     def current(self) -> tuple[View, _Warnings]:
-        """Return what is searched now, and what there is to know about it."""
+        """Return the current view with its warnings."""
         with self._lock:
             known = None if self._base is None else self._base.identity
             if monotonic() >= self._look_at or identity(self.path) != known:
@@ -340,19 +340,19 @@ class Searcher:
         units = behind(base, signatures, contents, self.tree)
         key = (None if base is None else base.identity, {unit: signatures.get(unit, "") for unit in units})
         view = self._looked[0]
-        if self._view_of != key:  # else what was read last time is as it was
+        if self._view_of != key:  # otherwise the last view is still current
             view, self._view_of = View.of(base).changed(contents, self.tree, units), key
         return view, [*contents.warnings, *_staleness_warnings(base, units, signatures, warnings)]
 
     def _opened(self) -> tuple[Base | None, _Warnings]:
-        """Return the index there is now; none where it is missing, damaged or of another version, which is told."""
+        """Return the current index, or None and a warning if it is missing, damaged or of another version."""
         with self._lock:
             there = identity(self.path)
             if self._base is not None and self._base.identity == there:
                 return self._base, []
             self._base = None
             if there is None:
-                return None, [_unused("there is no search index yet")]
+                return None, [_unused("the project has no search index yet")]
             try:
                 if self._unusable is not None and self._unusable[0] == there:
                     raise self._unusable[1]
@@ -360,7 +360,7 @@ class Searcher:
             except sqlite3.Error as error:
                 return None, [_unused(f"the search index {self.path} is damaged: {error}")]
             if self._base is None:
-                return None, [_unused("the search index is of another version of ktx")]
+                return None, [_unused("the search index was created by another version of ktx")]
             return self._base, []
 
     def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> SearchAnswer:
@@ -380,9 +380,9 @@ class Searcher:
     def _nearest(
         self, view: View, ranking: Callable[[], Ranking], query: str, scope: Scope, limit: int
     ) -> tuple[list[Ranked], _Warnings]:
-        """Return the documents whose vectors are near that of a query, and why there are none or not all.
+        """Return the documents nearest to a query by vectors, with warnings if they are missing or incomplete.
 
-        `ranking`: those found by words, asked for where there are too many vectors to compare all.
+        `ranking` returns the documents found by words. It is called if there are too many vectors to compare all.
         """
         base = view.base
         if base is None or not query.strip() or (scope.kinds and not set(scope.kinds) & set(EMBEDDED)):
@@ -396,7 +396,7 @@ class Searcher:
                 return [], [unlike]
             asked = self._vectors.get((embedder.model, query), lambda: embedder.embed([query])[0])
         except KtxError as error:
-            return [], [ResultWarning("no_vectors", f"searched by words alone: {error.message}", hint=error.hint)]
+            return [], [ResultWarning("no_vectors", f"searched by words only: {error.message}", hint=error.hint)]
         from ktx_cli.search.ranking import nearest
 
         return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
@@ -405,7 +405,7 @@ class Searcher:
 def _staleness_warnings(
     base: Base | None, units: Collection[str], signatures: Mapping[str, str], warnings: _Warnings
 ) -> _Warnings:
-    """Return what there is to know about an index from which some units differ."""
+    """Return the warnings about an index from which some units differ."""
     if base is None or not units:
         return warnings
     known = {unit: base.units.get(unit, ("", ""))[0] for unit in units}
@@ -413,26 +413,26 @@ def _staleness_warnings(
 
 
 def _behind_warning(units: Mapping[str, tuple[str, str]]) -> ResultWarning:
-    """Return the warning for units whose signatures were and are now others, each of one file a line or of none."""
+    """Return the warning about changed units, given their old and new signatures with one file per line."""
     files = sorted({file for unit, (was, now) in units.items() for file in files_between(unit, was, now)})
     documents = sum(unit.startswith(DOCUMENT) for unit in units)
     others = sorted(unit for unit in units if not unit.startswith((FOLDER, f"{SEMANTIC_NAME}/", DOCUMENT)))
     parts = (plural(len(files), "file") if files else "", plural(documents, "document") if documents else "")
     what = " and ".join(part for part in (*parts, listing(others)) if part)
     reason = f"the search index is behind by {what}"
-    message = f"{reason}; what changed was read for this search"
+    message = f"{reason}; ktx read the changed files for this search"
     return ResultWarning("index_behind", message, hint=HINT, problem=reason, files=len(files))
 
 
 def _unused(why: str) -> ResultWarning:
-    return ResultWarning("no_index", f"{why}; the files were read for this search", hint=HINT, problem=why)
+    return ResultWarning("no_index", f"{why}; ktx read the files for this search", hint=HINT, problem=why)
 
 
 @dataclass(frozen=True, slots=True)
 class JointAnswer:
-    """What was found in several projects together, best first; projects are named by their places among the searchers.
+    """The joint result of several projects, best first. Projects are identified by their index among the searchers.
 
-    `hits`: each with its project. `warnings`: likewise. The rest as in `Found`.
+    `hits` and `warnings` are paired with their projects. The other fields are those of `Found`.
     """
 
     hits: tuple[tuple[int, Hit], ...]
@@ -443,20 +443,20 @@ class JointAnswer:
 
 
 def _together(searchers: Sequence[Searcher], ask: Callable[[list[tuple[View, _Warnings]]], _Answer]) -> _Answer:
-    """Return an answer from the views of several projects; an index that turns out to be damaged is done without."""
+    """Return an answer from the views of several projects, without damaged indexes."""
     for _ in range(2):
         try:
             return ask([each.current() for each in searchers])
         except sqlite3.Error:
             for each in searchers:
-                each.search("a", EVERYTHING, 1)  # which one is damaged, it finds out itself
+                each.search("a", EVERYTHING, 1)  # the searcher of the damaged index detects it
     return ask([each.current() for each in searchers])
 
 
 def search_together(searchers: Sequence[Searcher], query: str, scope: Scope, limit: int) -> JointAnswer:
-    """Return what fits a query in several projects, ranked by words as one: how rare a word is, is so in all of them.
+    """Return the matches of a query in several projects, ranked with joint word frequencies.
 
-    Vectors of different projects are not compared. Raises `StorageError` where files of a project cannot be read.
+    Vectors of different projects are not compared. Raises `StorageError` if files of a project cannot be read.
     """
     return _together(searchers, lambda seen: _found_together(seen, query, scope, limit))
 
@@ -464,9 +464,9 @@ def search_together(searchers: Sequence[Searcher], query: str, scope: Scope, lim
 def tables_together(
     searchers: Sequence[Searcher], query: str, scopes: Sequence[Scope], limit: int
 ) -> list[list[FoundTable]]:
-    """Return of each project, by its own scope, the sources that a question may need, with scores that compare.
+    """Return the sources of each project, in its own scope, that a question may need, with comparable scores.
 
-    Joins lift none of them. Raises as `search_together`.
+    Joins do not raise the scores. Raises the errors of `search_together`.
     """
     from ktx_cli.search.tables import find_tables
 
@@ -505,9 +505,9 @@ STEP = "index"
 
 @dataclass(slots=True)
 class Refreshed(Record):
-    """What was done: documents in all, added, removed; units read again; texts that got a vector.
+    """The result of an update: total, added and removed documents, reread units, and embedded texts.
 
-    `rebuilt`: there was no index to begin with. `error`: why vectors are missing; words are up to date all the same.
+    `rebuilt` means that there was no index before. `error` explains missing vectors; words are up to date regardless.
     """
 
     documents: int = 0
@@ -529,11 +529,11 @@ def refresh(
     embedder: Callable[[], Embedder | None] = no_embedder,
     emit: Emit = ignore_events,
 ) -> Refreshed:
-    """Bring the index at `path` up to date; the caller holds the run lock.
+    """Update the index at `path`. The caller holds the run lock.
 
-    Where size and time of a unit's files are as they were it is left alone; where its hash is, only the times are
-    written. Vectors of another model are dropped, and all where there is no embedder; one that cannot be had, or fails,
-    is the `error` of what is returned. Raises `StorageError`; nothing is changed then.
+    Units whose files have the same sizes and times are skipped; if only the times differ, just the times are updated.
+    Vectors of another model are deleted, and all vectors without an embedder. If the embedder fails, the result has an
+    `error`. Raises `StorageError` without changing the index.
     """
     with changing(path) as index:
         done = Refreshed(rebuilt=index.known is None)
@@ -557,7 +557,7 @@ def refresh(
 
 @dataclass(frozen=True, slots=True)
 class _UnitChange:
-    """A unit whose files are others than they were. `signature` None: it is gone; `read`: whether its parts were."""
+    """A changed unit. `signature` is None if it was removed; `read` is true if its parts were read."""
 
     unit: str
     signature: str | None
@@ -567,7 +567,7 @@ class _UnitChange:
     size: ClassVar = 1
 
     def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
-        """Note how its files are now."""
+        """Store the current signature of its files."""
         if self.signature is None:
             database.execute("DELETE FROM units WHERE key = ?", (self.unit,))
         else:
@@ -579,7 +579,7 @@ class _UnitChange:
 
 @dataclass(frozen=True, slots=True)
 class _PartChange:
-    """A part of a unit that is another than it was. `digest` None: it is gone; `gone`: documents that it had."""
+    """A changed part of a unit. `digest` is None if it was removed; `gone` are its previous documents."""
 
     unit: str
     name: str
@@ -589,11 +589,11 @@ class _PartChange:
 
     @property
     def size(self) -> int:
-        """How many documents it is about."""
+        """The number of its documents."""
         return 1 + len(self.new) + len(self.gone)
 
     def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
-        """Put its documents in the place of those it had; returns the stems of these."""
+        """Replace its documents, and return the stems of the old ones."""
         stems = remove(database, self.gone)
         if self.digest is None:
             database.execute("DELETE FROM parts WHERE unit = ? AND name = ?", (self.unit, self.name))
@@ -605,11 +605,11 @@ class _PartChange:
 
 _Change = _UnitChange | _PartChange
 _AT_ONCE: Final = 10_000
-"""Documents that are read before the first of them is written."""
+"""Number of documents to read before writing."""
 
 
 def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
-    """Yield changes in lists, of so many documents that a run that fails early has written nothing."""
+    """Yield changes in batches of documents, so that a run that fails early has written nothing."""
     batch: list[_Change] = []
     size = 0
     for change in changes:
@@ -623,7 +623,7 @@ def _batches(changes: Iterable[_Change]) -> Iterator[list[_Change]]:
 
 
 def _changes(stored: Store | None, contents: Contents, tree: Tree, emit: Emit) -> Iterator[_Change]:
-    """Yield what in an index (None: a new one) is not as the files are."""
+    """Yield the differences between an index, or a new one if None, and the files."""
     signatures = contents.signatures()
     rows = [] if stored is None else stored.database.ask("SELECT key, signature, digest FROM units")
     known = {key: (signature, digest) for key, signature, digest in rows}
@@ -649,7 +649,7 @@ def _part_changes(
     now: Mapping[str, str],
     read: Callable[[Collection[str]], Iterable[tuple[str, Documents]]],
 ) -> Iterator[_Change]:
-    """Yield the parts of a unit that are not as they were. `now`: those there are, with their digests."""
+    """Yield the changed parts of a unit. `now` maps the current parts to their digests."""
     known = {} if stored is None else stored.parts(unit)
     names = [name for name, digest in now.items() if known.get(name) != digest]
     gone = ((name, _NO_DOCUMENTS) for name in sorted(known.keys() - now.keys()))

@@ -1,8 +1,8 @@
-"""Finds the tables that a question needs: by their own words first, then by the joins to what fits.
+"""Find the tables that a question needs, first by their words and then by joins to matching tables.
 
-Two stages. Sources are ranked as tables: by the words in their name, descriptions, measures and columns, and by their
-best column, measure, value and page. Then each is lifted by the best source that a join leads to, twice: what a
-question needs stands beside what it names, and often shares no word with it.
+There are two stages. Sources are ranked by the words in their name, descriptions, measures and columns, and by their
+best column, measure, value and page. Then the score of each source is raised by its best joined source, twice, because
+a question often needs tables next to the ones it mentions.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ from ktx_cli.search.index import GENERIC_WORDS, STOP_WORDS, Row, Store, is_gener
 from ktx_cli.search.ranking import AskedWord, Scorer, asked_terms, own_pages
 
 _CANDIDATES: Final = 300
-"""How many documents of each kind are looked at."""
+"""Maximum number of documents of each kind."""
 _SHORTEST_PART: Final = 4
-"""Letters of the shortest word that is looked for within others."""
+"""Minimum length of a word to match within other words."""
 _PART: Final = 0.6
-"""What a word counts that begins or ends with one that was asked: `portbindings` for `port`."""
+"""Weight of a word that starts or ends with a word of the question, such as `portbindings` for `port`."""
 _MOST_PARTS: Final = 48
-"""How many longer words a word stands for."""
+"""Maximum number of longer words for a word."""
 _COVERED: Final = 1.0
-"""What the words of a name count once more, by how much of the name was asked."""
+"""Bonus of a name by the share of its words in the question."""
 _WHOLE_NAME: Final = 2.0
-"""What a name counts beside its words, all of which were asked, however frequent they are."""
+"""Bonus of a name whose words are all in the question, even if they are frequent."""
 _DESCRIBED: Final = 1.0
-"""What a description counts beside a name."""
+"""Weight of a description relative to a name."""
 _MEANT: Final = 0.5
-"""What a word counts in a name that only means what was asked, or has it as a part."""
+"""Weight of a word in a name that is only related to a word of the question or contains it."""
 _FEW: Final = 8
-"""From more descriptions than these on, words that many have say little."""
+"""Number of descriptions above which common words are ignored."""
 _DOCUMENTS: Final = 3
-"""How many of the best pages and passages say what else a question is about."""
+"""Number of the best pages and passages that add related words to a question."""
 _MOST_GAINED: Final = 6
 _MOST_TRIED: Final = 30
 _FROM_TITLE: Final = 0.3
 _FROM_BODY: Final = 0.2
 _MOST_WEIGHT: Final = 0.3
-"""What a word of their titles and texts counts beside one that was asked, and at most."""
+"""Weight of a word in their titles and texts relative to a word of the question, and the maximum."""
 _MEMBER: Final = 0.5
-"""What the best column, measure or segment of a source counts for it."""
+"""Weight of the best column, measure or segment of a source."""
 _VALUE_SHARE: Final = 0.5
-"""What the best value of a source counts for it."""
+"""Weight of the best value of a source."""
 _PAGE_SHARE: Final = 0.3
-"""What a page counts for the sources that it names."""
+"""Weight of a page for the sources that it mentions."""
 _NEAR: Final = 0.5
-"""What the document nearest in meaning counts for its source, beside the best source by words."""
+"""Weight of the nearest document by vectors for its source, relative to the best source by words."""
 _NEARNESS: Final = 10
-"""The document at this place counts half of that."""
+"""Rank of the document that counts half of that."""
 _LIFT: Final = 0.7
-"""What the best neighbor of a source counts for it."""
+"""Weight of the best neighbor of a source."""
 _ROUNDS: Final = 2
-"""Over how many joins sources are lifted."""
+"""Number of joins over which scores are raised."""
 _CROWD: Final = 60
-"""Neighbors from which on a source lifts each of them less: much of a warehouse joins a calendar."""
+"""Number of neighbors above which a source raises each of them less, because many tables join a calendar."""
 _SEEDS: Final = 60
-"""How many sources lift their neighbors."""
+"""Number of sources that raise the scores of their neighbors."""
 _ASKING: Final = """
 many much count number average mean total sum provide information details detail about show list display give tell
 find get return fetch retrieve report amount value zeige liste gib finde
 """
 _REQUESTS: Final = frozenset(map(stem, _ASKING.split()))
-"""Stems of words by which people ask, rather than say what they look for."""
+"""Stems of words that phrase a question without naming its subject."""
 _SILENT: Final = frozenset(map(stem, (*STOP_WORDS, *GENERIC_WORDS)))
-"""Stems of words that say nothing of what a text is about."""
+"""Stems of words that do not describe the subject of a text."""
 _REQUEST: Final = 0.2
-"""What such a word counts."""
+"""Weight of such a word."""
 
 
 @dataclass(slots=True)
 class FoundTable:
     """A source that a question may need.
 
-    `own`: what its own words count, `score`: with its neighbors. `members`: column, measure or segment -> score of
-    those that fit. `values`: the conditions of values that fit (`country = 'DE'`), each with its score. `via`: the
-    neighbor that lifted it most.
+    `own` is the score of its own words, and `score` includes its neighbors. `members` are the scores of matching
+    columns, measures and segments. `values` are conditions for matching values (`country = 'DE'`) with scores. `via` is
+    the neighbor that raised its score most.
     """
 
     connection: str
@@ -94,7 +94,7 @@ class FoundTable:
 
 
 Neighbors = Callable[[str, str], Iterable[str]]
-"""Takes a connection and a source, and returns the sources that a join leads to, in either direction."""
+"""Takes a connection and a source, and returns the sources joined to it in either direction."""
 
 
 def find_tables(
@@ -109,9 +109,9 @@ def find_tables(
 ) -> list[FoundTable]:
     """Return the sources that a question may need, best first.
 
-    `scope`: of the kinds only those of columns, measures and values count, where they are given: a source is also found
-    by what it has. `meant`: documents near the question in meaning, the nearest first. `among`: the indexes of all
-    projects that are compared, these among them: a word is as rare as it is in all.
+    The kinds of the `scope` only apply to columns, measures and values, by which sources are also found. `meant` are
+    the nearest documents by vectors. `among` are the indexes of all compared projects, which determine word
+    frequencies.
     """
     counted = stores if among is None else among
     asked = _asked(counted, query)
@@ -143,10 +143,10 @@ def find_tables(
 
 
 def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
-    """Return the words of a query as tables are looked for by them.
+    """Return the words of a query for the search for tables.
 
-    A word also stands for those that begin or end with it. Words with digits are values, and words people ask by are
-    no names.
+    A word also matches words that start or end with it. Words with digits count as values, and question words do not
+    match names.
     """
     asked = []
     for word in asked_terms(stores, query)[0]:
@@ -168,11 +168,11 @@ def _asked(stores: Sequence[Store], query: str) -> list[AskedWord]:
 def _from_documents(
     stores: Sequence[Store], asked: Sequence[AskedWord], scorer: Scorer, scope: Scope
 ) -> list[AskedWord]:
-    """Return the words that the best documents say about what was asked: people and tables call it differently."""
+    """Return related words from the best documents, because people and tables use different words."""
     rows = _candidates(stores, asked, replace(scope, kinds=("passage", "page"), connection=None))
     telling = (
         (place, row) for place, row in rows if not (row.kind == "page" and row.connection)
-    )  # no list of documents
+    )  # without pages that list documents
     ranked = sorted(((scorer.score(place, row).score, row.number, row) for place, row in telling), reverse=True)
     if not ranked or ranked[0][0] <= 0:
         return []
@@ -190,7 +190,7 @@ def _from_documents(
 
 
 def _longer(stores: Sequence[Store], word: str) -> list[str]:
-    """Return the stems of words that begin or end with a word or its stem, and are longer by two letters or more."""
+    """Return the stems of words that start or end with a word or its stem and are at least two letters longer."""
     parts = dict.fromkeys((stem(word), word))
     longer = (each for store in stores for part in parts for each in store.containing(part, _MOST_PARTS))
     return [each for each in dict.fromkeys(longer) if each != stem(word)]
@@ -204,9 +204,9 @@ def _candidates(stores: Sequence[Store], asked: Sequence[AskedWord], scope: Scop
 
 
 class _Naming:
-    """What names and descriptions of sources count beside their words, by how much of them was asked.
+    """The bonus of source names and descriptions by the share of their words in the question.
 
-    Words that many descriptions of these sources have (`One row for each of the ...`) are no part of what they say.
+    Words that many descriptions of these sources share (`One row for each of the ...`) do not count.
     """
 
     def __init__(self, scorer: Scorer, asked: Sequence[AskedWord], rows: Sequence[Row]) -> None:
@@ -228,7 +228,7 @@ class _Naming:
         return _worth_of_name((named, covered)) + _DESCRIBED * (described + _WHOLE_NAME * part * part)
 
     def _covered(self, text: str, common: Mapping[str, float]) -> tuple[float, float]:
-        """Return what the words of a text count that were asked, by how much of it they are, and their share of it."""
+        """Return the score of the question words in a text, weighted by their share, and that share."""
         words = {word: self._scorer.worth_of(word) * max(0.0, 1 - 3 * common.get(word, 0.0)) for word in text.split()}
         whole = sum(words.values())
         if whole <= 0:
@@ -271,7 +271,7 @@ def _add_pages(
     scope: Scope,
     found: Mapping[tuple[str, str], FoundTable],
 ) -> None:
-    """Add to the sources that are there what the best page counts that names them."""
+    """Add the score of the best page that mentions a source."""
     hidden = own_pages(stores, scope)
     by_name: dict[str, list[FoundTable]] = defaultdict(list)
     for (connection, name), one in found.items():
@@ -292,7 +292,7 @@ def _add_pages(
 def _add_meant(
     meant: Sequence[Row], found: Mapping[tuple[str, str], FoundTable], table: Callable[[str, str], FoundTable]
 ) -> None:
-    """Add to sources what their document nearest in meaning counts, and those that no word finds."""
+    """Add the scores of the nearest documents by vectors, including sources that no word matches."""
     best = max((one.own for one in found.values()), default=0.0) or 1.0
     nearest: dict[tuple[str, str], float] = {}
     for place, row in enumerate(meant):
@@ -304,7 +304,7 @@ def _add_meant(
 
 
 def _lift(found: dict[tuple[str, str], FoundTable], neighbors: Neighbors) -> None:
-    """Lift what is found by its neighbors, and add those that no word finds."""
+    """Raise scores by neighbors, including sources that no word matches."""
     beside = functools.cache(lambda connection, name: tuple(neighbors(connection, name)))
     for _ in range(_ROUNDS):
         before = {key: one.score for key, one in found.items()}

@@ -1,4 +1,4 @@
-"""The vectors of an index: which documents have one, how they are made and stored, and which are near another."""
+"""The vectors of an index: create, store and compare them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
 
 EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
-"""The kinds that get a vector: values of rows are never given to a model."""
+"""The kinds with vectors. Row values are never sent to a model."""
 PLAIN_BOUND: Final = 5_000_000
-"""How many numbers Python alone compares for a query (about 0.2 s)."""
+"""Maximum numbers to compare for a query without numpy (about 0.2 s)."""
 TEXT_LIMIT: Final = 2000
-"""How many characters of a document its vector is made from."""
+"""Maximum characters of a document for its vector."""
 MANY: Final = 5_000
-"""From how many vectors on they are first compared in few directions."""
+"""Number of vectors above which they are first compared in few dimensions."""
 SKETCH: Final = 64
-"""How many directions."""
+"""Number of these dimensions."""
 AGAIN: Final = 20
-"""How many times as many as are wanted are then compared as a whole."""
+"""Multiple of the wanted results that are then compared completely."""
 _SAMPLE: Final = 4_000
 _STEP: Final = "vectors"
 
 
 def model_of(database: sqlite3.Connection) -> str | None:
-    """Return the model and the length of the vectors of an index, None where it has none."""
+    """Return the model and length of the vectors of an index, or None."""
     return get_meta(database, "vectors")
 
 
 def model_name(embedder: Embedder) -> str:
-    """Return what is stored of a model: vectors of another one cannot be compared."""
+    """Return the stored name of a model, because vectors of different models cannot be compared."""
     return f"{embedder.model} {embedder.dimensions or ''}".strip()
 
 
@@ -59,9 +59,9 @@ def needs_vectors(database: sqlite3.Connection, embedder: Embedder | None) -> bo
 
 
 def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit: Emit) -> int:
-    """Make the vectors that are missing, batch by batch; returns how many texts were embedded.
+    """Compute missing vectors in batches, and return the number of embedded texts.
 
-    Raises what the embedder raises; the batches before that are kept.
+    Raises the errors of the embedder; finished batches are kept.
     """
     if embedder is None:
         _drop(database)
@@ -82,7 +82,7 @@ def embed_missing(database: sqlite3.Connection, embedder: Embedder | None, emit:
 
 
 def packed(vector: Sequence[float]) -> bytes:
-    """Return a vector of length 1 in the same direction as little-endian 32-bit floats; one of zeros stays."""
+    """Return a normalized vector as little-endian 32-bit floats. A zero vector does not change."""
     norm = math.sqrt(sum(value * value for value in vector)) or 1.0
     numbers = array.array("f", (value / norm for value in vector))
     if sys.byteorder == "big":
@@ -99,11 +99,11 @@ def unpack(blob: bytes) -> array.array[float]:
 
 
 class Matrix:
-    """Vectors as the rows of a matrix, each with what it is worth; compared exactly, or first in few directions.
+    """Weighted vectors as the rows of a matrix, compared exactly or first in few dimensions.
 
-    Of many rows those in question are found in the `SKETCH` directions the rows differ most in (principal components
-    of a sample), `AGAIN` times as many as are wanted, and only those are compared as a whole. Sums are taken by
-    `einsum`: the threads of a product of matrices go on spinning after it, which costs the rest of a search double.
+    With many rows, `AGAIN` times the wanted number is selected in the `SKETCH` principal components of a sample, and
+    only these are compared completely. Sums use `einsum`, because the threads of a matrix product keep spinning
+    afterwards and slow down the rest of the search.
     """
 
     def __init__(self, numpy: Any, rows: Any, worth: Any) -> None:
@@ -115,7 +115,7 @@ class Matrix:
             self._sketch = rows @ self._basis
 
     def nearest(self, asked: Any, places: Any, wanted: int) -> list[tuple[int, float]]:
-        """Return (place, how alike) of the rows at some places most like a vector, at most `wanted`, the best first."""
+        """Return (position, similarity) of up to `wanted` rows at the given positions, most similar first."""
         if self._sketch is not None and len(places) > AGAIN * wanted:
             alike = (self._alike(self._sketch, asked @ self._basis) * self._worth)[places]
             places = places[self._best(alike, AGAIN * wanted)]
@@ -150,21 +150,21 @@ class Vectors:
 
     @property
     def too_many(self) -> bool:
-        """Whether they cannot all be compared here."""
+        """Whether there are too many vectors to compare all."""
         return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
 
     def within(self, scope: Scope) -> Sequence[int]:
-        """Return the places of the documents of a scope; those of the scopes last asked for are remembered."""
+        """Return the positions of the documents of a scope. Recent scopes are cached."""
         key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
         return self._within.get(key, lambda: self.places(self._store.within(scope)))
 
     def places(self, documents: Iterable[int]) -> Sequence[int]:
-        """Return the places of documents that have a vector, in order; as an array where there is numpy."""
+        """Return the sorted positions of documents with a vector, as an array if numpy is available."""
         found = sorted(self._place_of[number] for number in documents if number in self._place_of)
         return found if _numpy() is None else _numpy().asarray(found, dtype="i8")
 
     def nearest(self, query: Sequence[float], among: Sequence[int], wanted: int) -> list[int]:
-        """Return the documents at some places that are nearest in direction, at most `wanted`, the nearest first."""
+        """Return up to `wanted` documents at the given positions, nearest first."""
         asked = unpack(packed(query))
         compared = self._by_python if _numpy() is None else self._by_numpy
         return [self.numbers[place] for place in compared(asked, among, wanted)]
@@ -193,7 +193,7 @@ class Vectors:
 def _numpy() -> Any:
     try:
         import numpy
-    except ImportError:  # an option: `ktx-cli[embeddings]` brings it
+    except ImportError:  # optional: installed with `ktx-cli[embeddings]`
         return None
     return numpy
 
@@ -205,15 +205,15 @@ def _drop(database: sqlite3.Connection) -> None:
 
 
 def _text(name: str, summary: str, fields: bytes) -> str:
-    """Return what a vector is made from: the name, then all texts, the short ones first as they stand."""
+    """Return the text for a vector: the name, then all texts in order, short ones first."""
     texts: Iterator[str] = (text for _, _, text in unpacked(fields))
     return "\n".join(dict.fromkeys((name, *texts, summary)))[:TEXT_LIMIT]
 
 
 def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
-    """Return the warning that an index has no vectors of a model, None where it has."""
+    """Return the warning that an index has no vectors of a model, or None."""
     stored = model_of(store.database)
     if stored == model_name(embedder):
         return None
     reason = "the index has no vectors" if stored is None else f"the index has vectors of another model ({stored})"
-    return ResultWarning("no_vectors", f"searched by words alone: {reason}", hint=Command("index"), problem=reason)
+    return ResultWarning("no_vectors", f"searched by words only: {reason}", hint=Command("index"), problem=reason)

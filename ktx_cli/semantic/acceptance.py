@@ -1,6 +1,7 @@
-"""The status that git shows for a definition: who accepted it as it is now, kept in the state database for questions.
+"""The status of definitions according to git, which records who accepted the current form of a definition.
 
-A file claims a status; a commit of a person makes it so. What a run of ktx wrote is proposed, whatever it claims.
+A file claims a status, and a commit of a person confirms it. Definitions that a run of ktx wrote are proposed, whatever
+the file claims. The state database caches the result for queries.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from ktx_cli.project import FileCommit, History, Repository, TreeView
 
 MOST_COMMITS: Final = 500
-"""The number of commits of a file that are looked through for who accepted a definition."""
+"""Maximum number of commits of a file to search for the acceptance of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A person who may accept and certify definitions. `sources`: patterns of their names; empty: of all."""
+    """A person who may accept and certify definitions. `sources` are name patterns; empty means all sources."""
 
     email: str
     sources: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Owners:
-    """The owners of a project. `stated`: whether it has a file of them; without one, every person may accept."""
+    """The owners of a project. If `stated` is false, there is no owners file, and everybody may accept."""
 
     people: tuple[Owner, ...] = ()
     stated: bool = False
@@ -54,13 +55,13 @@ class Owners:
 
 
 def owners_in(content: bytes | None) -> Owners:
-    """Return the owners that `owners.yaml` names; raises `ConfigError` for a file that cannot be understood."""
+    """Parse `owners.yaml`. Raises `ConfigError` for an invalid file."""
     if content is None:
         return Owners()
     document = yaml.load(content, where=OWNERS_NAME)
     people = document.get("owners") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(people, list) or document.keys() != {"owners"}:
-        raise _wrong("the file must have a single key, `owners`, that holds a list")
+        raise _wrong("the file must have a single key, `owners`, with a list")
     return Owners(tuple(_owner(each, number) for number, each in enumerate(people, 1)), True)
 
 
@@ -84,7 +85,7 @@ def _wrong(what: str) -> ConfigError:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What the history of a file says of a definition as it is now."""
+    """The status of the current form of a definition according to the history of its file."""
 
     claim: Claim
     status: Status
@@ -94,7 +95,7 @@ class Accepted:
 
     @property
     def row(self) -> tuple[str, Status, str, str | None, str | None]:
-        """What is stored of it beside its name."""
+        """The stored values besides its name."""
         until = self.claim.review_by
         return self.claim.fingerprint, self.status, self.why, None if until is None else until.isoformat(), self.commit
 
@@ -102,7 +103,7 @@ class Accepted:
 def accepted_in(
     commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History
 ) -> dict[Definition, Accepted]:
-    """Return the definitions of a file with the status that its commits (newest first) give them."""
+    """Return the definitions of a file with their status according to its commits (newest first)."""
     if not commits or commits[0].content is None:
         return {}
     claims: list[dict[Definition, Claim]] = []
@@ -124,9 +125,9 @@ def accepted_in(
 def last_accepted(
     commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History, definition: Definition
 ) -> FileCommit | None:
-    """Return the newest of the commits of a file (newest first) with another form of a definition that was accepted.
+    """Return the newest commit that accepted another form of a definition, or None.
 
-    None where there is none: nobody has accepted the definition in a form other than the one it has now.
+    The commits of the file are ordered newest first.
     """
     claims = (
         None if each.content is None else claims_in(each.content, path, dialect).get(definition) for each in commits
@@ -144,9 +145,9 @@ def last_accepted(
 def _granted(
     span: Sequence[tuple[FileCommit, Claim]], definition: Definition, owners: Owners, history: History, *, whole: bool
 ) -> tuple[Status, str, str | None]:
-    """Return the status of a definition after the commits that had it as it is now (newest first), and who gave it.
+    """Return the status of the current form of a definition from the commits that contain it (newest first).
 
-    A commit that changes nothing about it, neither its claim, says nothing of it.
+    Commits that change neither the definition nor its claim do not count.
     """
     status, why = Status.PROPOSED, f"more than {MOST_COMMITS} commits have changed its file since it was written"
     by: str | None = None
@@ -159,7 +160,7 @@ def _granted(
             is_person = commit.run is None or commit.merged
             if is_person or before is None:
                 status, why, by = granted, reason, commit.commit if is_person else None
-            else:  # a run may say less of a definition that it leaves as it is, and never more
+            else:  # a run may lower the status of an unchanged definition, but never raise it
                 status = lowest((status, claim.level)) or status
         before = claim
     return status, why, by
@@ -168,10 +169,10 @@ def _granted(
 def _of_commit(
     commit: FileCommit, level: Status, definition: Definition, owners: Owners, history: History
 ) -> tuple[Status, str]:
-    """Return the status that a commit may give to what it writes, and the sentence about it."""
+    """Return the status that a commit can give, with a sentence about it."""
     short = commit.commit[:10]
     if commit.run is not None and not commit.merged:
-        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and it is not accepted yet"
+        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and it has not been accepted"
     if level is Status.PROPOSED:
         return level, f"its file says `status: proposed` ({commit.author} in {short})"
     if owners.has(commit.email, definition.source) or history.has_good_signature(commit.commit):
@@ -190,10 +191,10 @@ def _of_commit(
 def record_acceptances(
     layout: Layout, database: sqlite3.Connection, repository: Repository, dialects: Mapping[str, str]
 ) -> None:
-    """Bring the statuses in the state database up to date with the current commit, for connections and their dialects.
+    """Update the statuses in the state database to the current commit, for connections with their dialects.
 
-    Only files that changed since are looked at again, and nothing of a connection whose folder is the same. Raises
-    `GitError`, `StorageError`, and `ConfigError` for owners that cannot be read.
+    Unchanged files and folders are skipped. Raises `GitError`, `StorageError`, and `ConfigError` for an invalid owners
+    file.
     """
     tree = repository.tree(repository.head().commit)
     content = tree.read(OWNERS_NAME)
@@ -231,13 +232,13 @@ def record_acceptances(
 
 
 _FORMAT: Final = b"2"
-"""The version of what is recorded of a file: files that were looked at by an earlier one are looked at again."""
+"""Version of the records. Files with records of an earlier version are processed again."""
 
 
 def defining_files(tree: TreeView, connection: str) -> list[str]:
-    """Return the files of a connection that define something, or in which somebody accepted a proposal or a join.
+    """Return the files of a connection with definitions, or with accepted proposals or joins.
 
-    A name that is no Unicode is none of the semantic layer's.
+    Files with names that are not valid Unicode are skipped.
     """
     own, shards = Layout.context_paths(connection)[0], Layout.schema_path(connection)
     found = [path for path in tree.blobs(own) if is_yaml(path) and not path.startswith(f"{shards}/")]
@@ -251,7 +252,7 @@ _CLAIMED: Final = re.compile(rb"\b(?:status: *[\"']?(?:accepted|certified)|sourc
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What the state database knows of a definition."""
+    """The record of a definition in the state database."""
 
     fingerprint: str
     status: Status
@@ -261,16 +262,16 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the state database knows of a file. `sha256` None: nothing."""
+    """The record of a file in the state database. `sha256` is None without a record."""
 
     sha256: str | None = None
     rows: Mapping[Definition, _Row] = field(default_factory=dict)
 
 
 class Statuses:
-    """The statuses of the definitions of one connection, as they are in the files now.
+    """The statuses of the current definitions of one connection, without running git.
 
-    Git is not asked: what the last run or `ktx index` has not seen, or has seen otherwise, counts as proposed.
+    Definitions that are new or have changed since the last run or `ktx index` count as proposed.
     """
 
     def __init__(self, layout: Layout, connection: str, dialect: str) -> None:
@@ -280,7 +281,7 @@ class Statuses:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a run or `ktx index` has looked up who accepted the definitions of the connection."""
+        """Whether a run or `ktx index` has recorded statuses for the connection."""
 
         def ask(database: sqlite3.Connection) -> bool:
             query = "SELECT 1 FROM accepted_files WHERE connection = ? LIMIT 1"
@@ -289,7 +290,7 @@ class Statuses:
         return bool(_asked(self._layout, ask))
 
     def of(self, used: Used) -> DefinitionStatus:
-        """Return the status of a definition that an answer is made of."""
+        """Return the status of a definition behind an answer."""
         found = self._found(used)
         if found.status is not Status.PROPOSED and used.definition.kind is DefinitionKind.MEASURE:
             test = self._failures().get(str(used.definition))
@@ -310,13 +311,13 @@ class Statuses:
             return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not read its history yet")
         row = rows.get(definition)
         if row is None:
-            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it on its own")
+            return DefinitionStatus(definition, Status.PROPOSED, f"it is not a definition in {used.path}")
         if row.status is Status.CERTIFIED and row.review_by is not None and row.review_by < now().date():
             return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {row.review_by.isoformat()}")
         return DefinitionStatus(definition, row.status, row.why)
 
     def _current(self, path: str) -> dict[Definition, _Row] | None:
-        """Return the definitions of a file as it is now; None where nothing is known of it."""
+        """Return the current definitions of a file, or None without a record."""
         recorded = self._read(path)
         content = WorkingTree(self._layout.root).read(path) or b""
         if recorded.sha256 is None:
@@ -369,7 +370,7 @@ class Statuses:
 
 
 def _asked(layout: Layout, ask: Any) -> Any:
-    """Ask the state database; one of an earlier version, or none, knows nothing."""
+    """Query the state database. A missing database or one of an earlier version has no records."""
     try:
         return read_state(layout, ask)
     except sqlite3.OperationalError:
@@ -378,7 +379,7 @@ def _asked(layout: Layout, ask: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTest:
-    """How a test of measures ended the last time it ran, on which day."""
+    """The last result of a measure test, with its date."""
 
     name: str
     passed: bool
@@ -386,7 +387,7 @@ class RecordedTest:
 
 
 def recorded_tests(layout: Layout, connection: str) -> dict[str, list[RecordedTest]]:
-    """Return measure -> the tests of it that ran, by name."""
+    """Return the recorded tests of each measure."""
 
     def ask(database: sqlite3.Connection) -> dict[str, list[RecordedTest]]:
         rows = database.execute(
@@ -410,10 +411,10 @@ def record_tests(
     day: str,
     defined: Collection[tuple[str, str]] | None = None,
 ) -> None:
-    """Keep how tests ended: (source, test, the measures it asks for, whether it passed).
+    """Store test results: (source, test, its measures, whether it passed).
 
-    `defined`: all tests of the connection (source, test); results of others, which the files no longer have, are
-    dropped. None: all results are kept.
+    `defined` are all tests (source, test) of the connection; results of other tests are deleted. None keeps all
+    results.
     """
     with transaction(database):
         if defined is not None:

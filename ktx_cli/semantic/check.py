@@ -1,4 +1,4 @@
-"""Checks a model without a look at the database: names, joins, grains, and the SQL in definitions."""
+"""Check a model without a database: names, joins, grains, and the SQL in definitions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ALL_ROWS: Final = re.compile(r"count\(\s*\*\s*\)", re.IGNORECASE)
 
 
 class ExpressionChecks:
-    """Checks the expressions of a model, source by source; `uses`: measure -> the measures it is computed from."""
+    """Checks the expressions of a model by source. `uses` maps measures to the measures they are computed from."""
 
     def __init__(self, model: Model, report: ProblemList) -> None:
         self.model, self.report = model, report
@@ -76,7 +76,7 @@ class ExpressionChecks:
         return None
 
     def _check_rows(self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False) -> None:
-        """Check an expression over rows, which has no aggregate."""
+        """Check an expression over rows, which must not contain an aggregate."""
         fragment = self._parse(source, text, what, place, policy=policy)
         if fragment is None:
             return
@@ -118,7 +118,7 @@ class ExpressionChecks:
             )
 
     def _is_plain(self, source: Source, measure: Measure) -> bool:
-        """Say whether it is an aggregate of one own column, or counts rows: that needs no parser."""
+        """Say whether a measure aggregates one own column or counts rows, which can be checked without a parser."""
         found = _PLAIN.fullmatch(measure.expr.strip())
         if found is not None:
             if measure.per or source.column(found[2]) is None:
@@ -129,9 +129,9 @@ class ExpressionChecks:
         return _ALL_ROWS.fullmatch(measure.expr.strip()) is not None
 
     def _check_added(self, source: Source, measure: Measure, function: str, reference: Reference) -> None:
-        """Report a sum or an average of a column that is no number; an error where the database has none of its type.
+        """Report a sum or average of a non-numeric column, as an error if the database does not support it.
 
-        Only of columns whose types come from the database.
+        Only columns with types from the database are checked.
         """
         try:
             owner, column = self.names.column(source, reference.parts)
@@ -139,7 +139,7 @@ class ExpressionChecks:
             return
         if not owner.generated or column.expr is not None or column.type is SemanticType.NUMBER:
             return
-        if column.type is SemanticType.TIME and function == "avg":  # some databases have the middle of two times
+        if column.type is SemanticType.TIME and function == "avg":  # some databases can average times
             return
         strict = is_never_added(column, function, self.model.dialect)
         what = f"measure `{measure.name}` of `{source.name}` sums `{reference}`, which is a {column.type.value}"
@@ -155,7 +155,7 @@ class ExpressionChecks:
                 self._check_column(source, Reference(parts, False, False), what, measure.place)
 
     def _check_reference(self, source: Source, measure: Measure, reference: Reference, used: list[MeasureKey]) -> None:
-        """Check one name of a measure: inside an aggregate it is a column (a measure with `per`), else a measure."""
+        """Check one name of a measure: a column inside an aggregate (a measure with `per`), otherwise a measure."""
         found = self.names.measure(source, reference.parts)
         what = f"measure `{measure.name}`"
         if reference.aggregated and not (found and measure.per):
@@ -189,7 +189,7 @@ class ExpressionChecks:
             return None
 
     def _check_equal(self, source: Source) -> None:
-        """Warn of measures that compute the same of the same rows; one with a filter of its own is another figure."""
+        """Warn about measures with the same definition. A different filter makes a different measure."""
         alike: dict[tuple[object, ...], list[Measure]] = defaultdict(list)
         for measure in source.measures.values():
             if not measure.is_proposed:
@@ -200,7 +200,7 @@ class ExpressionChecks:
                 self.report.warn("equal_measures", problem, source, other.place, "keep one of them")
 
     def _check_computed(self, source: Source) -> None:
-        """Refuse columns computed from themselves."""
+        """Report computed columns that refer to themselves."""
         computed = {name: column for name, column in source.columns.items() if column.expr is not None}
         if not computed:
             return
@@ -211,7 +211,7 @@ class ExpressionChecks:
             self.report.error("cycle", problem, source, column.place, "remove one of them from the `expr` of the other")
 
     def _own_names(self, source: Source, column: Column) -> Iterator[str]:
-        """Yield the computed columns of the same source that a column is computed from."""
+        """Yield the computed columns of the same source that a column uses."""
         what = f"column `{column.name}` of `{source.name}`"
         try:
             references = read_fragment(column.expr or "", self.model.dialect, what, self.parameters).references
@@ -224,7 +224,7 @@ class ExpressionChecks:
 
 
 def _shape(measure: Measure) -> tuple[object, ...]:
-    """Return what two measures that compute the same have in common; of SQL without blanks and case."""
+    """Return a key that is equal for measures with the same definition, ignoring whitespace and case in SQL."""
     return (
         _plain_text(measure.expr), _plain_text(measure.filter or ""), tuple(sorted(measure.segments)), measure.time,
         measure.semi_additive, measure.cumulative, measure.offset, measure.percent_of, measure.per,
@@ -232,12 +232,12 @@ def _shape(measure: Measure) -> tuple[object, ...]:
 
 
 def _plain_text(sql: str) -> str:
-    """Return SQL without blanks and case, where no text in it could differ in these."""
+    """Return SQL without whitespace and case, unless string literals could differ in them."""
     return "".join(sql.split()).casefold() if "'" not in sql else " ".join(sql.split())
 
 
 LONGEST: Final = 20_000
-"""Characters of the longest fragment that is parsed."""
+"""Maximum length of a parsed fragment in characters."""
 
 _DATE_PARTS: Final = frozenset(
     (*GRAINS, "microsecond", "millisecond", "dayofweek", "dayofyear", "isoweek", "dow", "doy", "epoch")
@@ -246,7 +246,7 @@ _DATE_PARTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A name in a fragment. `aggregated`: inside an aggregate; `passed`: to a function nothing is known of."""
+    """A name in a fragment, which may be inside an aggregate (`aggregated`) or an unknown function (`passed`)."""
 
     parts: tuple[str, ...]
     aggregated: bool
@@ -257,15 +257,16 @@ class Reference:
 
     @property
     def is_date_part(self) -> bool:
-        """Whether it may be a part of a date, which some functions take as if it were a column."""
+        """Whether it may be a date part, which some functions take like a column."""
         return self.passed and len(self.parts) == 1 and self.parts[0].lower() in _DATE_PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """The names in a fragment. `opaque`: it calls a function nothing is known of, which may be an aggregate.
+    """The names in a fragment.
 
-    `nested`: it has an aggregate inside another one. `added`: `sum` or `avg`, and the column it takes as it is.
+    `opaque` means that it calls an unknown function, which may be an aggregate, and `nested` that it has nested
+    aggregates. `added` lists each `sum` or `avg` directly of a column, with that column.
     """
 
     references: tuple[Reference, ...]
@@ -276,11 +277,11 @@ class Fragment:
 
 
 def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str], *, policy: bool = False) -> Fragment:
-    """Return an expression of a dialect, parsed as questions parse it.
+    """Parse an expression of a dialect in the same way as queries do.
 
-    `what` names it in errors, `parameters` are those that are declared. Raises `SemanticError` for what is no single
-    expression, holds a query or a window function, or a template that cannot have a value; a caller's attributes stand
-    in policies alone.
+    `what` names it in errors, and `parameters` are the declared parameters. Raises `SemanticError` if it is not a
+    single expression, contains a query, a window function or an unknown template, or uses user attributes outside a
+    policy.
     """
     silence_parser()
     if len(text) > LONGEST:
@@ -297,13 +298,13 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
 
 
 def is_never_added(column: Column, function: str, dialect: str) -> bool:
-    """Say whether the database has no `sum` or `avg` (`function`) of a column of a table, whatever its values are."""
+    """Say whether the database does not support `sum` or `avg` (`function`) for a table column."""
     has_middle = function == "avg" and column.type is SemanticType.TIME
     return column.expr is None and not has_middle and column.type in dialect_named(dialect).not_summed
 
 
 def added_columns(tree: exp.Expr) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield `sum` or `avg` with the parts of the name of each column that it takes as it is."""
+    """Yield each `sum` or `avg` directly of a column, with the parts of the column name."""
     for node in tree.find_all(exp.Sum, exp.Avg):
         value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
         value = value.unnest() if isinstance(value, exp.Expr) else value
@@ -313,7 +314,7 @@ def added_columns(tree: exp.Expr) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def template_values(text: str, what: str, parameters: Collection[str], *, policy: bool = False) -> dict[str, int]:
-    """Return something for each template of a text to stand for; `SemanticError` for one that never has a value."""
+    """Return placeholder values for the templates of a text. Raises `SemanticError` for an unknown template."""
     if "{{" not in text:
         return {}
     found = template_names(text)
@@ -330,7 +331,7 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
 
 
 def is_aggregate(node: Any) -> bool:
-    """Say whether a node is an aggregate; `max(a, b)` of several values is none."""
+    """Say whether a node is an aggregate. `max(a, b)` with several arguments is not."""
     return isinstance(node, exp.AggFunc) and not (isinstance(node, exp.Max | exp.Min) and bool(node.expressions))
 
 
@@ -361,9 +362,9 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def cycles(uses: Mapping[_Key, Sequence[_Key]]) -> list[list[_Key]]:
-    """Return a cycle for each way back that a depth-first search finds, each from its first key in `uses`.
+    """Return a cycle for each back edge of a depth-first search, starting at its first key in `uses`.
 
-    A graph without cycles gives none; one with cycles gives at least one through each of its strong components.
+    The result contains at least one cycle for each strongly connected component.
     """
     order = {key: position for position, key in enumerate(uses)}
     result: dict[frozenset[_Key], list[_Key]] = {}
@@ -402,12 +403,12 @@ Parts = Sequence[str]
 
 
 class Resolver:
-    """Looks up names from a source: its own first, then what its rows reach over joins to one row."""
+    """Resolves names from a source: its own names first, then those reachable over to-one joins."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.reached = False
-        """Whether a name was looked for in another source."""
+        """Whether a name was looked up in another source."""
 
     @functools.cached_property
     def graph(self) -> Graph:
@@ -415,7 +416,7 @@ class Resolver:
         return Graph(self.model)
 
     def column(self, source: Source, parts: Parts) -> tuple[Source, Column]:
-        """Return the column and its source; `SemanticError` where there is none or several."""
+        """Return the column and its source. Raises `SemanticError` if no or several columns match."""
         if len(parts) == 1:
             own = source.column(parts[0])
             return (source, own) if own is not None else self._reached(source, parts[0])
@@ -426,14 +427,14 @@ class Resolver:
         return other, found
 
     def measure(self, source: Source, parts: Parts) -> tuple[Source, Measure] | None:
-        """Return the measure of a bare name of the source, or of `source.measure`, None where there is none."""
+        """Return the measure for a bare name or for `source.measure`, or None."""
         owner = source if len(parts) == 1 else self.model.sources.get(parts[0]) if len(parts) == 2 else None
         self.reached = self.reached or len(parts) > 1
         found = None if owner is None else owner.measures.get(parts[-1])
         return None if owner is None or found is None else (owner, found)
 
     def _reached(self, source: Source, name: str) -> tuple[Source, Column]:
-        """Return a column that just one of the sources within reach has."""
+        """Return a column that exactly one reachable source has."""
         self.reached = True
         owners = [
             (other, column)
@@ -447,7 +448,7 @@ class Resolver:
         raise unknown("column", name, source.columns, f" in `{source.name}`")
 
     def _place(self, source: Source, hops: Parts) -> Source:
-        """Return the source that `hops` lead to, over joins to one row."""
+        """Return the source at the end of `hops` over to-one joins."""
         if len(hops) == 1 and hops[0].casefold() == source.name.casefold():
             return source
         self.reached = True
@@ -462,7 +463,7 @@ class Resolver:
         return self.model.sources[path.end]
 
     def _spelled(self, hops: Parts) -> tuple[str, ...]:
-        """Return the hops with sources spelled as their files have them."""
+        """Return the hops with the exact spelling of source names."""
         return tuple(hop if hop in self.graph.aliases else self._source_name(hop) for hop in hops)
 
     def _source_name(self, hop: str) -> str:
@@ -471,7 +472,7 @@ class Resolver:
 
 
 class ProblemList:
-    """The problems of a model, in the order they were found."""
+    """Collects the diagnostics of a model."""
 
     def __init__(self) -> None:
         self.problems: list[Diagnostic] = []
@@ -479,33 +480,33 @@ class ProblemList:
     def add(
         self, severity: Severity, code: str, message: str, source: Source, place: Place | None, hint: str | None = None
     ) -> None:
-        """Note a problem at `place`, else at the source's own."""
+        """Add a diagnostic at `place` or at the source."""
         where = place or source.place or Place("")
         self.problems.append(layer_diagnostic(severity, code, message, where, hint, source.name))
 
     def error(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
-        """Note an error."""
+        """Add an error."""
         self.add(Severity.ERROR, code, message, source, place, hint)
 
     def warn(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
-        """Note a warning."""
+        """Add a warning."""
         self.add(Severity.WARNING, code, message, source, place, hint)
 
     def raised(self, error: KtxError, source: Source, place: Place | None, what: str = "") -> None:
-        """Note an error that was raised; `what` it is about, where its message does not say."""
+        """Add a raised error, prefixed with `what` if its message does not name the object."""
         self.error(error.code, f"{what}: {error.message}" if what else error.message, source, place, error.hint)
 
     def sorted(self) -> list[Diagnostic]:
-        """Return the problems by file and line."""
+        """Return the diagnostics by file and line."""
         return sorted(self.problems, key=lambda each: (each.path, each.line, each.code, each.message))
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChecks:
-    """What is wrong in one source.
+    """The diagnostics of one source.
 
-    `uses`: each measure of it that is computed from others -> these. `reaches`: whether that depends on more sources
-    than itself and those that it joins.
+    `uses` maps its measures to the measures they are computed from. `reaches` means that the result depends on more
+    sources than itself and those it joins.
     """
 
     problems: tuple[Diagnostic, ...] = ()
@@ -521,7 +522,7 @@ class ModelChecks:
         self._expressions = ExpressionChecks(model, self._report)
 
     def check(self, source: Source) -> SourceChecks:
-        """Return what is wrong in a source, its joins included."""
+        """Check a source with its joins."""
         report, expressions, resolver = self._report, self._expressions, self._expressions.names
         report.problems, resolver.reached = [], False
         check_source(source, report)
@@ -534,7 +535,7 @@ class ModelChecks:
 
 
 def check_cycles(model: Model, uses: Mapping[MeasureKey, Sequence[MeasureKey]], report: ProblemList) -> None:
-    """Refuse measures computed from themselves. `uses`: measure -> the measures it is computed from."""
+    """Report measures that refer to themselves. `uses` maps measures to the measures they are computed from."""
     for cycle in cycles(uses):
         source = model.sources[cycle[0][0]]
         shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
@@ -544,7 +545,7 @@ def check_cycles(model: Model, uses: Mapping[MeasureKey, Sequence[MeasureKey]], 
 
 
 def check_source(source: Source, report: ProblemList) -> None:
-    """Check names, grain and time column of a source, and the columns and segments its measures name."""
+    """Check names, grain and time column of a source, and the columns and segments in its measures."""
     for column in source.columns.values():
         if "." in column.name:
             severity = Severity.WARNING if source.generated and column.expr is None else Severity.ERROR
@@ -596,7 +597,7 @@ def _check_measure(source: Source, measure: Measure, report: ProblemList) -> Non
 
 
 def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
-    """Yield what a measure says of its source's columns: key and name."""
+    """Yield key and name of each column in the keys of a measure."""
     if measure.time is not None:
         yield "time", measure.time
     if measure.semi_additive is not None:
@@ -607,7 +608,7 @@ def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
 
 
 def check_projection(source: Source, dialect: str, parameters: Collection[str], report: ProblemList) -> None:
-    """Check the `sql` of a source; its columns only where the statement itself names them all."""
+    """Check the `sql` of a source. Its columns are only checked if the statement names all of them."""
     what, sql = f"`sql` of `{source.name}`", source.sql or ""
     try:
         values = template_values(sql, what, parameters)
@@ -625,7 +626,7 @@ def check_projection(source: Source, dialect: str, parameters: Collection[str], 
 
 
 def projected(sql: str, dialect: str, what: str = "it") -> list[str] | None:
-    """Return the names of the columns a query gives, None where `*` or an unnamed column leaves them open."""
+    """Return the column names of a query, or None if `*` or an unnamed column makes them unknown."""
     tree = _query(sql, dialect, what)
     names = [select.alias_or_name for select in tree.selects]
     has_star = any(isinstance(select, exp.Star) or select.is_star for select in tree.selects)
@@ -652,7 +653,7 @@ def check_joins(source: Source, model: Model, report: ProblemList) -> None:
     for join in source.joins:
         if join.mirrored:
             continue  # it is checked where it is declared
-        if join.to in model.sources or join.to not in model.barred:  # whose own error says why it is not there
+        if join.to in model.sources or join.to not in model.barred:  # barred sources have their own error
             _check_join(source, join, model.sources, report)
     _check_aliases(source, model.sources, report)
 
@@ -692,7 +693,7 @@ def _check_aliases(source: Source, sources: Mapping[str, Source], report: Proble
 
 
 def _check_cardinality(source: Source, target: Source, join: Join, report: ProblemList) -> None:
-    """Warn where the side that is to have one row is not joined by columns known to be unique."""
+    """Warn if the to-one side is joined by columns that are not known to be unique."""
     own = {name for name, _ in join.pairs} | {condition.column for condition in join.conditions if condition.own}
     other = {name for _, name in join.pairs} | {condition.column for condition in join.conditions if not condition.own}
     sides = []
@@ -717,7 +718,7 @@ def _is_unique(source: Source, columns: set[str]) -> bool:
 
 
 def _check_meaning(source: Source, target: Source, join: Join, report: ProblemList) -> None:
-    """Warn where a text for people is compared with an identifier."""
+    """Warn if a descriptive text is compared with an identifier."""
     if join.relationship is Relationship.ONE_TO_MANY:
         return
     for own, other in join.pairs:
@@ -730,7 +731,7 @@ def _check_meaning(source: Source, target: Source, join: Join, report: ProblemLi
 
 
 def check_connected(model: Model, report: ProblemList) -> None:
-    """Note the sources that no join connects with most of the others."""
+    """Report sources that no join connects with most of the others."""
     groups = _components(model)
     if len(groups) < 2:
         return
@@ -741,7 +742,7 @@ def check_connected(model: Model, report: ProblemList) -> None:
 
 
 def _components(model: Model) -> list[set[str]]:
-    """Return the groups of connected sources, the biggest first, then by name."""
+    """Return the groups of connected sources, largest first, then by name."""
     neighbours: dict[str, set[str]] = {name: set() for name in model.sources}
     for owner, target in lookup_of(model).joined():
         neighbours[owner].add(target)

@@ -1,6 +1,6 @@
-"""Decision points: conventions that data cannot settle, their readings and effects, and the answers of people.
+"""Decision points: conventions that data cannot settle, with their readings, effects and the answers of people.
 
-Answers are in `decisions.yaml`, which is read and edited here.
+This module also reads and edits `decisions.yaml`, which contains the answers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ktx_cli.project import DECISIONS_NAME, Tree
 
 
 class DecisionKind(StrEnum):
-    """What a decision point is about."""
+    """The subject of a decision point."""
 
     INTERNAL = "internal"
-    """Whether rows of tests, demos or the company itself count."""
+    """Whether rows for tests, demos or the company itself count."""
     DELETED = "deleted"
     """Whether rows that are marked as deleted count."""
     DUPLICATES = "duplicates"
-    """Whether rows that repeat another one in its natural key count."""
+    """Whether rows with a duplicate natural key count."""
     MERGED = "merged"
     """Whether rows that were merged into another row count."""
     STAFF = "staff"
@@ -31,13 +31,13 @@ class DecisionKind(StrEnum):
     STATUS = "status"
     """Which statuses count."""
     ENTITY = "entity"
-    """Which thing is counted: the entity or its parent."""
+    """Whether the entity or its parent is counted."""
     AMOUNT = "amount"
-    """Which amount is added up: gross or net, with or without tax and discount."""
+    """Which amount is summed: gross or net, with or without tax and discount."""
     UNIT = "unit"
     """Whether amounts are in minor units."""
     CURRENCY = "currency"
-    """Whether amounts in several currencies are added up."""
+    """Whether amounts in several currencies are summed."""
     DATE = "date"
     """Which of several dates a row belongs to."""
     FISCAL_START = "fiscal_start"
@@ -47,21 +47,21 @@ class DecisionKind(StrEnum):
 
 
 class DecisionState(StrEnum):
-    """How far a decision point is settled."""
+    """The state of a decision point."""
 
     OPEN = "open"
     """Nothing settles it."""
     STATED = "stated"
-    """A document, a dbt model or the query history states it, and the definitions do not follow."""
+    """A document, a dbt model or the query history states a convention that the definitions do not follow."""
     SETTLED = "settled"
-    """The definitions that it touches follow a statement."""
+    """The affected definitions follow a statement."""
     DECIDED = "decided"
     """A person has answered it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence or a piece of SQL that says how a convention is. `path`: the file, `line` from 1."""
+    """A sentence or SQL that states a convention, with its file and line (from 1)."""
 
     text: str
     path: str
@@ -70,11 +70,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One reading of a decision point, and how it changes a measure of the point's source.
+    """One reading of a decision point, and its changes to measures.
 
-    `filter`: a condition on rows, in the names of the point's source, which a measure of another source has with the
-    path of joins in front. `expr`: another aggregate; `time`: another time column; each for measures of the source
-    alone. None of the three: measures stay as they are.
+    `filter` is a row condition over the point's source; measures of other sources use it with their join path. `expr`
+    is another aggregate and `time` another time column, both only for measures of the point's source. Without any of
+    these, measures do not change.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Alternative:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes a measure at all."""
+        """Whether it changes measures."""
         return not (self.filter is None and self.expr is None and self.time is None)
 
 
@@ -93,10 +93,10 @@ class Alternative:
 class DecisionPoint:
     """A convention that measures depend on.
 
-    `id`: stable while the source, the kind and the columns stay. `measures`: references of the measures it is about
-    (`source.measure`); empty: every measure of the source, and of sources that reach it by one path of joins.
-    `evidence`: what makes it a question, a sentence each. `spreads`: measure -> the largest relative difference between
-    two readings, where it was computed.
+    `id` is stable as long as source, kind and columns are the same. `measures` are the affected measures as
+    `source.measure`; if empty, these are all measures of the source and of sources that reach it by a single join path.
+    `evidence` are sentences that explain the point. `spreads` maps measures to the largest relative difference between
+    two readings, if computed.
     """
 
     id: str
@@ -113,43 +113,43 @@ class DecisionPoint:
 
     @property
     def spread(self) -> float:
-        """The largest relative difference that it makes for a measure, 0 where none was computed."""
+        """The largest relative difference for a measure, or 0 if none was computed."""
         return max(self.spreads.values(), default=0.0)
 
     @property
     def telling_columns(self) -> tuple[str, ...]:
-        """The columns by whose name a question says which reading it means.
+        """The columns that choose a reading if a query uses them.
 
-        Not the key of what is counted, nor an amount in several currencies: every reading names these.
+        The key of the counted entity and amounts in several currencies are excluded, because every reading uses them.
         """
         return self.columns[:1] if self.kind in (DecisionKind.ENTITY, DecisionKind.CURRENCY) else self.columns
 
     @property
     def is_about_rows(self) -> bool:
-        """Whether a reading is a condition on rows."""
+        """Whether a reading has a row condition."""
         return any(each.filter is not None for each in self.alternatives)
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether nobody has decided it, and no definition follows a statement about it."""
+        """Whether it is neither decided nor settled by definitions that follow a statement."""
         return self.state in (DecisionState.OPEN, DecisionState.STATED)
 
     @property
     def is_without_effect(self) -> bool:
-        """Whether its readings were computed, and none of them changes a number."""
+        """Whether the readings were computed and give the same numbers."""
         return bool(self.spreads) and not self.spread
 
     def alternative(self, word: str) -> Alternative | None:
-        """Return the alternative of an id or a label, None for another word."""
+        """Return the alternative with an id or label, or None."""
         wanted = word.casefold()
         return next((each for each in self.alternatives if wanted in (each.id.casefold(), each.label.casefold())), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a measure is under each reading: alternative -> value, None where it has none.
+    """The values of a measure under each reading. A reading without a value is None.
 
-    `period`: what was computed, such as `2025-06` (the last complete month of the data); None: all rows.
+    `period` is the computed period, such as `2025-06` (the last complete month of the data), or None for all rows.
     """
 
     point: str
@@ -159,7 +159,7 @@ class Effect:
 
     @property
     def spread(self) -> float:
-        """The largest difference between two readings, relative to the first; a reading without a value counts as 0."""
+        """The largest difference between two readings, relative to the first. Missing values count as 0."""
         known = [value or Decimal(0) for value in self.values.values()]
         if len(known) < 2:
             return 0.0
@@ -168,18 +168,18 @@ class Effect:
 
 
 def rounded_spread(spread: float) -> float:
-    """Return a relative difference to three significant digits, as it is committed."""
+    """Round a relative difference to three significant digits for the committed file."""
     return float(f"{spread:.3g}")
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionAnswer:
-    """What a person decided about a point.
+    """The decision of a person about a point.
 
-    `decision`: the label of the alternative then. `measures`: those whose definitions were changed to follow it, as
-    `source.measure`. `segment`: the name of the segment that they have, where the alternative is a condition on rows.
-    `copied`: proposed measures that the overlays have since then. `replaced`: what `expr` or `time` of a measure was
-    before, by its reference, and what a setting of `ktx.yaml` was. `decided_on`: YYYY-MM-DD.
+    `decision` is the label of the chosen alternative at that time. `measures` are the changed measures as
+    `source.measure`. `segment` is the name of their segment if the alternative is a row condition. `copied` are
+    proposed measures that were copied to overlays. `replaced` are the previous values of `expr` or `time` by measure,
+    and of settings in `ktx.yaml`. `decided_on` has the format YYYY-MM-DD.
     """
 
     connection: str
@@ -196,13 +196,13 @@ class DecisionAnswer:
 
     @property
     def signature(self) -> str:
-        """Who decided it and when, for one line."""
+        """The author and date in one line."""
         return f"by {self.decided_by} on {self.decided_on}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decision points of a connection, in the order of their ids, with their effects and the answers of people."""
+    """The decision points of a connection by id, with their effects and the answers of people."""
 
     points: tuple[DecisionPoint, ...] = ()
     effects: tuple[Effect, ...] = ()
@@ -210,7 +210,7 @@ class Decisions:
     connection: str = ""
 
     def answered(self) -> Decisions:
-        """Return them with the points `decided` that people have answered, by an alternative that there is."""
+        """Return a copy in which points with a valid answer have the state `decided`."""
         by_point = {each.point: each for each in self.answers}
         points = tuple(
             replace(each, state=DecisionState.DECIDED)
@@ -221,29 +221,26 @@ class Decisions:
         return replace(self, points=points)
 
     def unsettled(self) -> list[DecisionPoint]:
-        """Return the points that nobody has decided and no definition follows, the largest effect first.
-
-        A point is left out where every reading that was computed gives the same numbers.
-        """
+        """Return the unsettled points, largest effect first, without those whose readings give the same numbers."""
         found = [each for each in self.points if each.is_unsettled and not each.is_without_effect]
         return sorted(found, key=lambda each: (-each.spread, each.id))
 
     def decided(self) -> list[tuple[DecisionPoint, Alternative, DecisionAnswer]]:
-        """Return the points that people have answered, each with its answer."""
+        """Return the decided points with the chosen alternatives and answers."""
         by_point = {each.point: each for each in self.answers}
         found = [(each, by_point[each.id]) for each in self.points if each.state is DecisionState.DECIDED]
         return [(each, chosen, answer) for each, answer in found if (chosen := each.alternative(answer.alternative))]
 
     def effects_of(self, point: DecisionPoint) -> list[Effect]:
-        """Return what was computed for a point, the largest difference first, of equal ones what matters most."""
+        """Return the effects of a point, largest difference first, then by importance."""
         return sorted((each for each in self.effects if each.point == point.id), key=lambda each: -each.spread)
 
 
 def is_touched(point: DecisionPoint, measure: str, reached: Collection[str]) -> bool:
-    """Whether a measure (`source.measure`) depends on a point; not where all readings of it gave the same number.
+    """Whether a measure (`source.measure`) depends on a point, unless all readings gave the same number.
 
-    `reached`: the source of the measure, and those that its rows reach by one path of joins. The start of the fiscal
-    year touches every measure, by fiscal periods.
+    `reached` are the measure's source and the sources that it reaches by a single join path. The start of the fiscal
+    year affects every measure, by fiscal periods.
     """
     if point.kind is DecisionKind.FISCAL_START:
         return point.spreads.get(measure, 1.0) > 0
@@ -257,19 +254,19 @@ def is_touched(point: DecisionPoint, measure: str, reached: Collection[str]) -> 
 
 
 def is_named_for(point: DecisionPoint, measure: str) -> bool:
-    """Whether the name of a measure (`source.measure`) says which amount it is, so that the point leaves it alone."""
+    """Whether the name of a measure (`source.measure`) specifies its amount, so that the point does not affect it."""
     name = measure.rpartition(".")[2].casefold()
     return point.kind is DecisionKind.AMOUNT and any(column.casefold() in name for column in point.columns)
 
 
 def percent(spread: float) -> str:
-    """Return a relative difference as a percentage: `8.8 %`."""
+    """Format a relative difference as a percentage: `8.8 %`."""
     return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
 
 
 _HEADER: Final = """\
-# Decisions about conventions that the data cannot settle: who decided what, and why. Written by `ktx decide`.
-# To change one, run `ktx decide POINT --as READING`; to take it back, `ktx decide POINT --undo`.
+# Decisions about conventions that the data cannot settle, with author and reason. Written by `ktx decide`.
+# To change a decision, run `ktx decide POINT --as READING`; to undo it, run `ktx decide POINT --undo`.
 """
 _ENTRIES: Final = "decisions"
 _REQUIRED: Final = ("connection", "point", "alternative", "decision", "decided_by", "decided_on")
@@ -278,24 +275,21 @@ _LISTS: Final = ("measures", "copied")
 
 
 def load_answers(tree: Tree, connection: str | None = None) -> list[DecisionAnswer]:
-    """Return the decisions that a tree keeps, of a connection or of all.
-
-    Raises `ConfigError` for a file that cannot be read.
-    """
+    """Return the decisions in a tree, for one connection or all. Raises `ConfigError` for an invalid file."""
     content = tree.read(DECISIONS_NAME)
     answers = [] if content is None else answers_in(content)
     return [each for each in answers if connection in (None, each.connection)]
 
 
 def answers_in(content: bytes) -> list[DecisionAnswer]:
-    """Return the decisions of the text of the file; raises `ConfigError` for one that cannot be read."""
+    """Parse the decisions in the file content. Raises `ConfigError` for an invalid file."""
     return [_answer(each) for each in _entries(content)]
 
 
 def with_answer(content: bytes | None, answer: DecisionAnswer) -> bytes:
-    """Return the text of the file with a decision in place of an earlier one about the same point.
+    """Return the file content with a decision, replacing an earlier one about the same point.
 
-    Nothing else in it changes. Raises `ConfigError` for a file that cannot be read or edited.
+    The rest of the file does not change. Raises `ConfigError` for a file that cannot be parsed or edited.
     """
     from ktx_cli.project import append_value, set_value
 
@@ -312,9 +306,9 @@ def with_answer(content: bytes | None, answer: DecisionAnswer) -> bytes:
 
 
 def without_answer(content: bytes, connection: str, point: str) -> bytes | None:
-    """Return the text of the file without the decision about a point; None where nothing is left in it.
+    """Return the file content without the decision about a point, or None if the file becomes empty.
 
-    Raises `ConfigError` for a file that cannot be read or edited.
+    Raises `ConfigError` for a file that cannot be parsed or edited.
     """
     from ktx_cli.project import delete_value
 

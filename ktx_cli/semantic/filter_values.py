@@ -1,7 +1,7 @@
-"""Literals that a question compares columns with, and the one statement that says whether any row has them.
+"""Find literals in the filters of a query that no row has, with a single statement.
 
-The statement reads each source as the question does, through its row policies, so it finds no value and suggests none
-that the caller could not ask for.
+The statement applies the row policies of each source, so it neither finds nor suggests values that the caller cannot
+query.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ktx_cli.semantic.plan.plan import Leaf, RowFilter
 from ktx_cli.warehouses import SemanticType
 
 MOST_CHECKED: Final = 12
-"""The largest number of literals of one question that are looked for in the database."""
+"""Maximum number of literals of a query to check in the database."""
 
 MOST_CANDIDATES: Final = 500
-"""The number of values of a column that are read to find those near a literal."""
+"""Number of column values to read to find values near a literal."""
 
 LONGEST_VALUE: Final = 120
-"""Longer values, in characters, are not suggested."""
+"""Maximum length of a suggested value in characters."""
 
 _ROWS: Final = "source_rows"
 _HAS, _CANDIDATE, _BELOW, _ABOVE, _IN_PERIOD, _NEWEST = range(6)
@@ -38,11 +38,12 @@ _WILD: Final = frozenset("%_[]\\")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A literal that a plain column is compared with.
+    """A comparison of a plain column with a literal.
 
-    `name`: the column as the question reaches it. `like`: the literal is a pattern. `negated`: the condition keeps
-    the rows without it. `facts`: the only facts the condition is for, None for all. `required`: every row of the answer
-    has the value, so an answer with rows proves that it exists. `public`: other values of the column may be shown.
+    `name` is the column from the perspective of the query. `like` means that the literal is a pattern, and `negated`
+    that the condition keeps the other rows. `facts` are the facts that the condition applies to, or None for all.
+    `required` means that every row of the answer has the value, so that an answer with rows proves that it exists.
+    `public` allows suggesting other values of the column.
     """
 
     source: Source
@@ -57,24 +58,24 @@ class Comparison:
 
     @property
     def value(self) -> str | int | float | bool | None:
-        """The literal as a Python value, its text where it is neither a text, a number nor a boolean."""
+        """The literal as a string, number or boolean. Other literals are returned as text."""
         return _value(self.literal)
 
     def condition(self, build: Build, kind: type[exp.Expr] | None = None) -> exp.Expr:
-        """Return the condition that a row of the source has the value, or compares with it in another way."""
+        """Return the condition that a row of the source has the value, or another comparison with it."""
         tree = (kind or self.like or exp.EQ)(this=placeholder(0), expression=self.literal.copy())
         left = column(self.column.name, _ROWS)
         return filled(build.with_compared_times(tree, lambda _: self.column), lambda _: left.copy())
 
     def text(self, dialect: str) -> str:
-        """Return the comparison as SQL with the column's name as the question has it."""
+        """Return the comparison as SQL with the column name from the query."""
         operator = "=" if self.like is None else self.like.key.upper()
         return f"{self.name} {operator} {self.literal.sql(dialect)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recency:
-    """A fact whose rows the question asks for in its most recent period; `public`: its times may be shown."""
+    """A fact whose most recent period the query asks for. `public` allows showing its times."""
 
     fact: str
     last: str
@@ -83,7 +84,7 @@ class Recency:
 
 @dataclass(slots=True)
 class ValueCheck:
-    """The statement that looks for the values of some comparisons and the rows of some periods."""
+    """The statement that checks the values of comparisons and the rows of periods."""
 
     sql: str
     comparisons: Sequence[Comparison]
@@ -91,7 +92,7 @@ class ValueCheck:
     max_rows: int
 
     def read(self, rows: Iterable[Sequence[Any]]) -> ValueFindings:
-        """Return what the rows of the statement say."""
+        """Return the findings from the rows of the statement."""
         findings = ValueFindings(set(range(len(self.comparisons))), set(range(len(self.periods))))
         for number, what, value in rows:
             if what == _HAS:
@@ -107,10 +108,10 @@ class ValueCheck:
 
 @dataclass(slots=True)
 class ValueFindings:
-    """The results of a check: numbers of comparisons no row meets and of periods without rows.
+    """The result of a check: the numbers of comparisons and periods without rows.
 
-    `candidates`: other values of a comparison's column, those that begin alike first. `newest`: the time of a fact's
-    newest row.
+    `candidates` are other values of a comparison's column, those with a common prefix first. `newest` is the time of
+    the newest row of a fact.
     """
 
     missing: set[int]
@@ -120,7 +121,7 @@ class ValueFindings:
 
 
 def comparisons(asked: CompiledQuery) -> list[Comparison]:
-    """Return the literals that the question's own conditions compare plain columns with, each once."""
+    """Return the distinct comparisons of plain columns with literals in the conditions of the query."""
     result: dict[tuple[object, ...], Comparison] = {}
     for condition in asked.plan.filters:
         for made in _of_filter(asked.compiled.build, condition):
@@ -129,7 +130,7 @@ def comparisons(asked: CompiledQuery) -> list[Comparison]:
 
 
 def periods(asked: CompiledQuery) -> list[Recency]:
-    """Return the facts that the question limits to a most recent period, by a time that each of their rows has."""
+    """Return the facts that the query limits to a most recent period by a time of each row."""
     plan, build = asked.plan, asked.compiled.build
     last = None if plan.query.time_range is None else plan.query.time_range.last
     if last is None or plan.time_range is None:
@@ -149,7 +150,7 @@ def periods(asked: CompiledQuery) -> list[Recency]:
 
 
 def is_proven(comparison: Comparison, asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether the rows of the answer prove that some row has the value."""
+    """Whether the answer proves that a row has the value."""
     if not comparison.required:
         return False
     if not asked.plan.outputs:
@@ -158,7 +159,7 @@ def is_proven(comparison: Comparison, asked: CompiledQuery, rows: Sequence[Seque
 
 
 def has_rows(period: Recency, asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether the rows of the answer prove that the fact has rows in the period."""
+    """Whether the answer proves that the fact has rows in the period."""
     plain = (leaf for leaf in _counted(asked, rows) if not (leaf.treatment.offset or leaf.treatment.cumulative))
     return any(leaf.fact == period.fact for leaf in plain)
 
@@ -166,8 +167,8 @@ def has_rows(period: Recency, asked: CompiledQuery, rows: Sequence[Sequence[Any]
 def plan_check(
     asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequence[Recency], suggest: Sequence[bool]
 ) -> ValueCheck:
-    """Return the statement for some comparisons and periods; `suggest`: for which comparisons values are read too."""
-    build = Build(asked.compiled.build.names, asked.plan)  # of its own: the receipt tells of the question's alone
+    """Return the statement for comparisons and periods. `suggest` selects comparisons for which to read values."""
+    build = Build(asked.compiled.build.names, asked.plan)  # a separate build, so that the receipt only covers the query
     parts: list[exp.Select] = []
     for number, comparison in enumerate(wanted):
         parts.append(_has(build, number, comparison))
@@ -261,7 +262,7 @@ def _is_public(build: Build, source: Source, read: Column) -> bool:
 
 
 def _counted(asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> Iterator[Leaf]:
-    """Yield the aggregates of which the answer shows that they counted some row."""
+    """Yield the aggregates that provably counted a row."""
     for place, output in enumerate(asked.plan.outputs, start=len(asked.plan.dimensions)):
         number = _leaf_of(output.formula)
         if number is not None and any(row[place] not in (None, 0, False) for row in rows):
@@ -269,7 +270,7 @@ def _counted(asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> Iterator[Le
 
 
 def _leaf_of(formula: exp.Expr) -> int | None:
-    """Return the aggregate without whose rows a formula is 0 or nothing, None where there may be none."""
+    """Return the aggregate without which a formula is 0 or null, or None."""
     node = formula.unnest()
     if isinstance(node, exp.Placeholder):
         return int(node.name) if int(node.name) >= 0 else None
@@ -286,13 +287,13 @@ def _leaf_of(formula: exp.Expr) -> int | None:
 
 
 def _has(build: Build, number: int, comparison: Comparison) -> exp.Select:
-    """Return a query with one row where the source has the value."""
+    """Return a query with one row if the source has the value."""
     query = _selected(number, _HAS, _no_text()).from_(build.relation(comparison.source, _ROWS), copy=False)
     return query.where(comparison.condition(build), copy=False).limit(1, copy=False)
 
 
 def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[exp.Select]:
-    """Yield the queries for other values: texts that may be meant, or the next number or time on either side."""
+    """Yield the queries for other values: similar texts, or the next lower and higher number or time."""
     of = column(comparison.column.name, _ROWS)
     if comparison.column.type in (SemanticType.NUMBER, SemanticType.TIME):
         for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
@@ -311,7 +312,7 @@ def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[e
 
 
 def _nearness(value: exp.Expr, comparison: Comparison) -> Iterator[exp.Expr]:
-    """Yield what to sort values by so that those that may be meant are among the first."""
+    """Yield sort keys that put similar values first."""
     wanted = str(comparison.value).strip().lower()
     lower = exp.Lower(this=value.copy())
     ranked: list[exp.Expr] = [exp.EQ(this=exp.Trim(this=lower.copy()), expression=exp.Literal.string(wanted))]
@@ -324,7 +325,7 @@ def _nearness(value: exp.Expr, comparison: Comparison) -> Iterator[exp.Expr]:
 
 
 def _of_period(build: Build, number: int, period: Recency) -> Iterator[exp.Select]:
-    """Yield the queries for a row in the period, and for the newest row at all."""
+    """Yield the queries for a row in the period and for the newest row."""
     asked = build.plan.time_range
     assert asked is not None
     source = build.names.model.sources[period.fact]

@@ -1,4 +1,4 @@
-"""Number formats of an answer, from its definitions: scales of columns, `format` and `unit` of measures."""
+"""Determine the number formats of an answer from column scales and the `format` and `unit` of measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktx_cli.semantic.plan.plan import Leaf, Output, Plan
 from ktx_cli.warehouses import SemanticType, decimal_places
 
 ScaleOf = Callable[[Source, Column], int | None]
-"""Returns the digits behind the point of a physical column's numbers, None where nobody knows."""
+"""Returns the number of decimal places of a physical column, or None if unknown."""
 
 _WITHOUT_CENTS: Final = ("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF")
 _WITH_MILLS: Final = ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
@@ -33,7 +33,7 @@ _WITH_CENTS: Final = frozenset(
 CURRENCY_DECIMALS: Final = (
     dict.fromkeys(_WITH_CENTS, 2) | dict.fromkeys(_WITHOUT_CENTS, 0) | dict.fromkeys(_WITH_MILLS, 3)
 )
-"""The digits of amounts in a currency (ISO 4217)."""
+"""The decimal places of currencies (ISO 4217)."""
 
 _POWER: Final = re.compile(r"1(0*)(?:\.0*)?")
 _PERCENT: Final = NumberStyle(1, computed=True, percent=100, significant=2)
@@ -45,7 +45,7 @@ _SPREADSHEET: Final = re.compile(r"[^#0.,;%\"]*(?:\"[^\"]*\")?[#0,]*[#0](?:\.([0
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """The digits of an expression, and whether it is a quotient or an average of what has them."""
+    """The decimal places of an expression, and whether it is a quotient or average."""
 
     decimals: int | None
     computed: bool = False
@@ -56,7 +56,7 @@ _WHOLE: Final = _Scale(0)
 
 
 def number_styles(asked: CompiledQuery, scale_of: ScaleOf) -> list[NumberStyle | None]:
-    """Return for each column of the answer what its numbers are wanted like, None where nothing is known."""
+    """Return the number style of each column of the answer, or None if unknown."""
     scales = _Scales(asked.compiled.build.names, asked.plan, scale_of)
     return [
         *(scales.dimension(dimension.expression) for dimension in asked.plan.dimensions),
@@ -65,8 +65,10 @@ def number_styles(asked: CompiledQuery, scale_of: ScaleOf) -> list[NumberStyle |
 
 
 def style_of_format(text: str | None) -> NumberStyle | None:
-    """Return what a measure's `format` says: a name (`percent`, `currency`, `integer`, LookML's `usd_0`, `decimal_2`),
-    a pattern of spreadsheets (`0.0%`, `#,##0.00`) or of d3 and Python (`.1%`, `,.2f`); None for any other.
+    """Parse the `format` of a measure, or return None if it is unknown.
+
+    It can be a name (`percent`, `currency`, `integer`, or LookML names such as `usd_0` and `decimal_2`), a spreadsheet
+    pattern (`0.0%`, `#,##0.00`), or a d3 or Python pattern (`.1%`, `,.2f`).
     """
     name = (text or "").strip().lower()
     if name in ("integer", "count"):
@@ -91,7 +93,7 @@ def _rounded(decimals: int, *, percent: bool = False) -> NumberStyle:
 
 
 class _Scales:
-    """Follows the columns of one answer down to the columns of tables."""
+    """Traces the columns of one answer to table columns."""
 
     def __init__(self, names: Names, plan: Plan, scale_of: ScaleOf) -> None:
         self._names = names
@@ -99,7 +101,7 @@ class _Scales:
         self._scale_of = scale_of
 
     def output(self, output: Output) -> NumberStyle:
-        """Return the style of a measure's column: `format` first, then `unit`, then the scale of what it is made of."""
+        """Return the style of a measure from its `format`, its `unit` or the scale of its columns, in this order."""
         measure = self._measure(output)
         unit = (output.unit or "").strip()
         currency = CURRENCY_DECIMALS.get(unit.upper())
@@ -165,7 +167,7 @@ class _Scales:
             return _Scale(self._scale_of(source, column))
         try:
             return self._of_expression(self._names.computed(source, column), None)
-        except (SemanticError, RecursionError):  # how it is printed is the least that is wrong with it
+        except (SemanticError, RecursionError):  # other checks report the error
             return _UNKNOWN
 
     def _aggregate(self, tree: exp.Expr, of: Callable[[int], _Scale]) -> _Scale:
@@ -187,7 +189,7 @@ class _Scales:
         return self._scale(node, of)
 
     def _scale(self, tree: exp.Expr, of: Callable[[int], _Scale]) -> _Scale:
-        """Return the scale of an expression whose numbered places have scales."""
+        """Return the scale of an expression from the scales of its placeholders."""
         if isinstance(tree, exp.Placeholder):
             return of(int(tree.name))
         if isinstance(tree, exp.Literal):
@@ -213,7 +215,7 @@ class _Scales:
         return _Scale(whole, any(part.computed for part in parts))
 
     def _quotient(self, tree: exp.Div, of: Callable[[int], _Scale]) -> _Scale:
-        """Return the scale of a division: cents by 100 are exact, with two digits more."""
+        """Return the scale of a division. Cents divided by 100 are exact with two more digits."""
         scale, divisor = self._scale(tree.this, of), tree.expression.unnest()
         power = _POWER.fullmatch(divisor.name) if isinstance(divisor, exp.Literal) and divisor.is_number else None
         if power is None:
@@ -226,7 +228,7 @@ class _Scales:
 
 
 def _parts(tree: exp.Expr) -> Sequence[exp.Expr]:
-    """Return the expressions whose digits a sum, a product or a choice has; none for other expressions."""
+    """Return the operands that determine the digits of a sum, product or choice, or none."""
     if isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         return [tree.this, tree.expression]
     if isinstance(tree, exp.Coalesce):
@@ -244,14 +246,14 @@ def _computed(scale: _Scale) -> _Scale:
 
 
 def _wider(scale: _Scale) -> int | None:
-    """Return the digits to print: an average or a quotient has two more than what it is computed from."""
+    """Return the digits to print. Averages and quotients have two more than their inputs."""
     if not scale.computed:
         return scale.decimals
     return (2 if scale.decimals is None else scale.decimals) + 2
 
 
 def _is_hundredfold(formula: exp.Expr) -> bool:
-    """Whether a formula says itself that it is a percentage: a product with 100."""
+    """Whether a formula is a percentage itself, as a product with 100."""
     node = formula.unnest()
     while isinstance(node, exp.Div | exp.Cast):
         node = node.this.unnest()

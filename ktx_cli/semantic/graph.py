@@ -1,7 +1,7 @@
-"""The joins as a graph, and the one path a fact takes to another source.
+"""The joins as a graph, and the path from a fact to another source.
 
-A path goes over joins that have at most one row on the far side; where there is none, over any. Of several the
-cheapest is taken, and two equally cheap ones are an error that lists how to choose.
+A path uses to-one joins, or any joins if there is no such path. The cheapest path wins, and two equally cheap paths are
+an error that lists the choices.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
 MOST_HOPS: Final = 12
 MOST_CHOICES: Final = 20
 _MOST: Final = 10_000
-"""Lookups a graph remembers: what is asked of a server may be anything."""
+"""Maximum number of cached lookups, because a server gets arbitrary queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One join in one direction: `pairs[i]` is (column of `source`, column of `target`).
+    """One join in one direction. Each of `pairs` is (column of `source`, column of `target`).
 
-    `name`: the alias, else the target: what a reference calls the far side. `to_one`: a row of `source` has at most
-    one row there. `conditions`: (whether on the source's side, column, constant). `reverse`: against its declaration.
+    `name` is the alias or the target, as used in references. `to_one` means that a row of `source` matches at most one
+    row. `conditions` are (is on the source's side, column, constant). `reverse` means against the declared direction.
     """
 
     source: str
@@ -43,12 +43,12 @@ class Edge:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names that a `via` may give it, the best first."""
+        """The names of the join in `via`, best first."""
         own = "+".join(pair[0 if self.to_one else 1] for pair in self.pairs)
         return tuple(dict.fromkeys(filter(None, (self.alias, own, self.target))))
 
     def same_link(self, other: Edge) -> bool:
-        """Say whether it is the same join, in this direction or back."""
+        """Say whether it is the same join in either direction."""
         return self == other or self.goes_back(other)
 
     def goes_back(self, other: Edge) -> bool:
@@ -66,23 +66,23 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The joins from `start` on; none for the source itself."""
+    """The joins from a `start`, which may be empty."""
 
     start: str
     edges: tuple[Edge, ...] = ()
 
     @property
     def end(self) -> str:
-        """The source the path leads to."""
+        """The source at the end of the path."""
         return self.edges[-1].target if self.edges else self.start
 
     @property
     def to_one(self) -> bool:
-        """Whether a row at the start has at most one row at the end."""
+        """Whether a row at the start matches at most one row at the end."""
         return all(edge.to_one for edge in self.edges)
 
     def then(self, edges: Iterable[Edge]) -> Path:
-        """Return the path that goes on over more joins."""
+        """Return the path extended by more joins."""
         return Path(self.start, (*self.edges, *edges))
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ def _shown(edge: Edge) -> str:
 
 
 class Graph:
-    """The joins of a model. Lookups are remembered: a graph is for one model and never changes."""
+    """The joins of one model. It is immutable and caches lookups."""
 
     def __init__(self, model: Model) -> None:
         self._edges: dict[str, list[Edge]] = {}
@@ -104,12 +104,12 @@ class Graph:
 
     @property
     def aliases(self) -> Mapping[str, frozenset[str]]:
-        """The aliases of joins, and the sources that each may lead to."""
+        """The aliases of joins with the sources they may refer to."""
         return self._lookup.aliases
 
     @property
     def labels(self) -> frozenset[str]:
-        """The names that a `via` may give a join."""
+        """The names of joins in `via`."""
         return self._lookup.labels
 
     def edges(self, source: str) -> Sequence[Edge]:
@@ -120,7 +120,7 @@ class Graph:
         return edges
 
     def path(self, start: str, hops: Sequence[str], via: Sequence[str] = ()) -> Path | None:
-        """Return the path from a fact to where `hops` lead, through what `via` names; None where there is none.
+        """Return the path from a fact to the end of `hops`, through the joins in `via`, or None.
 
         Raises `SemanticError` (`ambiguous_path`) with `details.choices`.
         """
@@ -134,15 +134,15 @@ class Graph:
                 self._found[key] = error
         found = self._found[key]
         if isinstance(found, SemanticError):
-            raise copy.copy(found)  # who catches it may change it
+            raise copy.copy(found)  # callers may change the error
         return found
 
     def reaches(self, start: str, target: str) -> bool:
-        """Say whether a source reaches another one over joins to one row, by whatever path."""
+        """Say whether a source reaches another one over to-one joins."""
         return target in self.reached(start)
 
     def reached(self, start: str) -> set[str]:
-        """Return the sources that a source reaches over joins to one row, itself too."""
+        """Return the sources that a source reaches over to-one joins, including itself."""
         seen, open_nodes = {start}, [start]
         while open_nodes:
             for edge in self.edges(open_nodes.pop()):
@@ -152,7 +152,7 @@ class Graph:
         return seen
 
     def reaching(self, target: str) -> set[str]:
-        """Return the sources that reach a source over joins to one row, itself too."""
+        """Return the sources that reach a source over to-one joins, including itself."""
         seen, open_nodes = {target}, [target]
         while open_nodes:
             here = open_nodes.pop()
@@ -163,7 +163,7 @@ class Graph:
         return seen
 
     def ways(self, start: str, hops: Sequence[str]) -> list[Path]:
-        """Return the cheapest paths from a fact to where `hops` lead: several where `path` takes none of them."""
+        """Return the cheapest paths from a fact to the end of `hops`. Several paths are ambiguous."""
         found: list[Path] = []
         for many in (False, True):
             for exact in (True, False):
@@ -171,10 +171,10 @@ class Graph:
         return found
 
     def fan_out(self, path: Path) -> Edge | None:
-        """Return the join of a path that leads down to other rows of a parent, None where there is none.
+        """Return the join of a path that fans out from a shared parent to unrelated rows, or None.
 
-        Rows of the start share that parent, and have nothing else to do with the rows below it. Joins that only lead
-        down are another thing: they lead to the row's own details. So are bridges, which say what a parent has.
+        Rows at the start only share that parent with the rows below it. Paths that only go down lead to details of the
+        row itself and do not count, nor do bridges, which list properties of a parent.
         """
         is_shared = False
         for edge in path.edges:
@@ -185,7 +185,7 @@ class Graph:
         return None
 
     def via_of(self, path: Path, hops: Sequence[str]) -> str:
-        """Return what a `via` has to say for a path to be taken, in as few names as possible."""
+        """Return the shortest `via` that selects a path."""
         between = [edge.labels[0] if edge.alias else edge.target for edge in path.edges[:-1]]
         for label in reversed(between):
             with contextlib.suppress(SemanticError):
@@ -194,7 +194,7 @@ class Graph:
         return ".".join(edge.labels[0] for edge in path.edges)
 
     def longer(self, path: Path, hops: Sequence[str]) -> list[Path]:
-        """Return other, longer paths to the same place, for the receipt."""
+        """Return longer paths to the same source, for the receipt."""
         if not path.edges:
             return []
         key = (path, tuple(hops))
@@ -209,9 +209,9 @@ class Graph:
         return any(other.to_one and other.goes_back(edge) for other in self.edges(edge.target))
 
     def _is_bridge(self, edge: Edge) -> bool:
-        """Say whether a join to several rows leads to a bridge.
+        """Say whether a to-many join leads to a bridge.
 
-        That is a source without measures whose key is made of the columns of this join and those of another to one row.
+        A bridge is a source without measures whose key consists of the columns of this join and of a to-one join.
         """
         source = self._sources[edge.target]
         rest = set(source.grain) - {theirs for _, theirs in edge.pairs}
@@ -238,7 +238,7 @@ class Graph:
         return found[0]
 
     def _require_nearest(self, path: Path, hops: tuple[str, ...]) -> None:
-        """Raise `SemanticError` where a join to several rows leads there at once, and joins to one row by a detour."""
+        """Raise `SemanticError` if a direct to-many join and a detour over to-one joins lead to the same source."""
         direct = self._cheapest(path.start, hops, many=True, exact=True)
         if direct and len(direct[0].edges) == 1 and not direct[0].to_one:
             raise _ambiguous_path(path.start, hops, [*direct, path])
@@ -246,11 +246,11 @@ class Graph:
     def _cheapest(
         self, start: str, wanted: tuple[str, ...], *, many: bool, exact: bool, border: int = 0, beyond: int = 0
     ) -> list[Path]:
-        """Return the cheapest paths on which every wanted name is met in its order, the last at the end.
+        """Return the cheapest paths that meet all wanted names in order, with the last name at the end.
 
-        Cost: the number of joins, then that of joins to several rows. `exact`: a joined source goes by its alias where
-        it has one, and aliases are gone through only where they are named. `border`: how many of the names are of
-        `via`; the last of these and the next may be one join. `beyond`: only paths of more joins.
+        The cost is the number of joins, then of to-many joins. With `exact`, a joined source is only known by its
+        alias, and aliases are used only if named. `border` is the number of names from `via`; the last of them and the
+        next name may be the same join. `beyond` limits the result to paths with more joins.
         """
         if not wanted:
             return []
@@ -290,7 +290,7 @@ class Graph:
         return result
 
     def _edges_from(self, source: str) -> list[Edge]:
-        """Return the joins that start at a source, whichever side declares them."""
+        """Return the joins of a source, declared by either side."""
         edges: list[Edge] = []
         for owner, join in self._lookup.joins_of(source):
             forward = _forward(owner, join)
@@ -301,7 +301,7 @@ class Graph:
         return edges
 
     def __iter__(self) -> Iterator[Edge]:
-        """Go through all joins, in both directions."""
+        """Iterate over all joins in both directions."""
         for source in self._sources:
             yield from self.edges(source)
 
@@ -333,7 +333,7 @@ def _back(forward: Edge, join: Join) -> Edge:
 
 
 def _put(edges: list[Edge], edge: Edge) -> None:
-    """Add an edge; one that both sides declare is one edge, to one row only where both say so."""
+    """Add an edge. A join declared by both sides is a single edge, which is to-one only if both declare it so."""
     for index, other in enumerate(edges):
         if _same(edge, other):
             kept = other if not other.reverse else edge
@@ -353,7 +353,7 @@ def _same(one: Edge, other: Edge) -> bool:
 
 
 def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: bool) -> int:
-    """Return how many of the wanted names are met once the edge is taken."""
+    """Return the number of wanted names that are met after the edge."""
     names = (edge.name, *edge.labels) if not exact else () if edge.alias and edge.reverse else (edge.name,)
     if wanted[met] not in names:
         return met
@@ -372,12 +372,12 @@ def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> S
 
 
 def _path_text(path: Path) -> str:
-    """Return a path with what tells its joins from others: the alias, else the columns."""
+    """Return a path as text, with the alias or columns that identify each join."""
     return " -> ".join((path.start, *(f"{edge.target} ({edge.labels[0]})" for edge in path.edges)))
 
 
 def graph_of(model: Model) -> Graph:
-    """Return the graph of a model; it is kept with the model, with what it has looked up."""
+    """Return the graph of a model, which is cached with the model."""
     found: Graph | None = model.remembered.get("graph")
     if found is None:
         found = model.remembered["graph"] = Graph(model)
@@ -385,7 +385,7 @@ def graph_of(model: Model) -> Graph:
 
 
 def _via(path: Path, paths: Sequence[Path]) -> str:
-    """Return the fewest labels that tell a path from the others."""
+    """Return the fewest labels that distinguish a path from the others."""
     others = [other for other in paths if other is not path]
     for edge in path.edges:
         for label in edge.labels:
@@ -395,7 +395,7 @@ def _via(path: Path, paths: Sequence[Path]) -> str:
 
 
 def reaches_once(graph: Graph, start: str, target: str) -> bool:
-    """Whether rows of a source reach those of another by one path of joins to one row."""
+    """Whether a source reaches another one by a single path of to-one joins."""
     if start == target:
         return True
     try:
@@ -406,5 +406,5 @@ def reaches_once(graph: Graph, start: str, target: str) -> bool:
 
 
 def reached_from(graph: Graph, start: str, targets: Iterable[str]) -> frozenset[str]:
-    """Return which of some sources the rows of a source reach by one path, the source itself too."""
+    """Return the targets that a source reaches by a single path, including itself."""
     return frozenset(each for each in {*targets, start} if reaches_once(graph, start, each))

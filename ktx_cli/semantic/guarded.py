@@ -1,6 +1,6 @@
-"""The one way a statement gets to a database: checked by the guard for that server, then sent as it was checked.
+"""The only way to send a statement to a database: the guard checks it, then exactly the checked text is sent.
 
-`ktx sql` sends the statements of people this way, and the semantic layer those that it compiled.
+`ktx sql` and the semantic layer both use it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT_BYTES: Final = 10_000_000
-"""About how many bytes of values an answer has at most, unless it is asked for more."""
+"""The default size limit of an answer in bytes, approximately."""
 
 _STATEMENTS: Final = 256
-"""Checked statements in the cache of a guard."""
+"""Maximum number of statements in the cache of a guard."""
 
 
 def database_of(config: KtxConfig, connection: str) -> Database:
-    """Return the database of that id; `UsageError` where there is none, or it is of another kind."""
+    """Return a database by id. Raises `UsageError` for an unknown id or another kind of connection."""
     entry: Connection = connection_of(config, connection)
     if not isinstance(entry, Database):
         message = f"connection `{connection}` is not a database: its driver is `{entry.driver}`"
@@ -59,7 +59,7 @@ def database_of(config: KtxConfig, connection: str) -> Database:
 
 
 def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
-    """Raise `UsageError` for a question with measures of its own, where the connection answers defined ones alone."""
+    """Raise `UsageError` if a query defines its own measures and the connection only allows defined ones."""
     if database_of(config, connection).query_policy != "semantic-layer-only" or not plan.composed:
         return
     raise UsageError(
@@ -67,16 +67,16 @@ def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
         "semantic-layer-only`), and the query defines"
         f" {listing(f'`{text}`' for text in plan.composed)}",
         hint=Hint(
-            "{} lists the measures; add a new one to the file of its source", Command("sl", "list", "-c", connection)
+            "list the measures with {}, or add one to the file of its source", Command("sl", "list", "-c", connection)
         ),
         details={"connection": connection, "query_policy": "semantic-layer-only", "composed": list(plan.composed)},
     )
 
 
 class TableNames:
-    """The names of a connection's tables, from its committed manifest, read when the first is asked for.
+    """The table names of a connection from its committed manifest, which is read on first use.
 
-    `also`: tables besides the manifest's, by the parts of their names.
+    `also` are further tables by the parts of their names.
     """
 
     def __init__(self, layout: Layout, connection: str, entry: Database, also: Iterable[tuple[str, ...]] = ()) -> None:
@@ -88,7 +88,7 @@ class TableNames:
 
     @property
     def tables(self) -> list[str]:
-        """The names of the tables, without their schemas."""
+        """The table names without schemas."""
         return sorted({parts[-1] for parts in self._tables})
 
     @property
@@ -114,7 +114,7 @@ class TableNames:
 
     @functools.cached_property
     def _places(self) -> dict[str, list[str]]:
-        """The schemas of every table by its name."""
+        """The schemas of each table name."""
         places: dict[str, list[str]] = defaultdict(list)
         for parts in self._tables:
             if len(parts) > 1 and parts[-2] not in places[parts[-1]]:
@@ -122,10 +122,10 @@ class TableNames:
         return places
 
     def schema_of(self, dialect: Dialect, table: str) -> str | None:
-        """Return the schema a table is in: by the manifest, else the connection's own, else that of the dialect.
+        """Return the schema of a table: from the manifest, the connection or the dialect, in this order.
 
-        None for tables of the system's catalog, which sessions find by themselves. `UsageError` where several schemas
-        have the table.
+        Tables of the system catalog have none, because sessions find them without one. Raises `UsageError` if several
+        schemas contain the table.
         """
         if dialect.system is not None and table.startswith(dialect.system.prefix):
             return None
@@ -138,7 +138,7 @@ class TableNames:
 
 
 def _parts(table: object) -> tuple[str, ...]:
-    """Return the parts of a manifest's `table:`; none for one that people wrote wrongly."""
+    """Return the parts of a `table:` value in the manifest, or none if it is invalid."""
     try:
         return parse_name(table) if isinstance(table, str) else ()
     except ConfigError:
@@ -147,9 +147,9 @@ def _parts(table: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionGuard:
-    """The guard of one connection: its policy, dialect and tables, read from files. Nothing is opened.
+    """The guard of one connection: its policy, dialect and tables, read from files without opening a connection.
 
-    `checked`: the cache of statements that passed, so that the same one is not parsed again; None: no cache.
+    `checked` caches statements that passed the check, or is None without a cache.
     """
 
     policy: StatementPolicy
@@ -161,23 +161,23 @@ class ConnectionGuard:
     def of(
         cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()
     ) -> ConnectionGuard:
-        """Return the guard of a connection; `UsageError`, `NotSupportedError` where it is not a database ktx reads."""
+        """Return the guard of a connection. Raises `UsageError` or `NotSupportedError` for other connections."""
         entry = database_of(config, connection)
         policy = StatementPolicy.of(connection, entry.model_dump(by_alias=True))
         return cls(policy, dialect_of(entry.driver) or entry.driver, TableNames(layout, connection, entry, also))
 
     @property
     def for_compiled(self) -> ConnectionGuard:
-        """The guard for statements of the semantic layer: `query_policy` is about those of people and agents."""
+        """The guard for compiled statements. `query_policy` only applies to statements of people and agents."""
         return replace(self, policy=replace(self.policy, raw_sql=True))
 
     @property
     def with_cache(self) -> ConnectionGuard:
-        """The same guard with a cache of the statements that passed; valid while names and settings stay the same."""
+        """The same guard with a cache, which is valid until names or settings change."""
         return replace(self, checked=Recent(_STATEMENTS))
 
     def check(self, sql: str, *, max_rows: int, server: Server | None = EITHER) -> CheckedStatement:
-        """Return the statement that may be sent; raises as `StatementPolicy.check`."""
+        """Return the statement to send. Raises the errors of `StatementPolicy.check`."""
         if self.checked is None:
             return self._check(sql, max_rows, server)
         return self.checked.get((sql, max_rows, server), lambda: self._check(sql, max_rows, server))
@@ -192,13 +192,13 @@ class ConnectionGuard:
     def open(
         self, config: KtxConfig, *, layout: Layout, environ: Mapping[str, str], opener: Opener = open_connection
     ) -> GuardedConnector:
-        """Open the connection behind this guard; raises as `open_connection`."""
+        """Open the connection of this guard. Raises the errors of `open_connection`."""
         connector, _ = opener(config, self.policy.connection, project_dir=layout.root, environ=environ)
         return GuardedConnector(connector, self)
 
 
 class GuardedConnector(ForwardingConnector):
-    """An open connection whose `query` sends nothing that the guard did not let through."""
+    """An open connection that only sends statements checked by the guard."""
 
     def __init__(self, inner: Connector, guard: ConnectionGuard) -> None:
         super().__init__(inner)
@@ -206,15 +206,15 @@ class GuardedConnector(ForwardingConnector):
         self._server: Server | None = None
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """Check one statement, then run it; `StatementRefusedError` where it is not known to only read."""
+        """Check one statement and run it. Raises `StatementRefusedError` if it is not known to be read-only."""
         return self.send(self.checked(sql, max_rows=max_rows), parameters, max_rows=max_rows)
 
     def checked(self, sql: str, *, max_rows: int) -> CheckedStatement:
-        """Return the statement that may be sent to this very server."""
+        """Return the statement to send to this server."""
         return self.guard.check(sql, max_rows=max_rows, server=self._the_server())
 
     def send(self, statement: CheckedStatement, parameters: Sequence[Any] = (), *, max_rows: int) -> QueryResult:
-        """Run a checked statement; its error names the table or column that was probably meant."""
+        """Run a checked statement. Errors suggest the table or column that was probably meant."""
         try:
             answer = self.inner.query(statement.sql, parameters, max_rows=max_rows)
         except SourceError as error:
@@ -224,7 +224,7 @@ class GuardedConnector(ForwardingConnector):
         return replace(answer, columns=statement.columns(answer.columns))
 
     def _the_server(self) -> Server | None:
-        """Return which of the servers of a dialect this is, where what is built in depends on it."""
+        """Return the server variant of a dialect if its built-in functions depend on it."""
         if not dialect_named(self.guard.dialect).has_several_servers:
             return EITHER
         if self._server is None:
@@ -234,14 +234,14 @@ class GuardedConnector(ForwardingConnector):
 
 
 def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
-    """Return the guard for statements that are compiled from a model."""
+    """Return the guard for statements compiled from a model."""
     return ConnectionGuard.of(layout, config, connection, lookup_of(model).tables).for_compiled
 
 
 def json_rows(
     rows: Iterable[Sequence[Any]], max_bytes: int = DEFAULT_BYTES
 ) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    """Return rows with their values as JSON takes them, and whether some were left out for want of bytes."""
+    """Return rows as JSON values, and whether rows were dropped because of the size limit."""
     kept: list[tuple[Any, ...]] = []
     left = max_bytes
     for row in rows:
@@ -254,29 +254,26 @@ def json_rows(
 
 
 LoadLayer = Callable[[Layout, KtxConfig, str], Model]
-"""Takes layout, settings and connection; returns its semantic layer: `load_layer`, or a function with a cache."""
+"""Takes layout, settings and connection; returns the semantic layer. `load_layer` or a caching function."""
 
 _NO_DATABASE: Final = ""
-"""sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""
+"""The sqlglot name of generic SQL, for files of a connection that is no longer configured."""
 
 
 def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
-    """Return the semantic layer of a connection, as its files have it now."""
+    """Return the current semantic layer of a connection."""
     dialect, configured = _read_as(config, connection)
     return read_model(layout, connection, dialect, calendar_of(config), configured)
 
 
 def store_layers(layout: Layout, config: KtxConfig) -> None:
-    """Keep the semantic layers as their files have them now, for `load_layer`; for runs only.
-
-    Raises `StorageError`.
-    """
+    """Store the current semantic layers for `load_layer`. Only for runs. Raises `StorageError`."""
     for connection in layer_ids(layout):
         store_layer(layout, config, connection)
 
 
 def store_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
-    """Keep the semantic layer of a connection; see `store_layers`."""
+    """Store the semantic layer of a connection. See `store_layers`."""
     dialect, configured = _read_as(config, connection)
     if not is_stored(layout, connection, dialect, configured):
         from ktx_cli.semantic.store.writer import write_store
@@ -285,7 +282,7 @@ def store_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
 
 
 def _read_as(config: KtxConfig, connection: str) -> tuple[str, Collection[str] | None]:
-    """Return the dialect of a connection's files, and the connections to which other files may belong."""
+    """Return the dialect of a connection's files, and the connections that other files may belong to."""
     entry = config.connections.get(connection)
     dialect = None if entry is None else dialect_of(entry.driver)
     return dialect or _NO_DATABASE, None if entry is None else config.connections.keys()
@@ -297,7 +294,7 @@ def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -
 
 
 def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
-    """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
+    """Return the diagnostics of files outside all connection folders that bar raw SQL."""
     if not config.databases():
         return []
     from ktx_cli.semantic.load.load import read_strays
@@ -307,7 +304,7 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
 
 @contextlib.contextmanager
 def broken_files_named(model: Model) -> Iterator[None]:
-    """Let the hint of an unknown name say that files have errors, where some have: the name may be in one of them."""
+    """Extend the hint of an unknown name if files have errors, because the name may be in one of them."""
     try:
         yield
     except SemanticError as error:
@@ -323,7 +320,7 @@ def broken_files_named(model: Model) -> Iterator[None]:
 
 
 def _file_of_a_name(model: Model, message: str) -> Diagnostic | None:
-    """Return the first error of the file of a source that a message names, None where it has none."""
+    """Return the first error in the file of a source in a message, or None."""
     names = {part.strip('"').casefold() for name in _QUOTED_NAME.findall(message) for part in name.split(".")}
     errors = (each for each in model.problems if each.severity == "error")
     return next((each for each in errors if PurePosixPath(each.path).stem.casefold() in names), None)
@@ -333,38 +330,38 @@ _QUOTED_NAME: Final = re.compile(r"`([^`]+)`")
 
 
 MakeGuard = Callable[[Layout, KtxConfig, str, Model], ConnectionGuard]
-"""Takes layout, settings, connection and its layer; returns the guard for statements compiled from the layer."""
+"""Takes layout, settings, connection and its layer; returns the guard for compiled statements."""
 
 
 class Prepare(Protocol):
-    """The function that compiles a question: each time, or once for all who ask it."""
+    """Compiles a query, with or without a cache."""
 
     def __call__(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
     ) -> Prepared:
-        """Return the question ready to be asked; `SemanticError` where it has no right answer."""
+        """Prepare a query. Raises `SemanticError` if it has no correct answer."""
         ...
 
 
 def prepare_question(
     model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
 ) -> Prepared:
-    """Return a question ready to be asked; see `Prepare`."""
+    """Prepare a query. See `Prepare`."""
     from ktx_cli.semantic.answer import prepare
 
     return prepare(model, query, attributes=attributes, now=now)
 
 
 Remember = Callable[[str, "Prepared", str, Callable[[], Any]], Any]
-"""Takes a connection, a prepared question of it, a name, and what makes the value that goes by it; returns that."""
+"""Takes a connection, a prepared query, a name and a function; returns the cached or new value of the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryServices:
-    """The functions that `ask_layer` calls to answer a question; a server puts functions with caches in their place.
+    """The functions that `ask_layer` uses to answer a query. A server replaces them with caching functions.
 
-    `query_cache`: results of the statements that check joins, used again while the data is proved unchanged.
-    `remember`: gives what was made of a prepared question under a name, as long as nothing it is made of has changed.
+    `query_cache` has results of join probes, which are reused while the data is proven unchanged. `remember` caches
+    values of a prepared query until any of its inputs change.
     """
 
     load: LoadLayer = load_layer
@@ -376,4 +373,4 @@ class QueryServices:
 
 
 UNCACHED: Final = QueryServices()
-"""The functions without caches."""
+"""Functions without caches."""

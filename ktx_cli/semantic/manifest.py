@@ -1,4 +1,4 @@
-"""The files of the manifest as they are on disk: tables by name, with what a scan found of each."""
+"""The manifest files on disk: scanned tables by source name."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Shard:
 
     @property
     def tables(self) -> dict[str, Entry]:
-        """Source name -> entry; what is not a mapping is left out."""
+        """The entries by source name, without invalid ones."""
         tables = self.document.get("tables")
         return {
             str(name): entry
@@ -88,9 +88,9 @@ class Shard:
         }
 
     def entry(self, name: str) -> Entry:
-        """Return the entry of one source, as `tables` has it; an empty one where there is none.
+        """Return the entry of one source in `tables`, or an empty entry.
 
-        A name that two shards have is told apart, so the one it is known by may be in neither.
+        If two shards use the same name, one source is renamed, so that its name may be in neither shard.
         """
         tables = self.document.get("tables")
         found = tables.get(name) if isinstance(tables, dict) else None
@@ -98,7 +98,7 @@ class Shard:
 
 
 def parse_shard(content: bytes, where: str) -> Shard:
-    """Return the shard; `ConfigError` with file and line when it is not valid YAML or not a mapping."""
+    """Parse a shard. Raises `ConfigError` with file and line if it is not valid YAML or not a mapping."""
     document = yaml.load(content, where=where)
     if document is None:
         document = {}
@@ -118,7 +118,7 @@ def parse_shard(content: bytes, where: str) -> Shard:
 
 
 def relation_of(document: Mapping[str, Any]) -> str | None:
-    """Return the `table` of an entry as it is written."""
+    """Return the `table` of an entry unchanged."""
     table = document.get("table")
     return table if isinstance(table, str) else None
 
@@ -134,30 +134,30 @@ Entry = dict[str, Any]
 
 DISABLED = "disable_joins"
 DISABLED_MEASURES = "disable_measures"
-"""Keys of an overlay: generated joins and proposed measures or segments that are wrong."""
+"""Keys of an overlay that disable generated joins and proposed measures or segments."""
 
 PROPOSED_MEASURES, PROPOSED_SEGMENTS = "proposed_measures", "proposed_segments"
-"""Keys of a generated entry: definitions that nobody has reviewed; those of people with the same name replace them."""
+"""Keys of a generated entry with proposed definitions. Definitions of people with the same name replace them."""
 
 
 def plain_on(on: Any) -> str:
-    """Return the `on` of a join with single blanks."""
+    """Return the `on` of a join with single spaces."""
     return " ".join(str(on).split())
 
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 DEFAULT_SCHEMAS = frozenset({None, "main", "public", "dbo"})
-"""A table of one of these keeps its bare name when a table of another schema has the same."""
+"""Tables in these schemas keep their name without a schema prefix if another schema has a table of the same name."""
 
 
 def physical_name(ref: TableRef) -> str:
-    """Return the `table:` of a source: `shop.orders`, a part that is not a plain word in double quotes."""
+    """Return the `table:` of a source, such as `shop.orders`. Parts are quoted if necessary."""
     parts = (ref.name,) if ref.schema is None else (ref.schema, ref.name)
     return ".".join(quoted(part) for part in parts)
 
 
 def quoted(identifier: str) -> str:
-    """Return the identifier as it stands in `table:` and `on:`, in double quotes where it is not a plain word."""
+    """Return the identifier for `table:` and `on:`, in double quotes if it is not a plain word."""
     if _PLAIN.fullmatch(identifier):
         return identifier
     return '"' + identifier.replace('"', '""') + '"'
@@ -166,10 +166,10 @@ def quoted(identifier: str) -> str:
 def source_names(
     refs: Iterable[TableRef], previous: Mapping[str, str], reserved: Iterable[str] = ()
 ) -> dict[TableRef, str]:
-    """Return the source name of every table: its own name where that is unique, else `schema_name`.
+    """Return the source name of every table: its own name if that is unique, otherwise `schema_name`.
 
-    `previous` maps physical names to the source names in use: a table keeps its name when a namesake appears.
-    `reserved`: names that sources of people's own have.
+    `previous` maps physical names to current source names, so that a table keeps its name if another one with the same
+    name appears. `reserved` are the names of the user's own sources.
     """
     ordered = sorted(refs, key=ref_order)
     counts = Counter(ref.name for ref in ordered)
@@ -207,7 +207,7 @@ def shard_files(layout: Layout, connection: str) -> list[Path]:
 
 
 def layer_ids(layout: Layout) -> list[str]:
-    """Return the ids of the connections that have files of a semantic layer, sorted."""
+    """Return the sorted ids of the connections with semantic layer files."""
     folder = layout.root / SEMANTIC_NAME
     if not folder.is_dir():
         return []
@@ -222,9 +222,9 @@ def _has_files(layout: Layout, connection: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """The values of a column with the number of rows each was seen in (None: not counted), the most frequent first.
+    """The values of a column with their row counts (None if not counted), most frequent first.
 
-    `complete`: no other value stands in the column, at the time of the scan.
+    `complete` means that the column had no other values at the time of the scan.
     """
 
     ref: TableRef
@@ -234,7 +234,7 @@ class ColumnValues:
 
 
 def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
-    """Return the value lists of a connection, by schema, table and column; `table`: of tables of that name alone."""
+    """Return the value lists of a connection by schema, table and column, optionally only for one table name."""
     rows = database.execute(
         "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
         " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
@@ -252,12 +252,12 @@ def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int |
 
 
 def is_yaml(path: str) -> bool:
-    """Whether a file is read, by its name; on some systems `rules.YAML` and `rules.yaml` are one file."""
+    """Whether the name has a YAML suffix, ignoring case like some file systems."""
     return path.lower().endswith(SUFFIXES)
 
 
 def stray_paths(tree: Tree, connections: Collection[str]) -> list[str]:
-    """Return the YAML files of a tree in `semantic-layer/`, outside the folders of `connections`.
+    """Return the YAML files in `semantic-layer/` outside the folders of `connections`.
 
     Raises `StorageError` for a folder that cannot be listed.
     """
@@ -265,12 +265,12 @@ def stray_paths(tree: Tree, connections: Collection[str]) -> list[str]:
 
 
 def stray_names(tree: Tree, connections: Collection[str]) -> list[str]:
-    """Return the names of everything directly in `semantic-layer/` that is not the folder of a connection."""
+    """Return the names of entries in `semantic-layer/` that are not the folder of a connection."""
     return [name for name in names_in(tree, SEMANTIC_NAME) if name not in connections]
 
 
 def is_stray(path: str, connections: Collection[str]) -> bool:
-    """Whether a path is that of a YAML file in `semantic-layer/`, outside the folders of `connections`."""
+    """Whether a path is a YAML file in `semantic-layer/` outside the folders of `connections`."""
     top, _, below = path.partition("/")
     return top == SEMANTIC_NAME and is_yaml(path) and ("/" not in below or below.split("/", 1)[0] not in connections)
 
@@ -284,6 +284,6 @@ def _files_in(tree: Tree, name: str) -> Iterator[str]:
 
 
 def own_files(tree: Tree, connection: str) -> list[str]:
-    """Return people's files: all below the connection's folder but the manifest."""
+    """Return the user's own files: all files in the connection's folder except the manifest."""
     folder, schema = f"{Layout.context_paths(connection)[0]}/", f"{Layout.schema_path(connection)}/"
     return [path for path in tree.paths(folder) if is_yaml(path) and not path.startswith(schema)]

@@ -1,4 +1,4 @@
-"""Probes of joins: how many rows of a fact they leave unmatched, and whether one counts rows twice."""
+"""Probe the joins of a fact: count unmatched rows, and detect joins that count rows twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktx_cli.warehouses import Connector
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Rows of a fact that a join found nothing for: the key was missing, or led nowhere."""
+    """The numbers of fact rows that a join does not match, because the key is null or does not exist."""
 
     join: str
     null_keys: int
@@ -31,10 +31,10 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The number of rows of a fact in the answer, and the rows that its joins missed.
+    """The number of rows of a fact in the answer, and the rows that its joins do not match.
 
-    `rows`: after policies, the question's filters, its time range, and what all measures leave out. `counted`: by the
-    number of an aggregate with conditions of its own, after these too.
+    `rows` are counted after row policies, filters, the time range and conditions of all measures. `counted` has the
+    counts for aggregates with their own conditions, by number.
     """
 
     fact: str
@@ -45,7 +45,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbePlan:
-    """The statement that looks at the joins of a fact, and what its counts are of. May be run any number of times."""
+    """The statement that probes the joins of a fact, with the meaning of its counts. It can run any number of times."""
 
     fact: str
     sql: str
@@ -55,11 +55,10 @@ class ProbePlan:
     counted: tuple[int, ...] = ()
 
     def run(self, connector: Connector) -> Probe:
-        """Count the rows of the fact and those its joins found nothing for.
+        """Count the rows of the fact and the unmatched rows of its joins.
 
-        Raises `SemanticError` (code `cardinality`) where a join to one row found several for some, so that the
-        statement would count rows twice, or where several rows have the grain by which it tells them apart: it would
-        lose some.
+        Raises `SemanticError` (code `cardinality`) if a to-one join matches several rows, so that the statement would
+        count rows twice, or if the grain that identifies rows is not unique, so that it would lose rows.
         """
         joins = list(self.rows.joins.values())
         values = connector.query(self.sql, max_rows=1).rows[0]
@@ -82,7 +81,7 @@ class ProbePlan:
 
 
 def plan_probe(build: Build, fact: str) -> ProbePlan:
-    """Return what counts the rows of a fact and those its joins find nothing for, in one statement."""
+    """Plan a single statement that counts the rows of a fact and the unmatched rows of its joins."""
     rows = _joined_rows(build, fact)
     kept = _RowCounts(rows)
     where = kept.where
@@ -105,9 +104,9 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
 
 
 class _RowCounts:
-    """Counts the rows that the question's conditions keep, and of these those that an aggregate's own keep.
+    """Counts the rows that meet the conditions of the query, and those that also meet conditions of an aggregate.
 
-    `where`: the conditions on the fact's own columns, which the whole statement holds.
+    `where` are conditions on the fact's own columns, which apply to the whole statement.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -118,7 +117,7 @@ class _RowCounts:
         self._add_filters()
 
     def _add_range(self) -> None:
-        """Add the time range: of what accumulates alone its end; an earlier value has another one."""
+        """Add the time range, or only its end for cumulative values. Earlier values have another range."""
         rows, asked = self._rows, self._rows.build.plan.time_range
         over_time = [is_over_time(leaf) for leaf in _leaves(rows)]
         if asked is not None and over_time and all(over_time):
@@ -134,11 +133,11 @@ class _RowCounts:
                 self._conditions.append(in_range(rows, asked))
             else:
                 self.where.append(condition)
-        except SemanticError:  # the fact has no such time: the statement itself said so, or does not need it
+        except SemanticError:  # the fact has no such time; the statement reports it or does not need it
             return
 
     def _add_filters(self) -> None:
-        """Add the question's filters."""
+        """Add the filters of the query."""
         rows, others = self._rows, []
         for condition in rows.build.plan.filters:
             if condition.facts is not None and rows.fact.name not in condition.facts:
@@ -153,7 +152,7 @@ class _RowCounts:
             use = rows.build.use(rows.fact.name)
             how = dict(use.filters)
             self._conditions += row_conditions(rows, rows.build.plan, others)
-            use.filters = how  # as the answer's own statement holds them
+            use.filters = how  # as in the statement of the answer
 
     def count(self, *own: exp.Expr) -> exp.Expr:
         """Return the count of the rows that meet the conditions."""
@@ -166,7 +165,7 @@ class _RowCounts:
         return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
 
     def of_all(self) -> exp.Expr:
-        """Return the count of the rows that any aggregate counts."""
+        """Return the count of the rows that are used by any aggregate."""
         leaves = [leaf for leaf in _leaves(self._rows) if leaf.nested is None]
         conditions = [own_conditions(leaf) for leaf in leaves]
         if not all(conditions) or not leaves:
@@ -179,7 +178,7 @@ class _RowCounts:
         return [exp.paren(self._rows.bind(condition), copy=False) for condition in conditions]
 
     def of_leaves(self) -> dict[int, exp.Expr]:
-        """Return the counts for the aggregates with conditions of their own, by their numbers."""
+        """Return the counts for aggregates with their own conditions, by number."""
         rows = self._rows
         result = {}
         for number, leaf in enumerate(rows.build.plan.leaves):
@@ -190,12 +189,12 @@ class _RowCounts:
 
 
 def is_over_time(leaf: Leaf) -> bool:
-    """Say whether an aggregate counts rows of another time than its period: a window, or an earlier value."""
+    """Say whether an aggregate counts rows outside its period, as a window or an earlier value does."""
     return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
 
 
 def own_conditions(leaf: Leaf) -> list[Expression]:
-    """Return the conditions of an aggregate itself: of its measures, and its FILTER."""
+    """Return the own conditions of an aggregate: those of its measures and its FILTER."""
     tree = leaf.aggregate.tree
     if not isinstance(tree, exp.Filter):
         return list(leaf.conditions)
@@ -203,7 +202,7 @@ def own_conditions(leaf: Leaf) -> list[Expression]:
 
 
 def require_periods(compiled: Compiled, connector: Connector) -> None:
-    """Raise `SemanticError` (code `grain`) where a question asks for more periods than a statement can have."""
+    """Raise `SemanticError` (code `grain`) if a query needs more periods than a statement supports."""
     build = compiled.build
     for grain, condition in build.limits:
         too_many = exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.Literal.number(1))])
@@ -215,7 +214,7 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
 
 
 def _joined_rows(build: Build, fact: str) -> Rows:
-    """Return the fact with every join to one row that the statement takes from it."""
+    """Return the fact with all to-one joins of the statement."""
     rows = Rows(build, fact, time=build.time_of(build.names.model.sources[fact], None))
     for path in list(build.use(fact).paths.values()):
         if path.to_one:
@@ -235,7 +234,7 @@ def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
 
 
 def _count_repeated(build: Build, fact: str) -> exp.Select:
-    """Return the query of how many values of the fact's grain several of its rows have."""
+    """Return the query that counts duplicate values of the fact's grain."""
     rows = Rows(build, fact)
     keys = [rows.own(name) for name in rows.fact.grain]
     several = exp.GT(this=count_of(), expression=exp.Literal.number(1))
@@ -246,7 +245,7 @@ def _count_repeated(build: Build, fact: str) -> exp.Select:
 
 
 def _not_unique(fact: Source, repeated: int) -> SemanticError:
-    """Return the error for a grain that several rows have."""
+    """Return the error for a grain that is not unique."""
     return SemanticError(
         f"the grain of `{fact.name}` ({', '.join(fact.grain)}) is declared as unique but is not: "
         f"{plural(repeated, 'value')} occur in more than one row",
@@ -259,7 +258,7 @@ def _not_unique(fact: Source, repeated: int) -> SemanticError:
 def _doubled(
     build: Build, rows: Rows, joins: list[Joined], connector: Connector, joined_rows: int, alone: int
 ) -> SemanticError:
-    """Return the error that names the first join that has several rows for one."""
+    """Return the error for the first to-one join that matches several rows."""
     fact = rows.fact.name
     worst = next((joined for joined in joins if _has_twice(build, joined.edge, connector)), joins[-1])
     to = build.names.model.sources[worst.edge.target]

@@ -1,4 +1,4 @@
-"""Measures under the readings of a decision point: which ones it touches, and what each reading makes of them."""
+"""Measures under the readings of a decision point: the affected measures, and their variants."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ktx_cli.semantic.model import Measure, Model, Segment, SemanticError, Sourc
 from ktx_cli.semantic.plan.axis import time_of
 
 _SEGMENT: Final = "ktx reading {}"
-"""The name of the segment of a reading in an altered model."""
+"""The segment name of a reading in a modified model."""
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedMeasure:
-    """A measure whose rows a decision point is about. `ref`: as `source.measure`."""
+    """A measure that a decision point affects. `ref` is `source.measure`."""
 
     source: Source
     measure: Measure
@@ -33,12 +33,12 @@ class TouchedMeasure:
 
 
 def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askable: bool = True) -> list[TouchedMeasure]:
-    """Return the measures that a point is about, those that matter most first.
+    """Return the measures that a point affects, most important first.
 
-    Definitions of people come before those of other tools and before proposed ones; measures of the point's source
-    before those of sources that reach it; sums and counts before others. A measure that is only made of others is not
-    among them, for it follows these, nor is one that says itself which rows it is about. `askable`: only those that a
-    question may name.
+    Definitions of people precede those of other tools and proposed ones; measures of the point's source precede those
+    of other sources; sums and counts precede others. Measures that are only computed from others are excluded, because
+    they follow these, and so are measures that settle the point themselves. `askable` excludes measures that cannot be
+    queried.
     """
     found = [
         TouchedMeasure(source, measure)
@@ -59,7 +59,7 @@ def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askabl
 
 
 def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:
-    """Return the expression of a measure; None where it has no aggregate of its own, or is not to be read."""
+    """Return the expression of a measure, or None if it has no own aggregate or is invalid."""
     try:
         tree = parse(touched.measure.expr, model.dialect, what=f"the measure `{touched.ref}`")
     except SemanticError:  # `ktx sl validate` reports it
@@ -68,14 +68,14 @@ def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:
 
 
 def _says_itself(model: Model, touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> bool:
-    """Whether a measure reads a column of a point, so that it says itself which rows it is about."""
+    """Whether a measure reads a column of a point and thereby settles the point itself."""
     source, measure = touched.source, touched.measure
     texts = [measure.filter, *(source.segments[each].expr for each in measure.segments if each in source.segments)]
     trees = [tree]
     for text in filter(None, texts):
         try:
             trees.append(parse(text, model.dialect, what=f"the measure `{touched.ref}`"))
-        except SemanticError:  # a template without a value, or what `ktx sl validate` reports
+        except SemanticError:  # a template without a value, or an error that `ktx sl validate` reports
             continue
     parts = [column_parts(column) for each in trees for column in each.find_all(exp.Column)]
     own = touched.source.name == point.source
@@ -83,7 +83,7 @@ def _says_itself(model: Model, touched: TouchedMeasure, tree: exp.Expr, point: D
 
 
 def is_additive(model: Model, touched: TouchedMeasure) -> bool:
-    """Whether a measure is one sum or one count, so that its values of groups add up."""
+    """Whether a measure is a single sum or count, so that its groups add up."""
     tree = _formula(model, touched)
     return tree is not None and is_aggregate(tree) and kind_of(tree) in (SUM, COUNT)
 
@@ -96,9 +96,9 @@ def _rank(touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> tupl
 
 
 def condition_in(model: Model, point: DecisionPoint, condition: str, source: str) -> str:
-    """Return a condition of a point in the names of a source that reaches the point's.
+    """Return a condition of a point from the perspective of another source that reaches it.
 
-    Raises `SemanticError` for a text that is no condition.
+    Raises `SemanticError` for an invalid condition.
     """
     if source == point.source:
         return condition
@@ -106,9 +106,9 @@ def condition_in(model: Model, point: DecisionPoint, condition: str, source: str
 
 
 def with_source(model: Model, source: str, definition: str) -> str:
-    """Return a condition or an aggregate of a source with its name in front of every column, as a question has it.
+    """Return a condition or an aggregate of a source with qualified columns, as in a query.
 
-    Raises `SemanticError` for a text that cannot be read.
+    Raises `SemanticError` for an invalid text.
     """
     parse(definition, model.dialect, what=f"a definition of `{source}`")
     around = exp.Paren(this=parse_one(definition, read=model.dialect, into=exp.Condition))
@@ -127,7 +127,7 @@ def with_source(model: Model, source: str, definition: str) -> str:
 
 
 _MOST_PARTS: Final = 4
-"""So many names a column may be written with."""
+"""Maximum number of parts in a column name."""
 
 
 def _column(parts: Sequence[exp.Expr]) -> exp.Column:
@@ -135,7 +135,7 @@ def _column(parts: Sequence[exp.Expr]) -> exp.Column:
 
 
 def under(model: Model, touched: TouchedMeasure, point: DecisionPoint, alternative: Alternative) -> TouchedMeasure:
-    """Return a measure and its source as a reading has them; `SemanticError` where its condition cannot be read."""
+    """Return a measure and its source under a reading. Raises `SemanticError` for an invalid condition."""
     source, measure = touched.source, touched.measure
     if alternative.filter is not None:
         name = _SEGMENT.format(alternative.id)
@@ -148,9 +148,9 @@ def under(model: Model, touched: TouchedMeasure, point: DecisionPoint, alternati
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """A measure under all readings of a point, as measures of one altered model.
+    """A measure under all readings of a point, as measures of a modified model.
 
-    `columns`: alternative -> the name of its measure in a question's answer, `query_measures` the measures themselves.
+    `columns` maps alternatives to the result columns of their measures in `query_measures`.
     """
 
     model: Model
@@ -159,7 +159,7 @@ class Readings:
 
 
 def readings_of(model: Model, touched: TouchedMeasure, point: DecisionPoint) -> Readings:
-    """Return a measure under all readings of a point; `SemanticError` where one of them cannot be read."""
+    """Return a measure under all readings of a point. Raises `SemanticError` for an invalid reading."""
     source = touched.source
     segments, measures, asked = dict(source.segments), dict(source.measures), []
     columns = {}
@@ -175,7 +175,7 @@ def readings_of(model: Model, touched: TouchedMeasure, point: DecisionPoint) -> 
 
 
 def sql_name(parts: Sequence[str], dialect: str) -> str:
-    """Return names as an expression of a question has them, quoted where they must be."""
+    """Return names for an expression of a query, quoted if necessary."""
     plain = _column([exp.to_identifier(part) for part in parts])
     text = str(plain.sql(dialect))
     try:
@@ -188,7 +188,7 @@ def sql_name(parts: Sequence[str], dialect: str) -> str:
 
 
 def time_expression(model: Model, touched: TouchedMeasure) -> str | None:
-    """Return the latest time of the rows of a measure as a question asks for it; None where it has no time."""
+    """Return the query expression for the latest time of a measure, or None without a time."""
     name = time_of(touched.source, touched.measure.time)
     if name is None:
         return None
@@ -196,9 +196,9 @@ def time_expression(model: Model, touched: TouchedMeasure) -> str | None:
 
 
 def rows_left_out(model: Model, point: DecisionPoint, alternative: Alternative) -> str | None:
-    """Return the condition, as a question filters by it, for the rows that a reading leaves out; None: it leaves none.
+    """Return the query filter for the rows that a reading excludes, or None if it excludes none.
 
-    A row for which the condition of the reading is not known is left out, too.
+    Rows for which the condition of the reading is null are excluded as well.
     """
     if alternative.filter is None:
         return None

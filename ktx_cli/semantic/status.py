@@ -1,4 +1,4 @@
-"""The status of definitions: what a file claims, which definitions an answer is made of, and the weakest of them."""
+"""The status of definitions: the claims in files, the definitions behind an answer, and their weakest status."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _ORDER: Final = tuple(Status)
 
 
 def lowest(statuses: Iterable[Status]) -> Status | None:
-    """Return the weakest of some statuses, None of none."""
+    """Return the weakest status, or None without statuses."""
     return min(statuses, key=_ORDER.index, default=None)
 
 
 class DefinitionKind(StrEnum):
-    """What is defined."""
+    """The kind of a definition."""
 
     MEASURE = "measure"
     SEGMENT = "segment"
     COLUMN = "column"
     """A computed column."""
     SOURCE = "source"
-    """A source whose rows a statement gives, or whose rows policies limit."""
+    """The rows of a source with SQL or row policies."""
     JOIN = "join"
     AGGREGATE = "aggregate"
-    """An aggregate that the question itself writes."""
+    """An aggregate in the query itself."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Definition:
-    """The name of a definition; `source` is empty for what a question itself defines."""
+    """The name of a definition. `source` is empty for definitions in the query itself."""
 
     kind: DefinitionKind
     source: str
@@ -59,11 +59,11 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a file says of a definition.
+    """The claim of a file about a definition.
 
-    `fingerprint`: of everything that can change a number; layout, comments, descriptions and the case of SQL keywords
-    do not count. `status` None: the file does not say one, which claims `accepted`. `review_by`: the day after which a
-    certified definition counts as accepted only.
+    `fingerprint` covers everything that can change a number, but not layout, comments, descriptions and the case of SQL
+    keywords. Without a `status`, the file claims `accepted`. After the day `review_by`, a certified definition only
+    counts as accepted.
     """
 
     fingerprint: str
@@ -73,13 +73,13 @@ class Claim:
 
     @property
     def level(self) -> Status:
-        """The status that it claims."""
+        """The claimed status."""
         return self.status or Status.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionStatus(Record):
-    """The status of a definition, and a sentence that says why it is no higher."""
+    """The status of a definition, with a sentence that explains why it is not higher."""
 
     definition: Definition
     status: Status
@@ -89,7 +89,7 @@ class DefinitionStatus(Record):
 
     @property
     def name(self) -> str:
-        """The definition, as messages name it."""
+        """The name of the definition in messages."""
         return str(self.definition)
 
 
@@ -99,7 +99,7 @@ _TEXTS: Final = frozenset(
         *("review_by", "format"),
     )
 )
-"""Keys of a definition that change no number."""
+"""Keys of a definition that do not affect numbers."""
 
 _SQL: Final = frozenset(("expr", "filter", "sql", "on"))
 _OF_ROWS: Final = ("sql", "table", "grain", "policies", "parameters")
@@ -112,18 +112,18 @@ _LISTS: Final = {
 
 
 Steps = tuple[str | int, ...]
-"""The place of a definition in the document of its file; empty for the rows of a source."""
+"""The path of a definition in its document, which is empty for the rows of a source."""
 
 
 def claims_in(content: bytes, path: str, dialect: str) -> dict[Definition, Claim]:
-    """Return the definitions of a file of a source, or of a generated one; of a file that cannot be read, none."""
+    """Return the claims of an overlay or manifest file. An unreadable file has none."""
     return {each: _claim(_compared(each, item), item, dialect) for each, _, item in items_in(content, path)}
 
 
 def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Mapping[Any, Any]]]:
-    """Yield the definitions of a file with their places and what it says of them; of one that cannot be read, none.
+    """Yield the definitions of a file with paths and entries. An unreadable file has none.
 
-    Of a generated file: the proposals, and the joins that a person or another tool put there.
+    In a manifest file, these are the proposals, and the joins that a person or another tool added.
     """
     try:
         document = yaml.load(content, where=path)
@@ -166,7 +166,7 @@ def _of_list(
 
 
 def _name(item: Any, kind: DefinitionKind) -> str | None:
-    """Return the name of an item of a list, None where it defines nothing: a column without an expression."""
+    """Return the name of a list item, or None if it defines nothing, like a column without an expression."""
     if not isinstance(item, dict) or (kind is DefinitionKind.COLUMN and "expr" not in item):
         return None
     name = item.get("alias", item.get("to")) if kind is DefinitionKind.JOIN else item.get("name")
@@ -174,14 +174,14 @@ def _name(item: Any, kind: DefinitionKind) -> str | None:
 
 
 def _compared(definition: Definition, item: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return what of a definition can change a number."""
+    """Return the parts of a definition that can change a number."""
     if definition.kind is DefinitionKind.SOURCE:
         return {key: item[key] for key in _OF_ROWS if key in item}
     return {str(key): value for key, value in item.items() if key not in _TEXTS}
 
 
 def definition_text(definition: Definition, item: Mapping[Any, Any]) -> str:
-    """Return what of a definition can change a number, as YAML."""
+    """Return the parts of a definition that can change a number as YAML."""
     return yaml.dump(_compared(definition, item))
 
 
@@ -207,7 +207,7 @@ def _day(value: Any) -> date | None:
 
 
 def _normal_sql(value: Any, dialect: str) -> Any:
-    """Return SQL without comments and in one layout; what cannot be parsed keeps all but its blanks."""
+    """Return normalized SQL without comments. Invalid SQL only loses its whitespace."""
     if not isinstance(value, str):
         return value
     import sqlglot
@@ -220,10 +220,10 @@ def _normal_sql(value: Any, dialect: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A definition that an answer is made of. `path`: its file, None where it stands in none.
+    """A definition behind an answer. `path` is its file, if any.
 
-    `claimed`: the status that the model has for it without git: that of a proposal, or of what a tool defines.
-    `why` says so.
+    `claimed` is the status that is known without git, for proposals and definitions of other tools, and `why` explains
+    it.
     """
 
     definition: Definition
@@ -233,14 +233,14 @@ class Used:
 
 
 def used_definitions(asked: CompiledQuery) -> list[Used]:
-    """Return every definition that the numbers of a compiled question depend on, sorted."""
+    """Return all definitions that the numbers of a compiled query depend on, sorted."""
     build = asked.compiled.build
     found: dict[Definition, Used] = {}
     for each in (*_measures(build), *_segments(build), *_joins(build), *_columns(build), *_rows(build)):
         found.setdefault(each.definition, each)
     for text in asked.plan.composed:
         one = Definition(DefinitionKind.AGGREGATE, "", text)
-        found.setdefault(one, Used(one, None, Status.PROPOSED, "the question itself defines it"))
+        found.setdefault(one, Used(one, None, Status.PROPOSED, "the query itself defines it"))
     return [found[each] for each in sorted(found)]
 
 
@@ -272,7 +272,7 @@ def _segment(source: Source, name: str) -> Used:
 def _declared(definition: Definition, declared: Any, *, imported: bool = False) -> Used:
     path = None if declared.place is None else declared.place.path
     if declared.is_proposed:
-        return Used(definition, path, Status.PROPOSED, "ktx proposed it, and nobody has accepted it")
+        return Used(definition, path, Status.PROPOSED, "ktx proposed it, and it has not been accepted")
     if imported:
         return Used(definition, path, Status.ACCEPTED, "another tool, such as dbt, defines it")
     return Used(definition, path)
@@ -302,12 +302,12 @@ def _of_provenance(definition: Definition, provenance: str | None, path: str | N
     if provenance == "formal":
         return Used(definition, None, Status.ACCEPTED, "the database declares it")
     if provenance == "inferred":
-        return Used(definition, None, Status.PROPOSED, "it is inferred from the data and not accepted yet")
+        return Used(definition, None, Status.PROPOSED, "ktx inferred it from the data, and it has not been accepted")
     return Used(definition, path)
 
 
 def declared_definitions(source: Source) -> list[Used]:
-    """Return every definition of a source, in the order of its parts."""
+    """Return all definitions of a source in order."""
     found = [
         _declared(Definition(DefinitionKind.MEASURE, source.name, name), each, imported=each.imported)
         for name, each in source.measures.items()
@@ -327,7 +327,7 @@ def _columns(build: Build) -> Iterator[Used]:
 
 
 def _expressions(build: Build) -> Iterator[tuple[Expression, str]]:
-    """Yield every expression of the question with the source that its names are looked for from."""
+    """Yield all expressions of the query with the source that their names are resolved from."""
     plan = build.plan
     for leaf in plan.leaves:
         yield leaf.aggregate, leaf.fact
@@ -342,7 +342,7 @@ def _computed(build: Build, expression: Expression, start: str, seen: frozenset[
     for name in expression.names:
         try:
             path = build.names.graph.path(expression.home or start, name.hops, expression.via)
-        except SemanticError:  # of another fact: the question is compiled, so one of them has a path
+        except SemanticError:  # a name of another fact; in a compiled query, one of the facts has a path
             continue
         source = None if path is None else sources.get(path.end)
         column = None if source is None else source.column(name.column)
@@ -370,13 +370,13 @@ def _of_rows(source: Source) -> Iterator[Used]:
 
 
 StatusOf = Callable[[Used], DefinitionStatus]
-"""Tells the status of a definition."""
+"""Returns the status of a definition."""
 
 
 def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str, Any]:
-    """Return the status of an answer as its receipt has it.
+    """Return the status of an answer for its receipt.
 
-    `weakest`: the lowest status of what it is made of. `because`: the definitions that have no more, and why.
+    `weakest` is the lowest status of its definitions, and `because` lists the definitions with that status and why.
     """
     statuses = [status_of_definition(each) for each in used]
     weakest = lowest(each.status for each in statuses) or Status.ACCEPTED
@@ -385,12 +385,12 @@ def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str,
 
 
 def is_weaker(status: Status, least: Status) -> bool:
-    """Whether a status is below another one."""
+    """Whether a status is lower than another one."""
     return _ORDER.index(status) < _ORDER.index(least)
 
 
 def require_status(status: Mapping[str, Any], least: Status) -> None:
-    """Raise `SemanticError` (`status`) for an answer whose status is below the one that is wanted."""
+    """Raise `SemanticError` (`status`) if the status of an answer is below the required one."""
     weakest = Status(status["weakest"])
     if not is_weaker(weakest, least):
         return
@@ -400,5 +400,5 @@ def require_status(status: Mapping[str, Any], least: Status) -> None:
     message = (
         f"the answer would be `{weakest.value}`, not `{least.value}`: {first['definition']} ({first['why']}){others}"
     )
-    hint = Hint("{} lists the definitions that are not accepted yet; or lower --min-status", Command("sl", "accept"))
+    hint = Hint("list the definitions to accept with {}, or lower --min-status", Command("sl", "accept"))
     raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})

@@ -1,7 +1,7 @@
-"""Recomputes numbers of an answer from the raw rows, row by row, and compares: see `cells` for how.
+"""Recompute numbers of an answer from raw rows and compare them. `cells` contains the computation.
 
-Only the finding of names and paths is shared with the compiler. Every row is checked when somebody asks for it, and a
-sample of them, within a short time, whenever a number counts rows of another time than its period.
+Only the resolution of names and paths is shared with the compiler. Every row is checked on request, and a sample within
+a short time whenever a number counts rows outside its period.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ktx_cli.semantic.probes import is_over_time
 from ktx_cli.warehouses import Connector, QueryResult, ended_at, is_interruptible
 
 SECONDS: Final = 30.0
-"""The seconds after which a check of every row stops with what it has."""
+"""Time limit in seconds for checking every row."""
 
 SAMPLE: Final = 10
-"""The largest number of rows of a sample: the first, the last, and others evenly between them."""
+"""Maximum rows of a sample: the first, the last, and others evenly between them."""
 
 LEAST_SECONDS: Final = 0.05
 SHARE: Final = 0.2
-"""A sample may take 50 ms, or a fifth of the time the statement took, whichever is more."""
+"""A sample may take 50 ms or a fifth of the duration of the statement, whichever is longer."""
 
 _TOLERANCE: Final = 1e-9
 _FLOAT_NOISE: Final = 1e-12
@@ -38,7 +38,7 @@ _FLOAT_NOISE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One number that came out differently: the row's dimensions, the column, both values."""
+    """One number that differs: the dimensions of the row, the column and both values."""
 
     row: tuple[Any, ...]
     column: str
@@ -48,10 +48,10 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of recomputing: `rows` of the answer with their `numbers`, what was not recomputed, what differed.
+    """The result of a verification: the numbers of checked `rows` and `numbers`, and the mismatches.
 
-    `sampled`: whether a sample was wanted, not every row. `skipped`: columns that were not recomputed, with the reason.
-    `stopped`: why fewer rows were checked than wanted.
+    `sampled` means that only a sample was requested. `skipped` maps columns that were not recomputed to the reason.
+    `stopped` explains why fewer rows were checked than requested.
     """
 
     rows: int
@@ -64,7 +64,7 @@ class Verified:
     milliseconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the receipt."""
+        """Return the data for the receipt."""
         return {
             "sampled": self.sampled,
             "rows": self.rows,
@@ -81,7 +81,7 @@ class Verified:
 
 
 AskAgain = Callable[[], Sequence[Sequence[Any]]]
-"""Runs the statement of the answer once more and returns its rows."""
+"""Runs the statement of the answer again and returns its rows."""
 
 
 def verify(
@@ -92,10 +92,9 @@ def verify(
     seconds: float = SECONDS,
     ask_again: AskAgain | None = None,
 ) -> Verified:
-    """Recompute every row of an answer within `seconds` and compare; numbers may differ by 1e-9 of their size.
+    """Recompute every row of an answer within `seconds` and compare. Numbers may differ by a relative 1e-9.
 
-    `ask_again`: tells numbers that are wrong from those whose rows have changed since. Raises what the database says of
-    a statement, unless it is that the time is up.
+    `ask_again` detects rows that have changed in the meantime. Raises database errors, except for timeouts.
     """
     found = _Verification(build, connector, build.plan.outputs, seconds).run(rows, len(rows))
     return _without_changed(found, build.plan, ask_again)
@@ -109,17 +108,17 @@ def verify_sample(
     statement_seconds: float,
     ask_again: AskAgain | None = None,
 ) -> Verified | None:
-    """Recompute some rows of an answer with values of other times than their periods; None for one without any.
+    """Recompute a sample of rows if numbers count rows outside their periods. Otherwise returns None.
 
-    `statement_seconds`: how long its statement took, which says how long this may take. A statement of this that the
-    database refuses costs no answer: the result says so.
+    `statement_seconds` is the duration of the statement, which determines the time limit. If the database rejects a
+    statement of the verification, the result reports it and the answer stays valid.
     """
     over_time = [output for output in build.plan.outputs if _is_over_time(build.plan, output)]
     if not over_time:
         return None
     from ktx_cli.semantic.cells import leaf_of
 
-    # The time goes to more rows rather than to what is computed from numbers that stand beside it.
+    # Spend the time on more rows instead of columns that are computed from other columns.
     bare = {leaf_of(output) for output in build.plan.outputs}
     outputs = [each for each in over_time if leaf_of(each) is not None or not _numbers(each) <= bare]
     seconds = max(LEAST_SECONDS, SHARE * statement_seconds)
@@ -128,7 +127,7 @@ def verify_sample(
 
 
 def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) -> Verified:
-    """Return a result without the mismatches of rows that are others when the question is asked once more."""
+    """Return a result without mismatches of rows that have changed when the query runs again."""
     if not found.mismatches or ask_again is None:
         return found
     width = len(plan.dimensions)
@@ -141,7 +140,7 @@ def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) ->
     )
     if len(kept) == len(found.mismatches):
         return found
-    changed = "rows changed while they were checked"
+    changed = "rows changed during the check"
     return replace(found, mismatches=kept, stopped=found.stopped or changed)
 
 
@@ -162,11 +161,11 @@ def _is_over_time(plan: Plan, output: Output) -> bool:
 
 
 class _StoppedError(Exception):
-    """No more can be checked; the message is the reason."""
+    """The verification has to stop. The message is the reason."""
 
 
 class _Verification:
-    """One run over the rows of an answer, within its time."""
+    """One run over the rows of an answer within a time limit."""
 
     def __init__(
         self,
@@ -193,7 +192,7 @@ class _Verification:
         self._outputs = [output for output in outputs if output.name not in self._skipped]
 
     def run(self, rows: Sequence[Sequence[Any]], most: int) -> Verified:
-        """Check up to `most` rows, spread over all."""
+        """Check up to `most` rows, spread evenly."""
         done, numbers, stopped = 0, 0, None
         wrong: list[tuple[int, Mismatch]] = []
         width = len(self._build.plan.dimensions)
@@ -221,9 +220,9 @@ class _Verification:
         )
 
     def _recomputed(self, keys: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return the values of a row, and how much of each is noise of floating point.
+        """Return the recomputed values of a row, and the floating-point noise of each.
 
-        Outputs nothing says the time of are skipped from here on.
+        Outputs without a known time range are skipped from here on.
         """
         found, aggregates = self._cells.row(keys, self._outputs)
         for output in self._outputs:
@@ -234,12 +233,12 @@ class _Verification:
         return found, {output.name: _noise(output, aggregates) for output in self._outputs}
 
     def _is_unseen(self, keys: tuple[Any, ...], name: str, answered: Any) -> bool:
-        """Say whether there is no number because the period is not shown for itself."""
+        """Say whether there is no number because the period has no rows of its own."""
         output = next(each for each in self._outputs if each.name == name)
         return answered is None and self._cells.is_unseen(keys, output)
 
     def _query(self, sql: str) -> QueryResult:
-        """Run one statement in what is left of the time."""
+        """Run one statement within the remaining time."""
         end = self._started + self._seconds
         if monotonic() + self._expected > end:
             raise _StoppedError(self._out_of_time())
@@ -255,11 +254,11 @@ class _Verification:
 
     def _out_of_time(self) -> str:
         length = f"{self._seconds:g} seconds" if self._seconds >= 1 else f"{self._seconds * 1000:.0f} ms"
-        return f"its time, {length}, was up"
+        return f"the time limit of {length} was reached"
 
 
 def _spread(count: int, most: int) -> Iterator[int]:
-    """Yield up to `most` of the numbers below `count`: first, last, the middle, the middles of the halves, ..."""
+    """Yield up to `most` numbers below `count`: first, last, the middle, the middles of the halves, and so on."""
     found = list(dict.fromkeys((0, count - 1)))[: max(0, min(count, most))]
     yield from found
     left = most - len(found)
@@ -274,7 +273,7 @@ def _spread(count: int, most: int) -> Iterator[int]:
 
 
 def _noise(output: Output, aggregates: Mapping[int, Any]) -> float:
-    """Return how far off a difference of floating-point sums may be: the order of rows changes their last digits."""
+    """Return the possible error of floating-point sums, whose last digits depend on the order of rows."""
     values = [aggregates.get(int(place.name)) for place in placeholders(output.formula)]
     floats = [abs(value) for value in values if isinstance(value, float) and value]
     if not floats or not output.formula.find(exp.Sub, exp.Add):

@@ -192,7 +192,7 @@ def test_only_a_recorded_proof_can_be_scored_again(ktx: Run, proven: Path) -> No
     plan.write_text(text.replace('"format": 1', '"format": 0'))
     assert "recorded in another format" in ktx("proof", "--replay", run).err
     plan.unlink()
-    assert "is not a proof, or is not kept" in ktx("proof", "--replay", run).err
+    assert "is not a proof, or its records were deleted" in ktx("proof", "--replay", run).err
 
 
 def test_a_readme_keeps_what_people_wrote(ktx: Run, proven: Path) -> None:

@@ -225,8 +225,8 @@ def test_a_statement_of_a_sample_that_fails_costs_no_answer(code: str, said: str
     ("again", "wrong", "stopped"),
     [
         ("the same", 1, None),
-        ("another number", 0, "rows changed while they were checked"),
-        ("without the row", 0, "rows changed while they were checked"),
+        ("another number", 0, "rows changed during the check"),
+        ("without the row", 0, "rows changed during the check"),
     ],
 )
 def test_a_number_of_rows_that_changed_meanwhile_is_not_wrong(

@@ -1,4 +1,4 @@
-"""What agents asked: the calls that the audit log of `ktx mcp` and the transcripts of runs keep, and what failed."""
+"""Find failed requests of agents in the audit log of `ktx mcp` and in the transcripts of runs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ _QUERY_KEYS: Final = ("measures", "dimensions", "filters", "segments", "having",
 _ELSEWHERE: Final = frozenset(
     ("cancelled", "connection", "not_ready", "auth", "budget", "busy", "internal", "storage", "hidden", "policy")
 )
-"""Outcomes that no change of the context would make others."""
+"""Outcomes that no change of the context could improve."""
 
 _SOON: Final = timedelta(minutes=10)
-"""How long after a refused query or a missed search an answer of the same session counts as its correction."""
+"""The time after a refused query or failed search in which an answer of the same session counts as correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A call of a tool. `outcome`: `ok` or the code of the error. `hits`: of a search, None where nobody kept them.
+    """A tool call. `outcome` is `ok` or an error code. `hits` is the number of search results, or None if unknown.
 
-    `session`: tells conversations apart. `place`: where it is kept. `arguments`: empty where only their hash is kept.
+    `session` identifies the conversation, and `place` is the origin of the record. `arguments` is empty if only their
+    hash is recorded.
     """
 
     at: str
@@ -43,7 +44,7 @@ class Asking:
 
 
 def audited(layout: Layout) -> Iterator[Asking]:
-    """Yield the calls that the audit log has, oldest first, rotated files too."""
+    """Yield the calls in the audit log, including rotated files, oldest first."""
     path = layout.mcp_audit
     rotated = sorted(path.parent.glob(f"{path.name}.*"), reverse=True) if path.parent.is_dir() else []
     for each in (*rotated, path):
@@ -80,7 +81,7 @@ def transcribed(layout: Layout) -> Iterator[Asking]:
 def _of_transcript(begun: Mapping[str, Any], ended: Mapping[str, Any], place: str) -> Asking:
     try:
         result = json.loads(str(ended.get("result")))
-    except ValueError:  # tools of captures answer in words
+    except ValueError:  # tools of captures return plain text
         result = {}
     result = result if isinstance(result, Mapping) else {}
     error = result.get("error")
@@ -99,15 +100,15 @@ def _of_transcript(begun: Mapping[str, Any], ended: Mapping[str, Any], place: st
 
 
 Hits = Callable[[str], int]
-"""Takes a query and returns how much a search finds now."""
+"""Takes a query and returns the current number of search results."""
 
 
 def findings_of_askings(
     known: KnownContext, askings: Iterable[Asking], hits: Hits, since: str | None = None
 ) -> Iterator[Finding]:
-    """Yield what agents asked in vain and would ask in vain again: what is mended since is not among them.
+    """Yield the failed requests of agents that would still fail now.
 
-    `since`: YYYY-MM-DD, the first day that counts.
+    `since` is the first day to consider (YYYY-MM-DD).
     """
     sessions: dict[str, list[Asking]] = {}
     for each in askings:
@@ -125,7 +126,7 @@ def findings_of_askings(
 def _follows(first: Asking, later: Asking) -> bool:
     try:
         return datetime.fromisoformat(later.at) - datetime.fromisoformat(first.at) <= _SOON
-    except ValueError:  # a line without a time follows nothing
+    except ValueError:  # a line without a timestamp cannot follow another one
         return False
 
 
@@ -160,7 +161,7 @@ def _of_query(known: KnownContext, asked: Asking, later: Sequence[Asking]) -> It
             FindingKind.CORRECTED_ANSWER,
             connection,
             names[0],
-            f"answered by SQL on {listing(sources, 5)}",
+            f"the agent used SQL on {listing(sources, 5)} instead",
             (*names, *sources),
             finding.missing,
             finding.text,
@@ -176,13 +177,13 @@ def _of_search(known: KnownContext, asked: Asking, later: Sequence[Asking], hits
     if hits(words):
         return
     text = shown_text(words)
-    text = text if text == one_line(words, LONGEST) else ""  # what was screened is not repeated in part
+    text = text if text == one_line(words, LONGEST) else ""  # show screened text completely or not at all
     means = _meant(known, later)
     yield Finding(
         FindingKind.MISSED_SEARCH,
         means[0] if means else "",
         text.casefold() or "(not shown)",
-        "nothing was found" if text else "nothing was found; the words are not shown",
+        "no results" if text else "no results; the words are hidden",
         (means[1],) if means else (),
         text=text,
         means=means[1] if means and text else "",
@@ -192,7 +193,7 @@ def _of_search(known: KnownContext, asked: Asking, later: Sequence[Asking], hits
 
 
 def _meant(known: KnownContext, later: Sequence[Asking]) -> tuple[str, str] | None:
-    """Return the one measure that answered after all, with its connection; None where it was none or several."""
+    """Return the only measure that answered afterwards, with its connection, or None."""
     for each in later:
         if each.tool != "sl_query" or each.outcome != "ok":
             continue

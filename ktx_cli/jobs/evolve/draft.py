@@ -1,4 +1,4 @@
-"""Repairs that a model drafts: one agent task for a group of findings, on an overlay of its own, through all gates."""
+"""Let a model draft repairs: one agent task for each group of findings, on its own overlay, through all gates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 ROLE: Final = "writer"
 ROLES: Final = (ROLE, "repair")
-"""The roles that drafting may use."""
+"""The model roles for drafting."""
 
 STEPS: Final = 40
-"""Turns of the model that one draft may take."""
+"""Maximum number of steps for one draft."""
 
 KIND: Final = "repair"
 _ORIGIN: Final = "questions that went wrong"
@@ -39,7 +39,7 @@ _MOST_STATEMENTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A repair that a model drafted. `workspace` None: there is none, for `reason`. `stopped`: what ended the run."""
+    """A drafted repair. If `workspace` is None, `reason` explains why. `stopped` is the error that ended the run."""
 
     workspace: Workspace | None
     reason: str = ""
@@ -48,25 +48,25 @@ class Draft:
 
 
 class FindingsSource(Source):
-    """A source that is nowhere but in the run: the findings of a group."""
+    """A source that exists only in the run: the findings of a group."""
 
     kind: ClassVar[str] = KIND
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Return nothing: what there is comes with the run."""
+        """Return nothing, because the findings come with the run."""
         return Snapshot({})
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return nothing: see `draft_repair`."""
+        """Return nothing. See `draft_repair`."""
         return ()
 
 
 def draft_repair(
     plan: RunPlan, models: Models, database: sqlite3.Connection, workspace: Workspace, group: Group, text: str
 ) -> Draft:
-    """Let a model draft the repair of a group on top of an overlay, which stays as it is.
+    """Let a model draft the repair of a group on top of an overlay, which does not change.
 
-    `text`: what it gets to see (`findings_text`). A finished draft is kept until the run is done.
+    `text` is its input from `findings_text`. A finished draft is kept until the end of the run.
     """
     work = _work(group, text, workspace)
     agents = AgentWork(
@@ -134,9 +134,9 @@ def _work(group: Group, text: str, workspace: Workspace) -> SourceWork:
 def findings_text(
     group: Group, drafting: Sequence[TrialQuestion], results: Mapping[str, TrialResult], *, privacy: bool
 ) -> str:
-    """Return what the model gets to see of a group: its findings, and the questions that are for drafting.
+    """Return the input of the model for a group: its findings and the questions for drafting.
 
-    Of questions that are held out it sees nothing. `privacy`: expected rows are left out.
+    It contains no held-out questions. With `privacy`, it contains no expected rows.
     """
     shown = {each.id for each in drafting}
     findings = [each for each in group.findings if not each.question or each.question in shown]
@@ -145,7 +145,7 @@ def findings_text(
     if len(findings) > _MOST_FINDINGS:
         lines.append(f"- and {len(findings) - _MOST_FINDINGS} more")
     if drafting:
-        lines += ["", "Questions whose right rows are known:"]
+        lines += ["", "Questions with known correct rows:"]
         for question in drafting:
             lines += _question_lines(question, results.get(question.id), privacy=privacy)
     return "\n".join(lines)
@@ -155,7 +155,7 @@ def _finding_line(finding: Finding) -> str:
     parts = [f"- {finding.kind.value}, {finding.count} times"]
     parts += [f"asked: {finding.text}"] if finding.text else []
     parts += [f"needs {listing(finding.names, 6)}"] if finding.names else []
-    parts += [f"not there: {listing(finding.missing, 6)}"] if finding.missing else []
+    parts += [f"missing: {listing(finding.missing, 6)}"] if finding.missing else []
     parts += [finding.reason] if finding.reason else []
     parts += [f"in {listing(finding.places, 3)}"] if finding.places else []
     return one_line("; ".join(parts), 4 * LONGEST)
@@ -168,7 +168,7 @@ def _question_lines(question: TrialQuestion, result: TrialResult | None, *, priv
         yield f"  expected: {_expected(expect.to_json(), privacy=privacy)}"
     for statement in () if result is None else result.statements[:_MOST_STATEMENTS]:
         asked = statement if isinstance(statement, str) else json.dumps(statement, ensure_ascii=False, default=str)
-        yield f"  an answer that was wrong came from: {shown_text(asked)}"
+        yield f"  query of a wrong answer: {shown_text(asked)}"
 
 
 def _expected(expect: Mapping[str, Any], *, privacy: bool) -> str:

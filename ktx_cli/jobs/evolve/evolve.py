@@ -1,7 +1,7 @@
-"""A run of `ktx evolve`: findings, groups, repairs, trials, and a branch with a commit for each accepted group.
+"""`ktx evolve`: collect and group findings, try repairs, and create a branch with a commit for each accepted group.
 
-Repairs are tried one after another, each on top of those that were accepted, and all of them together at the end. The
-current branch, the index and the working files stay as they are.
+Repairs are tried one after another on top of the accepted ones, and all together at the end. The current branch, the
+index and the working files do not change.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ from ktx_cli.semantic import ChangeChecks
 
 COMMAND: Final = Command("evolve")
 RUNS: Final = 4
-"""How often a question in words is asked: the fewest with which a single question can show a difference."""
+"""Default attempts for a question in words: the minimum with which a single question can show a difference."""
 
 _BRANCHES: Final = "ktx/evolve"
 
 
 @dataclass(frozen=True, slots=True)
 class EvolveRequest:
-    """A run to make.
+    """The request for a run.
 
-    `names`: of evals; none: all. `runs`: how often each question in words is asked. `model`, `effort`: instead of those
-    of the roles. `since`: YYYY-MM-DD, the first day of what agents asked. `branch`: the name of the branch to make.
-    `show_values`: the model sees values of rows, whatever `scan.privacy` is.
+    `names` selects evals, by default all. `runs` is the number of attempts for each question in words. `model` and
+    `effort` override those of the roles. `since` is the first day of requests of agents (YYYY-MM-DD). `branch` is the
+    name of the new branch. `show_values` lets the model see row values regardless of `scan.privacy`.
     """
 
     layout: Layout
@@ -130,17 +130,17 @@ class EvolveRequest:
 
 
 def evolve(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
-    """Draft and try repairs, and put those that help on a branch of their own.
+    """Draft and try repairs, and commit those that help to a new branch.
 
-    Raises `KtxError` where nothing could be begun: no repository with a commit, a branch of the name that is there, an
-    eval that nobody knows, a backend that does not answer, a busy lock.
+    Raises `KtxError` if the run cannot start: there is no commit, the branch exists, an eval is unknown, the backend
+    does not answer, or another run holds the lock.
     """
     plan, report = _planned(request)
     preflight = Preflight(plan, report.spending, needed=request.asks_model, roles=[ROLE, *ROLES])
     preflight.check_settings()
     repository = writable_repository(request.layout)
     if repository is None or repository.head().commit is None:
-        message = "the project has no commit yet, and repairs are proposed on a branch"
+        message = "the project has no commit yet, but ktx proposes repairs on a branch"
         raise NotReadyError(message, hint=Command("ingest"))
     _require_free(repository, _branch(request, plan))
     load_evals(request.layout).named(request.names)
@@ -155,7 +155,7 @@ def evolve(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
 
 
 def findings(request: EvolveRequest) -> tuple[EvolveReport, list[ResultWarning]]:
-    """Return what went wrong, by group, without drafting anything: no model is asked, and nothing is written."""
+    """Return the findings by group, without drafting repairs, calling a model or writing anything."""
     plan, report = _planned(request)
     try:
         repository = Repository.discover(request.layout.root)
@@ -192,7 +192,7 @@ def _branch(request: EvolveRequest, plan: RunPlan) -> str:
 
 
 def _warn_of_edits(plan: RunPlan, repository: Repository) -> None:
-    """Warn of edits of the context that are not committed: repairs are made on the last commit."""
+    """Warn about uncommitted edits of the context, because repairs are based on the last commit."""
     edited = repository.changes([SEMANTIC_NAME, WIKI_NAME]).uncommitted
     if edited:
         message = f"uncommitted changes are not part of this run: {listing(edited, 5)}"
@@ -202,12 +202,12 @@ def _warn_of_edits(plan: RunPlan, repository: Repository) -> None:
 
 def _require_free(repository: Repository, branch: str) -> None:
     if repository.commit_at(f"refs/heads/{branch}") is not None:
-        raise UsageError(f"there is a branch `{branch}` already", hint="merge it or delete it, or choose another name")
+        raise UsageError(f"the branch `{branch}` already exists", hint="merge or delete it, or choose another name")
 
 
 @contextlib.contextmanager
 def _arms(plan: RunPlan, base: Workspace) -> Iterator[Arms]:
-    """Open copies of the committed context; their questions use proposed definitions too, as repairs are."""
+    """Open copies of the committed context. Queries may use proposed definitions, because repairs are proposed."""
     semantic = plan.config.semantic.model_copy(update={"min_status": "proposed"})
     config = plan.config.model_copy(update={"semantic": semantic})
     with Arms(plan.layout, config, plan.environ, tree=base) as arms:
@@ -242,7 +242,7 @@ def _work(request: EvolveRequest, report: EvolveReport, preflight: Preflight, ru
 
 @dataclass
 class _Accepted:
-    """A repair that was accepted, as an overlay on those before it."""
+    """An accepted repair as an overlay on the previous ones."""
 
     report: GroupReport
     repair: int
@@ -251,7 +251,7 @@ class _Accepted:
 
 @dataclass
 class _Session:
-    """A run while it lasts. `run` None: a dry run, which drafts nothing. `models` None: no backend is configured."""
+    """One run. If `run` is None, it is a dry run without repairs. If `models` is None, no backend is configured."""
 
     request: EvolveRequest
     plan: RunPlan
@@ -264,7 +264,7 @@ class _Session:
     """The base with all accepted repairs."""
     before: dict[str, TrialResult] = field(default_factory=dict)
     results: dict[str, TrialResult] = field(default_factory=dict)
-    """The answers with all accepted repairs."""
+    """The results with all accepted repairs."""
     accepted: list[_Accepted] = field(default_factory=list)
     cancellation: Cancellation = field(default_factory=Cancellation)
 
@@ -272,7 +272,7 @@ class _Session:
         self.current = self.base.child()
 
     def look(self) -> None:
-        """Ask all questions of the context as it is, and group what went wrong."""
+        """Ask all questions in the current context, and group the findings."""
         with self._step("findings") as conclude:
             self.before = self.trials.ask()
             self.results = dict(self.before)
@@ -289,7 +289,7 @@ class _Session:
             conclude(f"{plural(len(found), 'finding')} in {plural(len(groups), 'group')}")
 
     def repair(self) -> None:
-        """Draft and try repairs, group by group."""
+        """Draft and try repairs by group."""
         for each in self.report.groups:
             with self._step(f"repair {each.group.id}") as conclude:
                 self._repair(each)
@@ -299,7 +299,7 @@ class _Session:
     def _repair(self, report: GroupReport) -> None:
         group = report.group
         if group.questions and self._is_settled(report):
-            report.reason, report.way_out = "other repairs made its questions right", None
+            report.reason, report.way_out = "other repairs fixed its questions", None
             return
         if group.kind is GroupKind.DECISION and self._is_undecided(report):
             return
@@ -310,7 +310,7 @@ class _Session:
             self._try(report, repair, held=self._held(report))
             tried = report.repairs[-1].comparison
             if _sees_questions(group) and tried is not None and not (tried.improved or tried.worsened):
-                break  # parts of what changes no answer change none
+                break  # if the whole repair changes no answer, neither do its parts
         if self._is_settled(report):
             return
         if self.models is None or self.run is None:
@@ -321,21 +321,21 @@ class _Session:
             self._draft(report)
         elif not report.repairs:
             report.verdict = Verdict.UNPROVEN
-            report.reason = "a draft could not be judged: the group has fewer than two questions in evals/"
+            report.reason = "a draft cannot be judged, because the group has fewer than two questions in evals/"
 
     def _held(self, report: GroupReport) -> Sequence[str]:
-        """Return the questions that judge a computed repair: all of the group where it was computed without them."""
+        """Return the questions that judge a computed repair: all of the group unless they were used to compute it."""
         return report.held if _sees_questions(report.group) else report.group.questions
 
     def _is_settled(self, report: GroupReport) -> bool:
-        """Whether all questions of a group are right now; one without questions is, once a repair was accepted."""
+        """Whether all questions of a group are right, or a repair was accepted for a group without questions."""
         questions = report.group.questions
         if questions:
             return all(self.results[each].is_right for each in questions)
         return bool(report.accepted)
 
     def _try(self, report: GroupReport, repair: Repair, held: Sequence[str]) -> None:
-        """Try a repair on top of what was accepted, and take it over where it helps."""
+        """Try a repair on top of the accepted ones, and accept it if it helps."""
         spent = self._spent
         after = self.current.child()
         conflicts = after.absorb(repair.workspace)
@@ -344,7 +344,7 @@ class _Session:
         wrong = [str(each) for each in conflicts]
         wrong = wrong or refusals(self._gates(), self.current, after, renames=repair.kind == "rename")
         if wrong or not files:
-            reason = wrong[0] if wrong else "another repair has made the same change"
+            reason = wrong[0] if wrong else "another repair already made the same change"
             report.repairs.append(tried(Verdict.REJECTED, reason))
             return
         proven = repair.proof is not None and repair.proof(KnownContext(self.current, self.plan.layers))
@@ -375,7 +375,7 @@ class _Session:
             raise draft.stopped
         if draft.workspace is None:
             report.reason = draft.reason
-            report.repairs.append(TriedRepair("draft", "draft of the model", Verdict.REJECTED, draft.reason))
+            report.repairs.append(TriedRepair("draft", "model draft", Verdict.REJECTED, draft.reason))
             return
         summary = f"repair {report.group.subject}"
         self._try(report, Repair("draft", summary, draft.workspace), held=report.held)
@@ -383,7 +383,7 @@ class _Session:
         report.repairs[-1] = _with_cost(made, tokens - spent[0], usd - spent[1])
 
     def _is_undecided(self, report: GroupReport) -> bool:
-        """Whether answering the open decision of a group in one way makes its questions right: then a person must."""
+        """Whether one reading of the open decision of a group fixes its questions, so that a person must decide."""
         group = report.group
         loaded = load_decisions(self.current, self.plan.layers.model(self.current, group.connection))
         point = next((each for each in loaded.decisions.points if each.id == group.subject), None)
@@ -393,12 +393,12 @@ class _Session:
             given = GivenAnswer(group.connection, group.subject, reading.id, "ktx evolve", "2000-01-01")
             try:
                 DecisionDraft(child, self.plan.layers).decide(given)
-            except KtxError:  # a reading that cannot be applied explains no answer
+            except KtxError:  # skip a reading that cannot be applied
                 continue
             answers = self.trials.ask(_changes(self.base, child), ()) if child.changes() else self.results
             if computed and all(answers[each].is_right for each in computed):
                 report.verdict = Verdict.UNDECIDED
-                report.reason = f"the expected answers follow one reading of an open decision: {reading.label}"
+                report.reason = f"the expected answers follow this reading of an open decision: {reading.label}"
                 report.way_out = plain_command(Command("decide", group.subject, "--as", reading.id))
                 return True
         if not computed:
@@ -409,7 +409,7 @@ class _Session:
         return False
 
     def check_together(self) -> None:
-        """Ask every question again with all accepted repairs; take those back, last first, that make one worse."""
+        """Ask all questions again with all accepted repairs. Undo repairs, last first, that make one worse."""
         while self.accepted:
             with self._step("joint check") as conclude:
                 answers = self.trials.ask(_changes(self.base, self.current))
@@ -421,7 +421,7 @@ class _Session:
                     return
                 last = self.accepted.pop()
                 made = last.report.repairs[last.repair]
-                reason = f"with the other repairs, {found.worsened[0]} is worse"
+                reason = f"together with the other repairs, {found.worsened[0]} is worse"
                 last.report.repairs[last.repair] = _with_verdict(made, Verdict.REJECTED, reason)
                 last.report.settle()
                 self._rebuild()
@@ -430,7 +430,7 @@ class _Session:
         self.report.after = Score.of(self.results)
 
     def note_questions(self) -> None:
-        """Note the answers before and after."""
+        """Record the answers before and after."""
         self.report.questions = [
             QuestionRow(name, each.right, self.results[name].right, each.runs) for name, each in self.before.items()
         ]
@@ -439,7 +439,7 @@ class _Session:
         self.current = self.accepted[-1].workspace.child() if self.accepted else self.base.child()
 
     def propose(self) -> None:
-        """Make the branch, with a commit for each group in the order in which its repairs were accepted."""
+        """Create the branch with a commit for each group in the order of acceptance."""
         if not self.accepted or self.run is None:
             return
         steps, owners, known = [], [], self.base
@@ -464,13 +464,13 @@ class _Session:
         self.report.add_files(_changes(self.base, known))
 
     def stops(self, error: KtxError) -> bool:
-        """Whether an error ends the run in order, with what is accepted so far."""
+        """Whether an error ends the run but keeps the repairs that were accepted so far."""
         asker = self.trials.agent
         ended = isinstance(asker, AgentAsker) and asker.cancellation.is_set
         return ended or error.code in ("budget", "cancelled", "rate_limit", "overloaded", "auth", "billing")
 
     def leave_rest(self) -> None:
-        """Mark what the run did not come to; nothing lands without the joint check."""
+        """Mark the remaining groups as not tried. Without the joint check, no repair is accepted."""
         for made in self.accepted:
             reason = "the run ended before the joint check"
             made.report.repairs[made.repair] = _with_verdict(
@@ -480,18 +480,18 @@ class _Session:
         for each in self.report.groups:
             each.settle()
             if each.verdict is Verdict.NOT_DRAFTED:
-                each.verdict, each.reason = Verdict.NOT_TRIED, "the run ended before it"
+                each.verdict, each.reason = Verdict.NOT_TRIED, "the run ended before this group"
 
     # What all of it works with.
 
     @functools.cached_property
     def known(self) -> KnownContext:
-        """The context as it is committed."""
+        """The committed context."""
         return KnownContext(self.base, self.plan.layers)
 
     @functools.cached_property
     def questions(self) -> tuple[TrialQuestion, ...]:
-        """The questions of the trials: queries of `evals/` with an expected answer, and questions in words."""
+        """The trial questions: queries of `evals/` with an expected answer, and questions in words."""
         layout, plan = self.request.layout, self.plan
         loaded = load_evals(layout)
         for warning in loaded.warnings:
@@ -513,7 +513,7 @@ class _Session:
 
     @functools.cached_property
     def trials(self) -> Trials:
-        """What asks the questions."""
+        """The trials that ask the questions."""
         return Trials(self.arms, self.plan.environ, self.questions, self._asker())
 
     def _asker(self) -> AgentAsker | RecordedAsker:
@@ -538,7 +538,7 @@ class _Session:
 
     @functools.cached_property
     def _earlier(self) -> dict[str, list[Attempt]]:
-        """The attempts of the newest proof of this project, by the digest of its context; none of another model."""
+        """The attempts of the newest proof of this project by context digest, if it used the same model."""
         model = ""
         if self.models is not None:
             ref = model_for(self.plan.config, ROLE)
@@ -548,7 +548,7 @@ class _Session:
                 continue
             try:
                 proof, attempts = read_proof(self.request.layout, record.run_id)
-            except KtxError:  # another version of ktx recorded it: its questions are asked anew
+            except KtxError:  # another version of ktx recorded it, so the questions are asked again
                 return {}
             if proof.company is None and proof.model == (model or proof.model) and proof.context:
                 return {proof.context: [each for each in attempts if each.arm == "context"]}
@@ -557,7 +557,7 @@ class _Session:
 
     @functools.cached_property
     def repairs(self) -> Repairs:
-        """What computes repairs."""
+        """The computation of repairs without a model."""
         assert self.run is not None
         return Repairs(self.base, self.known, self.run.repository)
 
@@ -583,7 +583,7 @@ class _Session:
         return in_memory(self.plan.layers)
 
     def _group_report(self, group: Group) -> GroupReport:
-        """Return the report of a group, its questions split into those for drafting and those that are held out."""
+        """Return the report of a group with its questions split into drafting and held-out ones."""
         cases = {each: self._question(each).case.name for each in group.questions}
         drafting, held = split(cases.values())
         report = GroupReport(
@@ -612,29 +612,29 @@ class _Session:
 
 
 def _sees_questions(group: Group) -> bool:
-    """Whether repairs of a group are computed from the words of its questions for drafting."""
+    """Whether repairs of a group are computed from the words of its drafting questions."""
     return group.kind in (GroupKind.SOURCE, GroupKind.QUESTION)
 
 
 def _changes(base: Workspace, after: Workspace) -> dict[str, bytes | None]:
-    """Return what is other in an overlay than in the one it stands on, however many are between them."""
+    """Return the changes of an overlay relative to a base, across any overlays in between."""
     paths = {**base.overlaid(), **after.overlaid()}
     return {path: after.read(path) for path in sorted(paths) if after.read(path) != base.read(path)}
 
 
 def _judged(found: Comparison, *, proven: bool, held: Sequence[str]) -> tuple[Verdict, str]:
-    """Return the verdict on a repair that was tried, and why."""
+    """Return the verdict on a tried repair with the reason."""
     if found.worsened:
-        return Verdict.REJECTED, f"{found.worsened[0]} was right and is not any more"
+        return Verdict.REJECTED, f"{found.worsened[0]} was right before and is wrong now"
     if found.is_proven:
         return Verdict.ACCEPTED, ""
     if proven:
-        return Verdict.ACCEPTED, "what failed before works now, and no question is answered worse"
+        return Verdict.ACCEPTED, "the finding is fixed, and no question got worse"
     if not held:
-        return Verdict.UNPROVEN, "no question is held out to judge it"
+        return Verdict.UNPROVEN, "there is no held-out question to judge it"
     if found.improved:
-        return Verdict.UNPROVEN, f"it may be chance (p = {found.p:.2f}): ask more often with --runs"
-    return Verdict.REJECTED, "no held-out question is answered better"
+        return Verdict.UNPROVEN, f"the improvement may be chance (p = {found.p:.2f}); use more --runs"
+    return Verdict.REJECTED, "no held-out question got better"
 
 
 def _with_verdict(repair: TriedRepair, verdict: Verdict, reason: str) -> TriedRepair:

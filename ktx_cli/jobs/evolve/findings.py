@@ -1,6 +1,6 @@
-"""What went wrong with the context: failed questions, refused queries, missed searches, broken definitions.
+"""Findings about the context: failed questions, refused queries, searches without results, broken definitions.
 
-Everything is found without a model. Texts of agents and people are screened before they are shown to anybody.
+Findings do not require a model. Texts of agents and people are screened for secrets and personal data.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from ktx_cli.warehouses import TableRef, silence_parser
 from ktx_cli.wiki import GLOBAL, check_pages, load_wiki, screened
 
 LONGEST: Final = 200
-"""Characters of a text of a finding."""
+"""Maximum characters of a text in a finding."""
 
 _REFERENCE: Final = re.compile(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)\b")
 
 
 class FindingKind(StrEnum):
-    """What went wrong."""
+    """The kind of a finding."""
 
     BROKEN_DEFINITION = "broken definition"
-    """A definition of the semantic layer does not compile."""
+    """A semantic layer definition is invalid."""
     BROKEN_REFERENCE = "broken reference"
-    """A page refers to something that is not there."""
+    """A page refers to something that does not exist."""
     FAILED_QUESTION = "failed question"
-    """A question of `evals/` has no answer."""
+    """A question in `evals/` has no answer."""
     WRONG_ANSWER = "wrong answer"
-    """A question of `evals/` has another answer than the expected one."""
+    """A question in `evals/` has a wrong answer."""
     REFUSED_QUERY = "refused query"
-    """An agent asked for something that does not compile, then and now."""
+    """A query of an agent is invalid, then and now."""
     CORRECTED_ANSWER = "corrected answer"
-    """An agent's query was refused, and it went on with SQL of its own."""
+    """A query of an agent was refused, and the agent continued with its own SQL."""
     MISSED_SEARCH = "missed search"
-    """A search found nothing, then and now."""
+    """A search has no results, then and now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(Record):
-    """Something that went wrong.
+    """One finding.
 
-    `about`: the measure, source, page or words that it is about. `names`: references that it needs (`orders.revenue`,
-    `orders`); `missing`: those of them that are not there. `text`: what was asked. `question`: id of the question of a
-    trial. `means`: the definition that the words turned out to mean. `count`: how often; `last`: when last, as far as
-    that is known. `places`: files with lines, runs, sessions.
+    `about` is its subject: a measure, source, page or words. `names` are the references that it needs
+    (`orders.revenue`, `orders`), and `missing` those that do not exist. `text` is the request, and `question` the id of
+    a trial question. `means` is the definition that the words turned out to mean. `count` is the number of occurrences,
+    and `last` the time of the last one, if known. `places` are files with lines, runs and sessions.
     """
 
     kind: FindingKind
@@ -72,7 +72,7 @@ class Finding(Record):
 
 @dataclass(frozen=True, slots=True)
 class KnownContext:
-    """The context that findings are about, as a tree has it."""
+    """The context of the findings, read from a tree."""
 
     tree: Tree
     layers: Layers
@@ -82,7 +82,7 @@ class KnownContext:
         return self.layers.model(self.tree, connection)
 
     def connection_of(self, given: str | None, names: Iterable[str] = ()) -> str:
-        """Return the connection that is meant: the one given, the only one, or the first that has one of the names."""
+        """Return the given connection, the only one, or the first one that has one of the names."""
         known = sorted(self.layers.dialects)
         if given is not None and given in known:
             return given
@@ -94,7 +94,7 @@ class KnownContext:
         return given or (known[0] if known else "")
 
     def missing(self, connection: str, names: Iterable[str]) -> tuple[str, ...]:
-        """Return the names that the semantic layer of a connection does not have."""
+        """Return the names that do not exist in the semantic layer of a connection."""
         sources = self.model(connection).sources if connection in self.layers.dialects else {}
         found = []
         for name in names:
@@ -109,7 +109,7 @@ class KnownContext:
         return tuple(each for each in dict.fromkeys(found) if each not in written)
 
     def _written(self, connection: str) -> frozenset[str]:
-        """Return what the files of a connection define, in files with errors too: `orders`, `orders.revenue`."""
+        """Return the names that the files of a connection define (`orders`, `orders.revenue`), even with errors."""
         found: set[str] = set()
         for path in own_files(self.tree, connection):
             document = document_of(self.tree.read(path), path)
@@ -121,9 +121,9 @@ class KnownContext:
         return frozenset(found)
 
     def sources_in(self, connection: str, sql: str) -> tuple[str, ...]:
-        """Return the sources whose tables a statement reads, the first one that it reads from in front.
+        """Return the sources whose tables a statement reads, starting with its first table.
 
-        A table without a source is named as it stands; nothing of a text that cannot be read.
+        A table without a source keeps its name. Invalid SQL has no sources.
         """
         import sqlglot
         from sqlglot.errors import SqlglotError
@@ -132,7 +132,7 @@ class KnownContext:
         dialect = self.layers.dialects.get(connection, "")
         try:
             tree = sqlglot.parse_one(sql, read=dialect or None)
-        except (SqlglotError, RecursionError, ValueError):  # what an agent wrote may be anything
+        except (SqlglotError, RecursionError, ValueError):  # agents can write anything
             return ()
         queries = {each.alias for each in tree.find_all(exp.CTE)}
         known = source_of_tables(self.model(connection)) if connection in self.layers.dialects else {}
@@ -147,13 +147,13 @@ class KnownContext:
         )
 
     def names_of(self, connection: str, statement: Any) -> tuple[str, ...]:
-        """Return what a statement needs: references of a query to the semantic layer, sources of SQL."""
+        """Return the names that a statement needs: the references of a semantic layer query, or the sources of SQL."""
         if isinstance(statement, str):
             return self.sources_in(connection, statement)
         return references_of(statement) if isinstance(statement, Mapping) else ()
 
     def refusal(self, connection: str, query: Mapping[str, Any]) -> KtxError | None:
-        """Return why a query to the semantic layer does not compile; None where it does."""
+        """Return the compile error of a semantic layer query, or None."""
         try:
             compile_query(self.model(connection), query)
         except KtxError as error:
@@ -162,7 +162,7 @@ class KnownContext:
 
 
 def document_of(content: bytes | None, path: str) -> Mapping[str, Any]:
-    """Return the mapping of a file of YAML; an empty one for a file that is not there or cannot be read."""
+    """Return the mapping in a YAML file, or an empty one for a missing or invalid file."""
     try:
         found = None if content is None else yaml.load(content, where=path)
     except ConfigError:  # the semantic layer reports the file
@@ -175,9 +175,9 @@ def _has(source: Any, member: str) -> bool:
 
 
 def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references in a query to the semantic layer, measures first: `orders.revenue`, `customers.country`.
+    """Return the references in a semantic layer query, measures first: `orders.revenue`, `customers.country`.
 
-    What agents asked may have any form; parts in the form of no query have no references.
+    Queries of agents can have any shape; invalid parts are ignored.
     """
     found: dict[str, None] = {}
     for key in ("measures", "dimensions", "segments", "filters"):
@@ -191,14 +191,14 @@ def references_of(query: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shown_text(text: str) -> str:
-    """Return a text of people or agents as it may be shown: screened as documents are, on one line."""
+    """Return a text of people or agents on one line, screened like documents."""
     return one_line(screened(text), LONGEST)
 
 
 def findings_of_questions(
     known: KnownContext, questions: Sequence[TrialQuestion], results: Results
 ) -> Iterator[Finding]:
-    """Yield the questions that were not answered right in every run."""
+    """Yield the questions that were not right in every run."""
     for question in questions:
         result = results.get(question.id)
         if result is None or not result.runs or result.is_right:
@@ -229,7 +229,7 @@ def _of_question(known: KnownContext, question: TrialQuestion, result: TrialResu
 
 
 def broken_findings(known: KnownContext) -> Iterator[Finding]:
-    """Yield what does not compile in the semantic layers, and what pages refer to and is not there."""
+    """Yield the invalid definitions of the semantic layers, and the broken references of pages."""
     for connection in sorted(known.layers.dialects):
         problems = known.layers.problems(known.tree, connection)
         errors = [each for each in problems if each.severity is Severity.ERROR and each.code != NO_CONNECTION]
@@ -266,7 +266,7 @@ def _broken_pages(known: KnownContext) -> Iterator[Finding]:
 
 
 def counted(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in a fixed order, those that say the same as one."""
+    """Merge equal findings, and return them in a fixed order."""
     found: dict[tuple[str, ...], Finding] = {}
     for each in findings:
         key = (each.kind.value, each.connection, each.about, each.text, each.question, each.means, *each.missing)

@@ -1,4 +1,4 @@
-"""What a repair may touch: pages and definitions alone, and in these nothing that only people may say."""
+"""The limits of a repair: it only changes pages and definitions, and nothing that requires a person."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _DEFINITION: Final = re.compile(rf"{SEMANTIC_NAME}/([^/]+)/[^_/][^/]*\.ya?ml")
 
 
 def refusals(gates: Gates, before: Workspace, after: Workspace, *, renames: bool = False) -> list[str]:
-    """Return why a repair may not land, a sentence each; none where it may.
+    """Return the reasons why a repair is not allowed, or none.
 
-    `renames`: it puts other names in place of those that are gone, in tests and in measures that follow a decision too.
+    With `renames`, the repair may replace removed names in tests and in measures that follow a decision as well.
     """
     changed = after.changes()
     foreign = [path for path in changed if not _is_context(path)]
     if foreign:
-        return [f"it changes {listing(foreign)}, and a repair changes pages and definitions alone"]
+        return [f"it changes {listing(foreign)}, but a repair may only change pages and definitions"]
     found = [f"{path}: {line}" for path in changed for line in _unfit(path, before, after)]
     connections = {each[1] for path in changed if (each := _DEFINITION.fullmatch(path)) is not None}
     for connection in sorted(connections & set(gates.layers.dialects)):
@@ -56,7 +56,7 @@ def _of_layer(layers: Layers, before: Workspace, after: Workspace, connection: s
 
 
 def _approvals(old: Source | None, new: Source | None) -> Iterator[str]:
-    """Yield the definitions that would say of themselves that somebody accepted them."""
+    """Yield the definitions whose status, owner or review date would change."""
     if new is None:
         return
     definitions: list[Measure | Segment] = [*new.measures.values(), *new.segments.values()]
@@ -65,15 +65,15 @@ def _approvals(old: Source | None, new: Source | None) -> Iterator[str]:
         claimed = (each.status, each.owner, each.review_by)
         had = (None, None, None) if known is None else (known.status, known.owner, known.review_by)
         if claimed != had and claimed not in ((None, None, None), (Status.PROPOSED, None, None)):
-            yield f"`{new.name}.{each.name}` claims an approval, and only people accept definitions"
+            yield f"`{new.name}.{each.name}` would change its status, owner or review date, which only people may do"
 
 
 def _tests(old: Source | None, new: Source | None, name: str) -> Iterator[str]:
-    """Yield the tests of a source that would be gone or another."""
+    """Yield the tests of a source that would be removed or changed."""
     kept = {} if new is None else {each.name: _placeless(each) for each in new.tests}
     for each in () if old is None else old.tests:
         if kept.get(each.name) != _placeless(each):
-            yield f"the test `{each.name}` of `{name}` would be changed, and tests are people's"
+            yield f"the test `{each.name}` of `{name}` would change, but only people change tests"
 
 
 def _placeless(definition: MetricTest) -> MetricTest:
@@ -81,15 +81,15 @@ def _placeless(definition: MetricTest) -> MetricTest:
 
 
 def _decisions(before: Workspace, after: Workspace, old: Model, new: Model) -> Iterator[str]:
-    """Yield the open decisions that would be answered, and the measures that would not follow a decision any more."""
+    """Yield the open decisions that would be answered, and the measures that would stop following a decision."""
     states = {each.id: each.state for each in load_decisions(after, new).decisions.points}
     for point in load_decisions(before, old).decisions.points:
         if point.state is DecisionState.OPEN and states.get(point.id) in (DecisionState.SETTLED, DecisionState.STATED):
-            yield f"it would answer the open decision `{point.id}`, which only people make"
+            yield f"it would answer the open decision `{point.id}`, but only people make decisions"
     for answer in load_answers(before, old.connection):
         for ref in answer.measures:
             if _definition(old, ref) != _definition(new, ref):
-                yield f"`{ref}` follows the decision `{answer.point}`, which people made"
+                yield f"`{ref}` would no longer follow the decision `{answer.point}`"
 
 
 def _definition(model: Model, ref: str) -> Measure | Segment | None:

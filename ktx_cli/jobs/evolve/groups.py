@@ -1,4 +1,4 @@
-"""Groups of findings: what one decision or one repair would settle. A group is drafted, tried and reviewed as one."""
+"""Group findings that a single decision or repair would settle. A group is drafted, tried and reviewed as a unit."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class GroupKind(StrEnum):
     """What the findings of a group have in common."""
 
     BROKEN = "broken"
-    """Definitions of one source that do not compile."""
+    """Invalid definitions of one source."""
     MISSING = "missing"
-    """A definition that is not there."""
+    """A missing definition."""
     DECISION = "decision"
-    """An open decision, which only a person can make."""
+    """An open decision that a person has to make."""
     REFERENCE = "reference"
-    """A page or a definition that pages refer to, and that is not there."""
+    """A missing page or definition that pages refer to."""
     WORDS = "words"
-    """Words that nothing is found by."""
+    """Words without search results."""
     SOURCE = "source"
     """Questions about one source."""
     QUESTION = "question"
-    """A question that names nothing that is known."""
+    """A question that refers to nothing in the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Record):
-    """Findings about the same thing. `subject`: what they are about: a source, a measure, a decision point, words.
+    """Findings about the same `subject`: a source, a measure, a decision point or words.
 
-    `questions`: ids of the questions of a trial among them.
+    `questions` are the ids of trial questions among them.
     """
 
     kind: GroupKind
@@ -48,18 +48,18 @@ class Group(Record):
 
     @property
     def id(self) -> str:
-        """How reports call it: `broken:warehouse/orders`."""
+        """The name in reports, such as `broken:warehouse/orders`."""
         where = f"{self.connection}/" if self.connection else ""
         return f"{self.kind.value}:{where}{self.subject}"
 
     @property
     def weight(self) -> int:
-        """How often it was asked in vain; something broken that nobody asked for counts as once."""
+        """The number of failed requests. Broken definitions that nobody asked for count once."""
         return sum(each.count for each in self.findings)
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The ids of the questions of a trial that it is about."""
+        """The ids of its trial questions."""
         return tuple(dict.fromkeys(each.question for each in self.findings if each.question))
 
 
@@ -67,9 +67,9 @@ _KINDS: Final = tuple(GroupKind)
 
 
 def group_findings(known: KnownContext, findings: Sequence[Finding]) -> list[Group]:
-    """Return the groups of findings: what is broken first, then the heaviest; a finding is in one group.
+    """Group the findings, with broken definitions first, then by weight. Each finding is in one group.
 
-    Raises `ConfigError` for a `decisions.yaml` that cannot be read.
+    Raises `ConfigError` for an invalid `decisions.yaml`.
     """
     broken = {(each.connection, each.about) for each in findings if each.kind is FindingKind.BROKEN_DEFINITION}
     points = {each: list(_open_points(known, each)) for each in sorted(known.layers.dialects)}
@@ -105,13 +105,13 @@ def _group_of(
 
 
 def _open_points(known: KnownContext, connection: str) -> Iterator[DecisionPoint]:
-    """Yield the points that nothing settles, the largest effect first."""
+    """Yield the open points, largest effect first."""
     loaded = load_decisions(known.tree, known.model(connection))
     yield from (each for each in loaded.decisions.unsettled() if each.state is DecisionState.OPEN)
 
 
 def _touches(known: KnownContext, connection: str, point: DecisionPoint, finding: Finding) -> bool:
-    """Whether a measure that a finding names depends on a point."""
+    """Whether a measure in a finding depends on a point."""
     model = known.model(connection)
     graph = Graph(model)
     for name in finding.names:

@@ -1,6 +1,7 @@
-"""Repairs that need no model: what was renamed in the database, what the history of git still has, and other names.
+"""Repairs without a model: follow renames in the database, restore definitions from git, and add synonyms.
 
-A repair is computed from the structure of the database, from git and from what agents asked. It sees no expected rows.
+Repairs are computed from the structure of the database, the git history and the requests of agents, never from
+expected rows.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from ktx_cli.warehouses import Table, TableRef
 from ktx_cli.wiki import GLOBAL, page_path, place_of
 
 MOST_COMMITS: Final = 50
-"""Commits of a file that are looked through for what it had."""
+"""Maximum number of commits of a file to search."""
 
 _MOST_RESTORED: Final = 8
-"""Hits of a question among which something that was dropped is looked for."""
+"""Number of search hits of a question to match with removed definitions."""
 
 _MOST_SYNONYMS: Final = 8
 _NAME: Final = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,2}")
-"""What can be a name of something: up to three words. A sentence that somebody searched for is none."""
+"""A possible name: up to three words. Longer search queries are not names."""
 
 _APPROVALS: Final = ("status", "owner", "review_by")
 _TEXTS: Final = frozenset(("description", "descriptions", "questions", "synonyms", "label", "summary"))
-"""Keys of definitions whose values are words for people."""
+"""Keys of definitions with texts for people."""
 
 _LISTS: Final = ("measures", "segments")
 _PAGES: Final = f"{WIKI_NAME}/{GLOBAL}/"
@@ -53,9 +54,9 @@ _PAGES: Final = f"{WIKI_NAME}/{GLOBAL}/"
 
 @dataclass(frozen=True, slots=True)
 class Repair(Record):
-    """A repair as an overlay. `kind`: rename, restore or synonym. `summary`: for the subject of its commit.
+    """A repair as an overlay. `kind` is rename, restore or synonym, and `summary` is for the commit subject.
 
-    `proof`: what the repair makes right that is provably wrong now: nothing but a trial is needed to show it.
+    `proof` checks that the repair fixes something that is provably broken now.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Repair(Record):
 
 @dataclass
 class Repairs:
-    """Computes repairs of a project. `base`: the context as it is committed; `repository`: whose history is read."""
+    """Computes repairs of a project from the committed context (`base`) and the history of the `repository`."""
 
     base: Workspace
     known: KnownContext
@@ -77,7 +78,7 @@ class Repairs:
     _files: dict[str, list[FileCommit]] = field(default_factory=dict)
 
     def of(self, group: Group, workspace: Workspace, texts: Sequence[str] = ()) -> list[Repair]:
-        """Return the repairs of a group on top of an overlay. `texts`: the questions that may be seen."""
+        """Return the repairs of a group on top of an overlay. `texts` are its drafting questions."""
         match group.kind:
             case GroupKind.BROKEN:
                 found = [self._renamed_table(group, workspace) or self._renamed_columns(group, workspace)]
@@ -96,7 +97,7 @@ class Repairs:
     # Renames.
 
     def _renamed_columns(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair of a source whose columns have other names in the database now."""
+        """Return the repair of a source whose columns were renamed in the database."""
         source = group.subject
         renames, evidence = self._column_renames(group.connection, source, workspace)
         if not renames:
@@ -109,7 +110,7 @@ class Repairs:
     def _column_renames(
         self, connection: str, source: str, workspace: Workspace
     ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Return old -> new name of the columns that definitions and pages use by a name that is gone, and why."""
+        """Return the renamed columns that definitions and pages use (old name to new name), with evidence."""
         path = self._table_file(connection, source)
         now = None if path is None else _table(self.base.read(path), path)
         if path is None or now is None:
@@ -134,7 +135,7 @@ class Repairs:
         return renames, tuple(evidence)
 
     def _renamed_table(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair of definitions whose table has another name in the database now."""
+        """Return the repair of definitions whose table was renamed in the database."""
         source = group.subject
         folder = f"{Layout.raw_path(group.connection, DATABASE_SOURCE)}/tables/"
         present = {path: table for path in self.base.paths(folder) if (table := _table(self.base.read(path), path))}
@@ -157,7 +158,7 @@ class Repairs:
                 rename = functools.partial(_source_renamed, source=source, new=new)
                 _rename(child, group.connection, functools.partial(_ignoring_file, rename=rename))
                 _rename_in_pages(child, rename)
-                evidence = (f"{then.ref} is gone, and {alike[0].ref} has the same columns",)
+                evidence = (f"{then.ref} was removed, and {alike[0].ref} has the same columns",)
                 return Repair("rename", f"rename {source} to {new}", child, evidence, self._compiles(group, child))
         return None
 
@@ -182,7 +183,7 @@ class Repairs:
         return self.repository.tree(commit.commit).read(path) is not None
 
     def _compiles(self, group: Group, child: Workspace) -> Callable[[KnownContext], bool]:
-        """Return what says whether nothing of the group's connection is broken that is broken now."""
+        """Return a check that the broken definitions of the group's connection are valid."""
 
         def proof(known: KnownContext) -> bool:
             before = known.layers.problems(known.tree, group.connection)
@@ -192,10 +193,10 @@ class Repairs:
 
         return proof
 
-    # What was dropped.
+    # Restore removed definitions.
 
     def _restored_definition(self, connection: str, name: str, workspace: Workspace) -> Repair | None:
-        """Return the repair that brings back a measure, segment or source that an earlier commit has."""
+        """Return the repair that restores a measure, segment or source from an earlier commit."""
         source, _, member = name.partition(".")
         for path in self._ever(f"{SEMANTIC_NAME}/{connection}/"):
             if "/_schema/" in path:
@@ -221,7 +222,7 @@ class Repairs:
         return None
 
     def _restored_reference(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair that brings back a page that others link to, or a definition that pages name."""
+        """Return the repair that restores a page that others link to, or a definition that pages refer to."""
         subject = group.subject.rpartition("/")[2]
         path = page_path(GLOBAL, subject)
         content = None if workspace.exists(path) else self._last(path)
@@ -238,9 +239,9 @@ class Repairs:
         return Repair("restore", f"restore the page {subject}", child, (_removed(gone),), proof)
 
     def _restored_for(self, workspace: Workspace, texts: Sequence[str]) -> list[Repair]:
-        """Return the repairs that bring back what was dropped and what a search for the questions would find.
+        """Return the repairs that restore removed definitions and pages that match the questions.
 
-        The first brings back all of it, the others a part each, where it has several.
+        The first repair restores all of them. If there are several, each further repair restores one.
         """
         dropped = self._dropped
         if not dropped or not texts:
@@ -266,12 +267,12 @@ class Repairs:
         done = [label for label in labels if restores[label](child)]
         if not done:
             return None
-        evidence = tuple(f"an earlier commit has the {label}" for label in done)
+        evidence = tuple(f"an earlier commit contains the {label}" for label in done)
         return Repair("restore", f"restore {listing((f'the {label}' for label in done), 3)}", child, evidence)
 
     @functools.cached_property
     def _dropped(self) -> dict[tuple[str, str], Callable[[Workspace], bool]]:
-        """What earlier commits have and the base has not: kind and name of a page or definition -> brings it back."""
+        """The removed pages and definitions by kind and name, with functions that restore them."""
         found: dict[tuple[str, str], Callable[[Workspace], bool]] = {}
         for path in self._ever(_PAGES):
             place = place_of(path)
@@ -318,7 +319,7 @@ class Repairs:
     # Words.
 
     def _synonyms(self, group: Group, workspace: Workspace) -> Repair | None:
-        """Return the repair that lets a measure be found by words that agents looked for it with."""
+        """Return the repair that adds the words that agents searched with as synonyms of a measure."""
         means = {each.means for each in group.findings if each.means}
         asked = (each.text for each in group.findings if each.means)
         words = list(dict.fromkeys(each for each in asked if _NAME.fullmatch(each)))
@@ -340,21 +341,22 @@ class Repairs:
                         return None
                     edits = [Edit("set", (key, place, "synonyms"), [*known, *fresh])]
                     child.write(path, apply(workspace.read(path) or b"", edits, where=path))
-                    evidence = tuple(f"a search for “{each}” ended with {name}" for each in fresh)
+                    evidence = tuple(f"after a search for “{each}”, the agent used {name}" for each in fresh)
                     found = functools.partial(self._finds, child, fresh, name)
                     return Repair("synonym", f"find {name} by {listing(fresh, 3)}", child, evidence, found)
         return None
 
     def _finds(self, child: Workspace, words: Sequence[str], name: str, known: KnownContext) -> bool:
-        """Whether every one of some words finds a definition now, and did not."""
+        """Whether all words find a definition that they did not find before."""
         find = in_memory(known.layers)
         return all(any(hit.id == name for hit in find(child, each, Scope(), 10).hits) for each in words)
 
 
 def _successor(then: Table, now: Table, column: str) -> str | None:
-    """Return the one column that took the place of another: it is new, of the same type, and nothing else fits.
+    """Return the only new column of the same type that can be the successor of a removed column.
 
-    Of several that fit, the one at the same place. A column that fits two that are gone has taken the place of neither.
+    Among several candidates, the one at the same position wins. A column that matches two removed columns succeeds
+    neither.
     """
     old = {each.name: each for each in then.columns}
     gone = [each.name for each in then.columns if each.name not in {one.name for one in now.columns}]
@@ -376,7 +378,7 @@ def _successor(then: Table, now: Table, column: str) -> str | None:
 def _table(content: bytes | None, path: str) -> Table | None:
     try:
         return None if content is None else read_table(content, path)
-    except KtxError:  # a damaged file of an earlier commit shows nothing
+    except KtxError:  # ignore a damaged file of an earlier commit
         return None
 
 
@@ -386,13 +388,13 @@ def _rename_columns(workspace: Workspace, connection: str, source: str, renames:
 
 
 def _texts(workspace: Workspace, connection: str) -> Iterator[str]:
-    """Yield the texts of the files that people and agents wrote about a connection, and of all pages."""
+    """Yield the texts of the overlay files of a connection and of all pages."""
     for path in (*own_files(workspace, connection), *workspace.paths(_PAGES)):
         yield (workspace.read(path) or b"").decode("utf-8", "replace")
 
 
 def _rename(workspace: Workspace, connection: str, rename: Callable[[str, str], str]) -> None:
-    """Rename in every definition of a connection; `rename` takes the source of the file and a text of SQL or a name."""
+    """Rename in all definitions of a connection. `rename` takes the source of the file and a name or SQL text."""
     for path in own_files(workspace, connection):
         content = workspace.read(path) or b""
         document = document_of(content, path)
@@ -407,7 +409,7 @@ def _ignoring_file(own: str, text: str, rename: Callable[[str], str]) -> str:
 
 
 def _strings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the places of a definition that hold SQL or names of others, with their texts."""
+    """Yield the paths in a definition that contain SQL or names, with their texts."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key in _TEXTS or (key == "name" and len(path) == 2 and path[0] in (*_LISTS, "tests", "policies")):
@@ -421,7 +423,7 @@ def _strings(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
 
 
 def _outside_literals(text: str, change: Callable[[str], str]) -> str:
-    """Return a text of SQL with everything changed that is not inside quotes."""
+    """Apply a change to the parts of an SQL text outside quotes."""
     parts = re.split(r"('(?:[^']|'')*')", text)
     return "".join(part if place % 2 else change(part) for place, part in enumerate(parts))
 
@@ -468,7 +470,7 @@ def _rename_in_pages(workspace: Workspace, rename: Callable[[str], str]) -> None
 
 
 def _member(document: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]] | None:
-    """Return the list and the entry of a measure or segment of a definition."""
+    """Return the list and entry of a measure or segment in a document."""
     for key in _LISTS:
         for item in document.get(key) or ():
             if isinstance(item, Mapping) and item.get("name") == name:
@@ -477,7 +479,7 @@ def _member(document: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, A
 
 
 def _put_back(workspace: Workspace, connection: str, source: str, key: str, item: Mapping[str, Any], path: str) -> bool:
-    """Add a measure or segment to the file about a source, without what people said of its approval."""
+    """Add a measure or segment to the file of a source, without its status."""
     entry = {name: value for name, value in item.items() if name not in _APPROVALS}
     own = [each for each in own_files(workspace, connection) if _about(workspace, each) == source]
     if len(own) > 1:
@@ -506,7 +508,7 @@ def _write_back(workspace: Workspace, path: str, content: bytes) -> bool:
 
 
 def _remover(had: FileCommit, history: Iterable[FileCommit]) -> FileCommit:
-    """Return the commit that took away what an earlier one had; the newest first in `history`."""
+    """Return the commit that removed something. `history` has the newest commit first."""
     later = had
     for each in history:
         if each.commit == had.commit:
@@ -516,13 +518,13 @@ def _remover(had: FileCommit, history: Iterable[FileCommit]) -> FileCommit:
 
 
 def _removed(gone: FileCommit) -> str:
-    """Return when something was removed, and by whom, in words."""
+    """Return a sentence with the date and author of a removal."""
     by = f"run {gone.run}" if gone.run else gone.author
     return f"it was removed on {gone.day} by {by} (commit {gone.commit[:10]})"
 
 
 def _is_back(child: Workspace, connection: str, name: str, known: KnownContext) -> bool:
-    """Whether a definition that a run took away is there again; what a person took away needs a question that asks."""
+    """Whether a definition that a run removed exists again. If a person removed it, a question must need it."""
     return not KnownContext(child, known.layers).missing(connection, [name])
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: what went wrong, by group; what was drafted for it, how that was tried, and what is proposed."""
+"""The report of an evolve run: findings by group, the repairs, their trials, and the proposed branch."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ktx_cli.jobs.evolve.trial import Comparison, Results
 
 
 class Verdict(StrEnum):
-    """What became of a repair, or of a group."""
+    """The outcome of a repair or a group."""
 
     ACCEPTED = "accepted"
-    """It is on the branch."""
+    """The repair is on the proposed branch."""
     REJECTED = "rejected"
-    """It would land nothing better, or something worse, or it may not land."""
+    """The repair improves nothing, makes something worse, or is not allowed."""
     UNPROVEN = "unproven"
-    """Too few questions show whether it helps."""
+    """There are too few questions to show whether it helps."""
     UNDECIDED = "undecided"
-    """It is an open decision, which a person has to make."""
+    """It is an open decision that a person has to make."""
     NOT_DRAFTED = "not drafted"
     """There is no repair."""
     NOT_TRIED = "not tried"
-    """The run ended before."""
+    """The run ended first."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedRepair(Record):
-    """A repair that was tried. `kind`: rename, restore, synonym, or draft (of a model). `evidence`: why it was drafted.
+    """A repair with its trial. `kind` is rename, restore, synonym, or draft for a repair of a model.
 
-    `files`: what it changes. `comparison`: the questions before and after it; None: it was not tried. `tokens`, `usd`:
-    what drafting and trying took.
+    `evidence` explains the repair, and `files` are its changes. `comparison` compares the questions before and after,
+    or is None if it was not tried. `tokens` and `usd` are the usage of drafting and trying.
     """
 
     kind: str
@@ -51,9 +51,10 @@ class TriedRepair(Record):
 
 @dataclass(slots=True)
 class GroupReport(Record):
-    """A group with its repairs. `drafting`, `held`: ids of its questions that a draft may see, and that judge it.
+    """A group with its repairs.
 
-    `way_out`: what a person can do. `commit`: of its accepted repairs.
+    `drafting` are the ids of the questions that a draft may see, and `held` those that judge it. `way_out` is the hint
+    for a person. `commit` contains its accepted repairs.
     """
 
     group: Group
@@ -73,11 +74,11 @@ class GroupReport(Record):
 
     @property
     def accepted(self) -> list[TriedRepair]:
-        """The repairs that are on the branch."""
+        """The repairs on the branch."""
         return [each for each in self.repairs if each.verdict is Verdict.ACCEPTED]
 
     def settle(self) -> None:
-        """Take over the verdict of its repairs: the best of them."""
+        """Set the verdict to the best verdict of its repairs."""
         if not self.repairs:
             return
         best = min(self.repairs, key=lambda each: _ORDER.index(each.verdict))
@@ -90,20 +91,20 @@ _ORDER: Final = tuple(Verdict)
 
 @dataclass(frozen=True, slots=True)
 class Score(Record):
-    """How many questions every run of which is right, of how many."""
+    """The number of questions that are right in every run, and the number of questions."""
 
     right: int
     questions: int
 
     @classmethod
     def of(cls, results: Results) -> Score:
-        """Return the score of questions that were asked."""
+        """Return the score of the results."""
         asked = [each for each in results.values() if each.runs]
         return cls(sum(each.is_right for each in asked), len(asked))
 
     @property
     def share(self) -> float | None:
-        """The share of right questions; None where none was asked."""
+        """The share of right questions, or None without questions."""
         return self.right / self.questions if self.questions else None
 
     json_keys = ("right", "questions", "share")
@@ -111,7 +112,7 @@ class Score(Record):
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow(Record):
-    """A question before the run, and with everything that it proposes. `runs`: how often it was asked each time."""
+    """A question before the run and with all proposed repairs. `runs` is the number of attempts each time."""
 
     question: str
     before: int
@@ -121,10 +122,10 @@ class QuestionRow(Record):
 
 @dataclass(slots=True)
 class EvolveReport(IngestReport):
-    """A whole run: `groups` in the order in which they were worked on, and the questions before and after.
+    """A whole run: the `groups` in processing order, and the questions before and after.
 
-    `proposed`: the branch with the accepted repairs; None: there are none. `runs`: how often each question in words was
-    asked; 0: no model was asked.
+    `proposed` is the branch with the accepted repairs, if any. `runs` is the number of attempts for each question in
+    words, or 0 without a model.
     """
 
     groups: list[GroupReport] = field(default_factory=list)
@@ -153,18 +154,18 @@ class EvolveReport(IngestReport):
         return "done" if self.proposed is not None else "unchanged"
 
     def error(self) -> KtxError | None:
-        """Return what the command ends with: why the run could not go on, None where it came to its end."""
+        """Return the error that stopped the run, or None if it finished."""
         if self.stopped is None:
             return None
         if self.stopped.code in ("budget", "cancelled"):
             return self.stopped
         left = [each.group.id for each in self.groups if each.verdict is Verdict.NOT_TRIED]
-        message = f"{self.stopped.message}; finished work is kept; not tried: {listing(left) or 'nothing'}"
+        message = f"{self.stopped.message}; ktx kept the finished work; not tried: {listing(left) or 'nothing'}"
         return PartialError(message, hint=self.stopped.hint, code=self.stopped.code)
 
     @property
     def next_commands(self) -> list[Command]:
-        """The commands that look at the proposed branch and take it over, and those that decide what is undecided."""
+        """The commands to review and merge the proposed branch, and to make open decisions."""
         found = []
         if self.proposed is not None:
             found += [
@@ -175,13 +176,13 @@ class EvolveReport(IngestReport):
 
 
 def counted_verdicts(groups: Sequence[GroupReport]) -> str:
-    """Return how many groups there are of each verdict: `2 accepted, 1 undecided`."""
+    """Return the number of groups by verdict, such as `2 accepted, 1 undecided`."""
     counts = {verdict: sum(each.verdict is verdict for each in groups) for verdict in Verdict}
     return ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count) or "none"
 
 
 def commit_message(report: GroupReport, run_id: str) -> str:
-    """Return the message of a group's commit: what changed, what went wrong, and the questions before and after."""
+    """Return the commit message of a group: the change, the findings, and the questions before and after."""
     done = report.accepted
     subject = f"ktx evolve: {'; '.join(each.summary for each in done)}"
     subject = (
@@ -214,7 +215,7 @@ def _comparison_lines(repair: TriedRepair) -> Iterator[str]:
 
 
 def shown_change(found: Comparison) -> str:
-    """Return the right answers to held-out questions before and after: `1 -> 3 of 4 runs`."""
+    """Return the right answers to held-out questions before and after, such as `1 -> 3 of 4 runs`."""
     if not found.held:
         return "no held-out question"
     return f"{found.right_before} -> {found.right_after} of {plural(found.runs, 'run')}"
@@ -224,7 +225,7 @@ TABLE_COLUMNS: Final = ("group", "asked", "repair", "held-out", "verdict", "why"
 
 
 def table_rows(groups: Sequence[GroupReport]) -> list[tuple[str, ...]]:
-    """Return a row for each repair, and one for each group without any."""
+    """Return a row for each repair, and one for each group without repairs."""
     rows: list[tuple[str, ...]] = []
     for each in groups:
         weight = str(each.group.weight)
@@ -237,7 +238,7 @@ def table_rows(groups: Sequence[GroupReport]) -> list[tuple[str, ...]]:
 
 
 def finding_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    """Return a row for each finding, in the order of their groups."""
+    """Return a row for each finding in the order of the groups."""
     return [
         (group.id, each.kind.value, str(each.count), each.text or each.about, each.reason, listing(each.places, 2))
         for group in groups
@@ -249,7 +250,7 @@ FINDING_COLUMNS: Final = ("group", "finding", "times", "asked", "reason", "where
 
 
 def way_out_of(group: Group) -> Hint | Command | None:
-    """Return what a person can do about a group that nothing was drafted for."""
+    """Return the hint for a group without a repair."""
     if group.kind is GroupKind.DECISION:
         return Command("decide", group.subject)
     if group.kind is GroupKind.BROKEN:

@@ -1,7 +1,7 @@
-"""Trials of a changed context: the same questions before and after, on copies that nothing else reads.
+"""Trials of a changed context: ask the same questions before and after on private copies.
 
-A question of the semantic layer is computed. A question in words is put to an agent several times, in the arm of a
-proof that has the context. Neither sees the evals, and the project is only read.
+A semantic layer query is computed. A question in words is put to an agent several times, in the arm of a proof with the
+context. Neither sees the evals, and the project is only read.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from ktx_cli.llm import LlmRuntime, Usage
 from ktx_cli.semantic import SemanticError
 
 UNIT: Final = "_evolve"
-"""The connection that units of a run are announced and kept under."""
+"""The connection id for the work units of a run."""
 
 
 WORDED: Final = " in words"
-"""The end of the id of a question that is asked in words."""
+"""The suffix of the id of a question in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialQuestion:
-    """A question of a trial: a case of `evals/`. `worded`: it is asked in words; None: its query is computed."""
+    """A trial question from `evals/`. `worded` is set if an agent is asked; otherwise the query is computed."""
 
     case: Case
     worded: Question | None = None
 
     @property
     def id(self) -> str:
-        """`FILE/ID`, and whether it is asked in words."""
+        """`FILE/ID`, with a suffix for a question in words."""
         return self.case.name if self.worded is None else f"{self.case.name}{WORDED}"
 
     @property
     def text(self) -> str:
-        """The question as people read it."""
+        """The text of the question."""
         return self.case.asked.question or self.case.name
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult(Record):
-    """How a question was answered: `right` of `runs` runs. `reason`: of the first that was not right, without values.
+    """The result of a question: `right` of `runs` attempts, and the `reason` of the first failure without values.
 
-    `statements`: what was asked of the semantic layer or the database. `shown`: the artifacts that agents were shown.
-    `failed`: there was no answer, because the question does not compile or run.
+    `statements` are the queries to the semantic layer or the database. `shown` are the artifacts that agents saw.
+    `failed` means that the query is invalid or failed.
     """
 
     question: str
@@ -72,25 +72,25 @@ class TrialResult(Record):
 
     @property
     def is_right(self) -> bool:
-        """Whether every run was right."""
+        """Whether every attempt was right."""
         return self.right == self.runs > 0
 
 
 Results = Mapping[str, TrialResult]
-"""Id of a question -> how it was answered."""
+"""Results by question id."""
 
 
 class WordedAsker(Protocol):
-    """Puts questions in words to an agent."""
+    """Asks an agent questions in words."""
 
     def ask(self, project: ArmProject, context: str, questions: Sequence[Question]) -> list[Attempt] | None:
-        """Return the attempts at questions in a project; None where nobody can be asked. `context`: its digest."""
+        """Return the attempts in a project, or None without an agent. `context` is the digest of the context."""
         ...
 
 
 @dataclass(slots=True)
 class Trials:
-    """Asks questions in the context of `arms`, as it is or changed. `agent` None: nothing is asked in words."""
+    """Asks questions in the original or changed context of `arms`. Without an `agent`, only queries are computed."""
 
     arms: Arms
     environ: Mapping[str, str]
@@ -100,9 +100,9 @@ class Trials:
     def ask(
         self, changes: Mapping[str, bytes | None] | None = None, only: Collection[str] | None = None
     ) -> dict[str, TrialResult]:
-        """Return how questions are answered with some files changed. `only`: ids of questions in words; None: all.
+        """Return the results with changed files. `only` limits the questions in words, by id.
 
-        Computed questions are always all asked. Raises `KtxError` where a database cannot be reached.
+        All computed queries always run. Raises `KtxError` if a database cannot be reached.
         """
         with contextlib.ExitStack() as stack:
             project = stack.enter_context(self.arms.changed(changes)) if changes else self.arms.context
@@ -133,7 +133,7 @@ class Trials:
             error = result.error
             if error is not None and error.exit_code in (EXIT_UNREACHABLE, EXIT_NOT_READY):
                 raise error
-            reason = "" if result.difference is None else "the answer is not the expected one"
+            reason = "" if result.difference is None else "wrong answer"
             if error is not None:
                 reason = error.message if isinstance(error, SemanticError) else f"the query failed ({error.code})"
             statements = (each.case.asked.query,)
@@ -142,12 +142,12 @@ class Trials:
 
 
 def _worded(question: TrialQuestion, attempts: Sequence[Attempt]) -> TrialResult:
-    """Return how a question was answered; attempts that could not be finished count nowhere."""
+    """Return the result of a question. Unfinished attempts do not count."""
     assert question.worded is not None
     own = [each for each in attempts if each.question == question.worded.id and each.status != ERROR]
     words = [judge(question.worded, each).word for each in own]
     wrong = next((each for each, word in zip(own, words, strict=True) if word != "right"), None)
-    reason = "" if wrong is None else "no answer" if wrong.status == NO_ANSWER else "the answer is not the expected one"
+    reason = "" if wrong is None else "no answer" if wrong.status == NO_ANSWER else "wrong answer"
     shown = sorted({name for each in own for name in each.shown})
     statements = [each.statement for each in own if each.status == ANSWERED]
     failed = bool(own) and all(word == "no_answer" for word in words)
@@ -160,7 +160,7 @@ def _distinct(statements: Iterable[Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAsker:
-    """Answers with the attempts of a proof, by the digest of its context; it cannot ask about another one."""
+    """Returns the recorded attempts of a proof by context digest. It cannot ask about other contexts."""
 
     attempts: Mapping[str, Sequence[Attempt]]
 
@@ -171,9 +171,9 @@ class RecordedAsker:
 
 @dataclass(slots=True)
 class AgentAsker:
-    """Asks an agent, `runs` times each question, side by side; finished attempts are kept until the run is done.
+    """Asks an agent each question `runs` times in parallel. Finished attempts are kept until the end of the run.
 
-    `earlier`: attempts of a proof of the same context, by context digest: they are not asked again.
+    `earlier` are attempts of a proof of the same context, by context digest; they are reused.
     """
 
     plan: RunPlan
@@ -237,11 +237,12 @@ class AgentAsker:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
-    """The questions after a change against those before it.
+    """The results of a change compared with those before it.
 
-    `held`: the held-out questions among them. `improved`: held-out questions that are answered better; `worsened`: any
-    that are answered worse. `p`: the exact probability of such a difference of the held-out questions in words, if the
-    change made none; None where none of them was asked in words. `compiled`: questions that had no answer and have one.
+    `held` are the held-out questions. `improved` are held-out questions with better answers, and `worsened` any
+    questions with worse answers. `p` is the exact probability of the difference of held-out questions in words if the
+    change has no effect, or None without such questions. `compiled` are questions that have an answer now and had none
+    before.
     """
 
     held: tuple[str, ...] = ()
@@ -255,13 +256,13 @@ class Comparison(Record):
 
     @property
     def is_proven(self) -> bool:
-        """Whether held-out questions show that the change helps: a computed one, or the test of those in words."""
+        """Whether held-out questions prove that the change helps: a computed one, or the statistical test."""
         better = self.improved and self.right_after > self.right_before
         return bool(better) and (self.p is None or self.p < SIGNIFICANT)
 
 
 def compare(before: Results, after: Results, held: Collection[str]) -> Comparison:
-    """Compare the answers to questions that were asked both times. `held`: ids of the questions that are held out."""
+    """Compare the results of questions that were asked both times. `held` are the ids of held-out questions."""
     both = [name for name in sorted(after) if name in before and after[name].runs and before[name].runs]
     chosen = [name for name in both if name in held]
     improved = [name for name in chosen if _share(after[name]) > _share(before[name])]
@@ -280,9 +281,9 @@ def compare(before: Results, after: Results, held: Collection[str]) -> Compariso
 
 
 def _worsened(before: Results, after: Results, both: Sequence[str]) -> list[str]:
-    """Return the questions that were right every time and are not any more, and those that are right less often.
+    """Return the questions that were always right and no longer are, and those that are right less often.
 
-    The second only where the questions in words are right so much less often together that it is no chance.
+    The latter count only if the questions in words together got significantly worse.
     """
     lost = [name for name in sorted(after) if name in before and before[name].is_right and not after[name].is_right]
     worded = [name for name in both if name.endswith(WORDED)]
@@ -300,9 +301,9 @@ def _share(result: TrialResult) -> float:
 
 
 def split(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the questions that a draft may see, and those that are held out to judge it; stable from run to run.
+    """Split questions into those that a draft may see and held-out ones that judge it, in the same way in every run.
 
-    A single question is for drafting. Of several, at least one is on each side.
+    A single question is for drafting. With several, each side has at least one.
     """
     ordered = sorted(set(names), key=_hash)
     drafting = [each for each in ordered if _hash(each)[0] % 2]
@@ -319,5 +320,5 @@ def _hash(name: str) -> bytes:
 
 
 def merged(before: Results, after: Results) -> dict[str, TrialResult]:
-    """Return the answers after a change, with those of before for questions that were not asked again."""
+    """Return the results after a change, and the previous results of questions that were not asked again."""
     return {**before, **after}

@@ -1,4 +1,4 @@
-"""The agent that answers a question in one arm: its prompt, its tools, and the answer that it gives."""
+"""The agent that answers a question in one arm: its prompt, its tools and its answer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ktx_cli.semantic import VisibleModel
 from ktx_cli.warehouses import Table, TableRef
 
 STEPS: Final = 30
-"""Turns of the model that one question may take."""
+"""Maximum number of steps for one question."""
 
 MOST_KEPT: Final = 10_000
-"""Rows of a result that can be an answer."""
+"""Maximum number of rows of an answer."""
 
 _PARTS: Final = re.compile(r"[^\w-]+")
 
@@ -35,32 +35,32 @@ _DEFAULT_ROWS: Final = 1_000
 
 
 class KeepRows(Protocol):
-    """Takes the rows of a query, and returns the id of the result; None where it cannot be an answer."""
+    """Stores the rows of a query, and returns the result id, or None if it is too large to be an answer."""
 
     def __call__(
         self, tool: str, statement: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: bool, /
     ) -> str | None:
-        """Keep the rows of a query."""
+        """Store the rows of a query."""
         ...
 
 
 class Toolbox(Protocol):
-    """The tools of an agent client, as they are given to an agent loop."""
+    """The tools of an agent client for an agent loop."""
 
     def instructions(self, *, privacy: bool) -> str:
-        """Return what an agent client is told about the tools."""
+        """Return the instructions about the tools for an agent client."""
         ...
 
     def tools(
         self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
     ) -> Sequence[RuntimeTool]:
-        """Return the tools on a project, for a caller with some attributes."""
+        """Return the tools for a project and a caller with attributes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRows(Record):
-    """The rows of a query that an agent made."""
+    """The rows of a query of an agent."""
 
     tool: str
     statement: Any
@@ -69,16 +69,16 @@ class ResultRows(Record):
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> ResultRows:
-        """Return the rows that `to_json` gave."""
+        """Return the rows from the result of `to_json`."""
         rows = tuple(tuple(row) for row in raw["rows"])
         return cls(raw["tool"], raw["statement"], tuple(raw["columns"]), rows)
 
 
 @dataclass(slots=True)
 class AnswerState:
-    """What an agent has found and answered so far; it is stored with each step, so that a killed loop goes on.
+    """The results and answer of an agent so far. It is stored with each step, so that a killed loop can resume.
 
-    `shown`: ids of the artifacts that answers of its tools showed.
+    `shown` are the ids of the artifacts in the results of its tools.
     """
 
     question: Question
@@ -87,22 +87,22 @@ class AnswerState:
     answer: Mapping[str, Any] | None = None
     shown: set[str] = field(default_factory=set)
     broken: KtxError | None = None
-    """What kept a tool from reaching a database."""
+    """The error that kept a tool from reaching a database."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything so far, as JSON."""
+        """Return the state as JSON."""
         results = {name: each.to_json() for name, each in self.results.items()}
         return {"results": results, "answer": self.answer, "shown": sorted(self.shown)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Restore the result of `state`."""
         self.results = {name: ResultRows.of(each) for name, each in state["results"].items()}
         self.answer, self.shown = state["answer"], set(state["shown"])
 
     def keep(
         self, tool: str, statement: Any, columns: Sequence[str], rows: Sequence[Sequence[Any]], whole: bool, /
     ) -> str | None:
-        """Keep the rows of a query; see `KeepRows`."""
+        """Store the rows of a query. See `KeepRows`."""
         if not whole or len(rows) > MOST_KEPT:
             return None
         name = f"r{len(self.results) + 1}"
@@ -111,24 +111,24 @@ class AnswerState:
         return name
 
     def failed(self, error: KtxError) -> None:
-        """Note an error of a tool: where a database cannot be reached, an agent without an answer is not to blame."""
+        """Record a tool error. If a database is unreachable, a missing answer is not the agent's fault."""
         self.observe(f"{error.message} {error.hint}")
         if error.exit_code in (EXIT_UNREACHABLE, EXIT_NOT_READY):
             self.broken = error
 
     def observe(self, text: str) -> None:
-        """Note which artifacts an answer of a tool shows."""
+        """Record the artifacts in the result of a tool."""
         named = set(re.findall(r"[\w-]+", text.casefold()))
         self.shown.update(
             each.id for each in self.known if any(set(_PARTS.split(word.casefold())) <= named for word in each.words)
         )
 
     def accept(self, value: GiveAnswer) -> ToolOutput:
-        """Take an answer; the last one counts. Raises `ToolError` for one that has no rows to compare."""
+        """Record an answer; the last one counts. Raises `ToolError` if it has no rows to compare."""
         assumptions = [each.strip() for each in value.assumptions if each.strip()]
         if value.no_answer.strip():
             self.answer = {"no_answer": value.no_answer.strip(), "assumptions": assumptions}
-            return ToolOutput("It is recorded that there is no answer. Stop now.")
+            return ToolOutput("Recorded that there is no answer. Stop now.")
         result = self.results.get(value.result)
         if result is None:
             names = listing(self.results, 30) or "none yet: run a query first"
@@ -139,8 +139,8 @@ class AnswerState:
             raise ToolError(f"`{value.result}` has no column {listing(missing)}", hint=listing(result.columns, 50))
         wanted = self.question.columns
         if wanted and len(columns) != len(wanted):
-            message = f"the question asks for {plural(len(wanted), 'column')}, and this answer has {len(columns)}"
-            raise ToolError(message, hint="choose them with `columns`, in the order of the question")
+            message = f"the question asks for {plural(len(wanted), 'column')}, but this answer has {len(columns)}"
+            raise ToolError(message, hint="select them with `columns`, in the order of the question")
         self.answer = {"result": value.result, "columns": columns, "assumptions": assumptions}
         return ToolOutput("The answer is recorded. Stop now.")
 
@@ -154,52 +154,52 @@ class _Input(BaseModel):
 class GiveAnswer(_Input):
     """The answer to the question."""
 
-    result: str = Field("", description="Id of the result whose rows are the answer: `r2`.")
+    result: str = Field("", description="Id of the result with the answer, for example `r2`.")
     columns: list[str] = Field(
         default_factory=list,
-        description="Columns of that result in the order of the question; without them all, as they are.",
+        description="Columns of that result in the order of the question. Defaults to all columns.",
     )
     assumptions: list[str] = Field(
-        default_factory=list, description="What nothing settles and would change the numbers; a sentence each."
+        default_factory=list, description="Unsettled assumptions that would change the numbers, one sentence each."
     )
-    no_answer: str = Field("", description="Why there is no reliable answer; only where none is given.")
+    no_answer: str = Field("", description="Why there is no reliable answer. Only set this without an answer.")
 
 
 class ReadSchema(_Input):
-    """What of the database to describe."""
+    """The tables to describe."""
 
     tables: list[str] = Field(
-        default_factory=list, description="Names of tables: their columns and keys. Without them: a list of all tables."
+        default_factory=list, description="Tables to describe with columns and keys. Lists all tables if empty."
     )
-    connection: str = Field("", description="The database; needed where there are several.")
+    connection: str = Field("", description="The database. Required if there are several.")
 
 
 class RunSql(_Input):
-    """What to run."""
+    """The statement to run."""
 
-    sql: str = Field(min_length=1, max_length=50_000, description="One SELECT, in the dialect of the database.")
-    connection: str = Field("", description="The database; needed where there are several.")
+    sql: str = Field(min_length=1, max_length=50_000, description="One SELECT in the dialect of the database.")
+    connection: str = Field("", description="The database. Required if there are several.")
 
 
 def prompt_of(arms: Arms, arm: Arm, question: Question, toolbox: Toolbox, *, privacy: bool) -> TaskPrompt:
-    """Return the prompt of a question: the same in all arms, but for what is said about the tools."""
+    """Return the prompt of a question. It is the same in all arms, except for the description of the tools."""
     text, _ = text_of("prompts", "proof_question", arms.layout.root)
     about = SCHEMA_TOOLS if not has_context(arm) else toolbox.instructions(privacy=privacy)
     if privacy:
-        about += "\nValues of rows are hidden from you. Results keep them, and an answer has them."
+        about += "\nRow values are hidden from you. Results and answers still contain them."
     return TaskPrompt(text.replace("{{tools}}", about), question.prompt)
 
 
 def has_context(arm: Arm) -> bool:
-    """Whether an arm has the tools of an agent client."""
+    """Whether an arm uses the tools of an agent client."""
     return arm.name != "schema"
 
 
 SCHEMA_TOOLS: Final = """\
 Tools:
-1. `database_schema` lists the tables of the database, and describes the columns and keys of those you name.
-2. `sql_execution` runs one read-only SELECT.
-There is nothing else to read about the data."""
+1. `database_schema` lists the tables of the database, or describes the columns and keys of the tables you name.
+2. `sql_execution` runs one read-only SELECT statement.
+There is no other information about the data."""
 
 
 def tools_of(
@@ -213,13 +213,13 @@ def tools_of(
     else:
         tools = _schema_tools(arms, project, state, privacy=privacy)
     answer = RuntimeTool(
-        "answer", "Give the answer to the question, or say that there is none.", GiveAnswer, state.accept
+        "answer", "Submit the answer to the question, or report that there is none.", GiveAnswer, state.accept
     )
     return [*tools, answer]
 
 
 def _observed(tool: RuntimeTool, state: AnswerState) -> RuntimeTool:
-    """Return a tool whose answers are looked through for the artifacts that they show, errors too."""
+    """Return a tool that records the artifacts in its results and errors."""
 
     def handle(value: Any) -> Any:
         try:
@@ -234,7 +234,7 @@ def _observed(tool: RuntimeTool, state: AnswerState) -> RuntimeTool:
 
 
 def _schema_tools(arms: Arms, project: ArmProject, state: AnswerState, *, privacy: bool) -> list[RuntimeTool]:
-    """Return the tools that know nothing but the database. What people hid stays hidden: it is no context."""
+    """Return the tools that only know the database. Hidden data stays hidden."""
 
     def read_schema(value: ReadSchema) -> ToolOutput:
         chosen = _connection(arms, value.connection)
@@ -250,8 +250,8 @@ def _schema_tools(arms: Arms, project: ArmProject, state: AnswerState, *, privac
         try:
             answer, page = run_served(project, value.sql, chosen, **bounds, privacy=privacy, watch=Watch())
         except KtxError as error:
-            if error.code == "hidden":  # its hint names tools and definitions that this arm does not have
-                raise ToolError("the statement reads rows or columns that are hidden") from None
+            if error.code == "hidden":  # its hint refers to tools and definitions that this arm lacks
+                raise ToolError("the statement reads hidden rows or columns") from None
             state.failed(error)
             raise
         result = state.keep("sql_execution", value.sql, answer.columns, answer.rows, answer.cut is None)
@@ -267,12 +267,12 @@ def _connection(arms: Arms, wanted: str) -> str:
     known = sorted(arms.config.databases())
     if wanted in known or (not wanted and len(known) == 1):
         return wanted or known[0]
-    raise ToolError("name the database in `connection`", hint=f"one of {listing(known, 30)}")
+    raise ToolError("set `connection` to the database to use", hint=f"one of: {listing(known, 30)}")
 
 
 def _rows_text(result: str | None, columns: Sequence[str], rows: Sequence[Any], count: int, *, privacy: bool) -> str:
-    """Return rows as an agent reads them."""
-    head = f"{'no result id: too many rows to be an answer' if result is None else f'result: {result}'}"
+    """Return rows as text for an agent."""
+    head = f"{'no result id, because there are too many rows for an answer' if result is None else f'result: {result}'}"
     lines = [f"{head}, {plural(count, 'row')}", f"columns: {json.dumps(list(columns), ensure_ascii=False)}"]
     shown = () if privacy else rows[:_SHOWN_ROWS]
     lines += [json.dumps(list(row), ensure_ascii=False, default=str) for row in shown]
@@ -282,7 +282,7 @@ def _rows_text(result: str | None, columns: Sequence[str], rows: Sequence[Any], 
 
 
 def _schema_text(arms: Arms, connection: str, wanted: Sequence[str]) -> str:
-    """Return the tables of a database, or the columns and keys of some, without what people hid."""
+    """Return the tables of a database, or the columns and keys of some tables, without hidden ones."""
     tables = _open_tables(arms, connection)
     dialect = arms.dialect(connection)
     if not wanted:
@@ -309,7 +309,7 @@ def _table_text(name: str, tables: Mapping[str, Table]) -> str:
 
 
 def _open_tables(arms: Arms, connection: str) -> dict[str, Table]:
-    """Return the tables of a database by name, without hidden ones and without hidden columns."""
+    """Return the tables of a database by name, without hidden tables and columns."""
     model = arms.models.get(connection)
     visible = None if model is None else VisibleModel(model, internal=True)
     tables = {}

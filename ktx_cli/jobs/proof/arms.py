@@ -1,8 +1,8 @@
-"""The arms of a proof: the schema alone, the context as it is, and the context without one artifact.
+"""The arms of a proof: only the schema, the full context, and the context without one artifact.
 
-Every arm that has context is a folder of its own, outside of the project: a copy of what the project's files say, with
-an overlay applied that leaves the artifact out. All tools of an arm read that folder, so that none can reach what its
-arm must not have; the databases are opened with the project's settings and paths. The project is only read.
+Every arm with context has its own folder outside the project: a copy of the context with an overlay that removes the
+artifact. All tools of an arm read this folder, so that they cannot reach anything else. Databases are opened with the
+settings and paths of the project, which is only read.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, 
 from ktx_cli.wiki import GLOBAL, page_path
 
 SCHEMA: Final = "schema"
-"""The arm with the schema of the database and read-only SQL alone."""
+"""The arm with only the database schema and read-only SQL."""
 CONTEXT: Final = "context"
-"""The arm with the tools that an agent client has."""
+"""The arm with the tools of an agent client."""
 
 _CONTEXT_NAMES: Final = (SEMANTIC_NAME, WIKI_NAME, RAW_NAME)
-"""The folders of a project that hold context."""
+"""The context folders of a project."""
 _CONTEXT_FILES: Final = (CONTRADICTIONS_NAME, DECISIONS_NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm of a proof; `artifact`: what it does without, None where that is nothing or everything."""
+    """An arm of a proof. `artifact` is the artifact that it leaves out, if any."""
 
     name: str
     artifact: Artifact | None = None
 
     @classmethod
     def without(cls, artifact: Artifact) -> Arm:
-        """Return the arm that has all context but this."""
+        """Return the arm with all context except this artifact."""
         return cls(f"without:{artifact.id}", artifact)
 
 
 class _ProjectPool(ConnectorPool):
-    """Opens connections as the project would, whichever folder asks."""
+    """Opens connections as in the project, regardless of the folder."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _ProjectPool(ConnectorPool):
 
 @dataclass(slots=True)
 class ArmProject(ServedProject):
-    """The folder of an arm, held open; its settings are those the proof began with."""
+    """The open folder of an arm, with the settings at the start of the proof."""
 
     settings: KtxConfig = field(kw_only=True)
 
@@ -98,10 +98,10 @@ class ArmProject(ServedProject):
 
 @dataclass
 class Arms:
-    """The folders of the arms of one proof, made when they are asked for. A context manager.
+    """The folders of the arms of one proof, created on demand. A context manager.
 
-    `ablates`: whether artifacts are left out, so that what they touch must be known. `tree`: has the context in place
-    of the project's files. `digest`: of the context all arms begin with; other files make it another proof.
+    `ablates` is true if artifacts are left out, which requires knowing what they affect. `tree` provides the context
+    instead of the project files. `digest` identifies the full context.
     """
 
     layout: Layout
@@ -147,14 +147,14 @@ class Arms:
 
     @property
     def context(self) -> ArmProject:
-        """The project of the arm with all context."""
+        """The project of the arm with the full context."""
         if self._context is None:
             self._context = self._stack.enter_context(contextlib.closing(self._served(self._base)))
         return self._context
 
     @property
     def protection(self) -> ArmProject:
-        """The project of the schema alone: what people hid stays hidden, and no open decision refuses an answer."""
+        """The project of the schema-only arm: hidden data stays hidden, and open decisions do not refuse answers."""
         if self._protection is None:
             semantic = self.config.semantic.model_copy(update={"open_decisions": "note"})
             project = self._served(self._base)
@@ -164,9 +164,9 @@ class Arms:
 
     @contextlib.contextmanager
     def project_of(self, arm: Arm) -> Iterator[ArmProject]:
-        """Hold the project of an arm open; that of the schema alone is there for its protection.
+        """Open the project of an arm. The schema-only arm needs it to keep hidden data hidden.
 
-        Raises `UsageError` for an artifact that cannot be left out alone.
+        Raises `UsageError` for an artifact that cannot be left out on its own.
         """
         if arm.artifact is None:
             yield self.protection if arm.name == SCHEMA else self.context
@@ -176,7 +176,7 @@ class Arms:
 
     @contextlib.contextmanager
     def changed(self, changes: Mapping[str, bytes | None]) -> Iterator[ArmProject]:
-        """Hold a project open that has the context with some files changed (path -> content, None: without it)."""
+        """Open a project with changed context files. `changes` maps paths to contents, or None for removed files."""
         folder = self._place(f"changed-{next(self._numbers)}")
         shutil.copytree(self._base, folder, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
         write_files(folder, changes)
@@ -188,11 +188,11 @@ class Arms:
             shutil.rmtree(folder)
 
     def _renew_index(self, own: Layout) -> None:
-        """Bring the copy of the search index up to date, so that no search says that something is not in it."""
+        """Update the copy of the search index, so that searches have no warnings about it."""
         if not own.search_index.exists():
             return
         content = own.search_index.read_bytes()
-        own.search_index.unlink()  # it is the same file as that of the other arms
+        own.search_index.unlink()  # the file is shared with the other arms
         own.search_index.write_bytes(content)
 
         def embedder() -> Embedder | None:
@@ -203,7 +203,7 @@ class Arms:
             raise renewed.error
 
     def overlay(self, artifact: Artifact) -> Workspace:
-        """Return the context without an artifact; raises `UsageError` where the rest does not work without it."""
+        """Return the context without an artifact. Raises `UsageError` if the rest depends on it."""
         tree = Workspace(WorkingTree(self._base))
         if artifact.kind is ArtifactKind.PAGE:
             tree.delete(page_path(GLOBAL, artifact.name))
@@ -213,20 +213,20 @@ class Arms:
             self._files_of(artifact.connection).leave_out(tree, artifact)
         if not tree.changes():
             hint = "leave out its page or its source instead"
-            raise UsageError(f"`{artifact.id}` is not written in a file of its own connection", hint=hint)
+            raise UsageError(f"`{artifact.id}` is not defined in a file of its own connection", hint=hint)
         model = self.models.get(artifact.connection)
         if model is not None:
             self._require_whole(tree, artifact, model)
         return tree
 
     def _decisions(self, tree: WorkingTree) -> Iterator[Artifact]:
-        """Yield what people decided, each with the page and the measures that would be others without it."""
+        """Yield the decisions of people with their pages and the measures that they change."""
         for connection, model in self.models.items():
             for answer in load_answers(tree, connection):
                 artifact = Artifact(ArtifactKind.DECISION, answer.point, connection)
                 try:
                     before = self._load(self.overlay(artifact), connection)
-                except KtxError:  # who asks to leave it out is given the reason
+                except KtxError:  # reported if the user asks to leave it out
                     yield artifact
                 else:
                     yield replace(artifact, touches=(page_key(answer.point), *_changed_measures(model, before)))
@@ -244,11 +244,11 @@ class Arms:
         known = self._known_errors[model.connection]
         broken = next((each for each in _errors(self._load(tree, artifact.connection)) if each not in known), None)
         if broken is not None:
-            message = f"`{artifact.id}` cannot be left out alone: {broken}"
+            message = f"`{artifact.id}` cannot be left out on its own: {broken}"
             raise UsageError(message, hint="leave out the definition that uses it instead")
 
     def _files_of(self, connection: str) -> LayerFiles:
-        """Return the files of a layer as all arms begin with them, parsed once in a proof."""
+        """Return the files of a layer before any removal, parsed once per proof."""
         if connection not in self._files:
             self._files[connection] = LayerFiles(WorkingTree(self._base), connection)
         return self._files[connection]
@@ -259,7 +259,7 @@ class Arms:
         return (None if entry is None else dialect_of(entry.driver)) or ""
 
     def schema(self, connection: str) -> DatabaseSchema:
-        """Return the structure of a database as it is now, read once in a proof."""
+        """Return the current structure of a database, read once per proof."""
         with self._lock:
             if connection not in self._schemas:
                 connector, scope = self._pool.open(
@@ -270,7 +270,7 @@ class Arms:
             return self._schemas[connection]
 
     def require_reachable(self, connections: Iterable[str]) -> None:
-        """Raise `KtxError` where a database cannot be reached, before a model is paid for questions about it."""
+        """Raise `KtxError` if a database cannot be reached, before paying a model for questions about it."""
         for connection in connections:
             connector, scope = self._pool.open(
                 self.config, connection, project_dir=self.layout.root, environ=self.environ
@@ -285,13 +285,13 @@ class Arms:
         return ArmProject(Layout(folder), self.environ, pool=self._pool, settings=self.config)
 
     def _place(self, name: str) -> Path:
-        """Return a folder so deep that what paths of the project reach by `..` stays inside the scratch folder."""
+        """Return a folder nested so deeply that `..` in project paths stays inside the scratch folder."""
         folder = self._scratch.joinpath(name, *["in"] * self._depth)
         folder.mkdir(parents=True)
         return folder
 
     def _folders(self) -> Iterator[Path]:
-        """Yield the folders that context sources are read from, as the settings write them."""
+        """Yield the folders of context sources as written in the settings."""
         for entry in self.config.sources().values():
             yield from source_for(entry.driver).folders(entry, self.layout.root)
 
@@ -316,7 +316,7 @@ class Arms:
         return base
 
     def _copy_private(self, own: Layout) -> None:
-        """Copy the state and the search index; raw documents and secrets are read where they are."""
+        """Copy the state and the search index. Raw documents and secrets are read from the project."""
         own.private.mkdir(mode=0o700)
         for path, copy in ((self.layout.state, own.state), (self.layout.search_index, own.search_index)):
             if path.is_file():
@@ -327,7 +327,7 @@ class Arms:
 
 
 def write_files(folder: Path, changes: Mapping[str, bytes | None]) -> None:
-    """Write and delete files below a folder of an arm; one that is a link elsewhere is replaced, not followed."""
+    """Write and delete files in the folder of an arm. Symbolic links are replaced, not followed."""
     for path, content in changes.items():
         (folder / path).unlink(missing_ok=True)
         if content is not None:
@@ -336,7 +336,7 @@ def write_files(folder: Path, changes: Mapping[str, bytes | None]) -> None:
 
 
 def _unlike(there: Tree, wanted: Tree) -> Iterator[tuple[str, bytes | None]]:
-    """Yield what would have to change of one tree so that it has the context of another."""
+    """Yield the changes that turn the context of one tree into that of another."""
     for name in (*(f"{each}/" for each in _CONTEXT_NAMES), *_CONTEXT_FILES):
         for path in sorted({*there.paths(name), *wanted.paths(name)}):
             content = wanted.read(path)
@@ -345,7 +345,7 @@ def _unlike(there: Tree, wanted: Tree) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _changed_measures(model: Model, other: Model) -> list[str]:
-    """Return the names of the measures that are not the same in another state of a layer."""
+    """Return the names of the measures that differ in another state of a layer."""
 
     def definitions(of: Model) -> dict[tuple[str, str], Measure]:
         pairs = ((source, each) for source in of.sources.values() for each in source.measures.values())
@@ -356,14 +356,14 @@ def _changed_measures(model: Model, other: Model) -> list[str]:
 
 
 def _require_known(model: Model) -> None:
-    """Raise `KtxError` for a layer with errors that may hide something: no arm could tell what it must not show."""
+    """Raise `KtxError` for a layer with errors, because it is unknown what an arm must hide."""
     if model.barred or model.sealed is not None:
-        message = f"the semantic layer of `{model.connection}` has errors, so nobody can tell what it hides"
+        message = f"the semantic layer of `{model.connection}` has errors, so ktx does not know what it hides"
         raise KtxError(message, hint=Command("sl", "validate", "-c", model.connection), code="semantic_problems")
 
 
 def _errors(model: Model) -> list[str]:
-    """Return what is wrong with the definitions of a layer."""
+    """Return the errors in the definitions of a layer."""
     return [each.message for each in (*model.problems, *check_model(model)) if each.severity == "error"]
 
 
@@ -372,7 +372,7 @@ def _steps_up(folder: Path, root: Path) -> int:
 
 
 def _copy_database(path: Path, copy: Path) -> None:
-    """Copy a database as it is committed now, in one file. Where no run is at work, nothing appears beside it."""
+    """Copy the committed state of a database to a single file, without side effects if no run is active."""
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
         with (
@@ -383,7 +383,7 @@ def _copy_database(path: Path, copy: Path) -> None:
             target.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         copy.unlink(missing_ok=True)
-        raise KtxError(f"{path} cannot be read: {error}", hint=Command("doctor"), code="storage") from error
+        raise KtxError(f"cannot read {path}: {error}", hint=Command("doctor"), code="storage") from error
 
 
 def _digest_of(folder: Path, also: Sequence[Path]) -> str:
@@ -397,12 +397,12 @@ def _digest_of(folder: Path, also: Sequence[Path]) -> str:
 
 
 def usable(arms: Arms, chosen: Sequence[Artifact], wanted: Sequence[str], warn: Warn) -> list[Artifact]:
-    """Return the artifacts that can be left out; those that a person named must be able to, others are one warning."""
+    """Return the artifacts that can be left out. Raises for artifacts named by the user, and warns about others."""
     able, refused = [], []
     for artifact in chosen:
         try:
             arms.overlay(artifact)
-        except (UsageError, ConfigError) as error:  # the second: a file that cannot be edited in place
+        except (UsageError, ConfigError) as error:  # `ConfigError`: a file that cannot be edited in place
             if artifact.id in wanted or artifact.name in wanted:
                 raise
             refused.append((artifact, error))
@@ -411,8 +411,8 @@ def usable(arms: Arms, chosen: Sequence[Artifact], wanted: Sequence[str], warn: 
     if len(refused) == 1:
         warn(ResultWarning("not_ablated", refused[0][1].message, hint=refused[0][1].hint))
     elif refused:
-        what = f"{len(refused)} artifacts cannot be left out alone"
+        what = f"{len(refused)} artifacts cannot be left out on their own"
         message = f"{what}: {listing((each.id for each, _ in refused), 20)}"
-        hint = Hint("name one to see why: {}", Command("proof", "--dry-run", "--ablate", refused[0][0].id))
+        hint = Hint("to see why, name one of them: {}", Command("proof", "--dry-run", "--ablate", refused[0][0].id))
         warn(ResultWarning("not_ablated", message, hint=hint))
     return able

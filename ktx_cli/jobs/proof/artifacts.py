@@ -1,4 +1,4 @@
-"""The artifacts that an arm can do without: pages, measures, sources and decisions, and how they are taken out."""
+"""The artifacts that an arm can leave out (pages, measures, sources and decisions), and their removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktx_cli.wiki import GLOBAL, load_wiki
 
 
 class ArtifactKind(StrEnum):
-    """What can be left out."""
+    """The kind of an artifact."""
 
     PAGE = "page"
     MEASURE = "measure"
@@ -26,10 +26,10 @@ class ArtifactKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Artifact(Record):
-    """A part of the context that an arm does without.
+    """A part of the context that an arm leaves out.
 
-    `name`: the key of a page, `source.measure`, a source, or the point of a decision. `touches`: the names of a
-    decision's page and of the measures that follow it.
+    `name` is a page key, `source.measure`, a source, or a decision point. `touches` are the names of the page of a
+    decision and of the measures that follow it.
     """
 
     kind: ArtifactKind
@@ -39,19 +39,19 @@ class Artifact(Record):
 
     @property
     def id(self) -> str:
-        """How reports call it: `page:revenue`."""
+        """The name in reports, such as `page:revenue`."""
         return f"{self.kind.value}:{self.name}"
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The names by which an answer of a tool shows it, any of them."""
+        """The names by which the result of a tool shows it."""
         return (self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name, *self.touches)
 
     json_keys = ("id", "kind", "name", "connection")
 
 
 def list_artifacts(tree: WorkingTree, models: Mapping[str, Model]) -> list[Artifact]:
-    """Return all that can be left out: pages that everybody sees, measures, and sources."""
+    """Return all artifacts that can be left out: shared pages, measures and sources."""
     pages = (page for page in load_wiki(tree).pages.values() if page.scope == GLOBAL)
     found = [Artifact(ArtifactKind.PAGE, page.key) for page in pages]
     for connection, model in models.items():
@@ -69,11 +69,11 @@ _GROUPS: Final = {
     "decisions": (ArtifactKind.DECISION,),
     "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE, ArtifactKind.DECISION),
 }
-"""What the words of `--ablate` stand for. Sources are left out by name only: most questions need most of them."""
+"""The keywords of `--ablate`. Sources are only left out by name, because most questions need most of them."""
 
 
 def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[Artifact]:
-    """Return the artifacts that the words of `--ablate` name; `UsageError` for a word that names none."""
+    """Return the artifacts for the values of `--ablate`. Raises `UsageError` for an unknown value."""
     chosen: set[Artifact] = set()
     for word in wanted:
         kinds = _GROUPS.get(word)
@@ -85,19 +85,19 @@ def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[A
             raise UsageError(f"the context has no page, measure, source or decision `{word}`", hint=hint)
         if kinds is None and len({each.kind for each in named}) > 1:
             hint = Command("proof", "--ablate", named[0].id)
-            raise UsageError(f"`{word}` names {listing(each.id for each in named)}", hint=hint)
+            raise UsageError(f"`{word}` is ambiguous: {listing(each.id for each in named)}", hint=hint)
         chosen.update(named)
     return sorted(chosen)
 
 
 _Place = tuple[str | int, ...]
-"""Where a value stands in a document: keys and indices, from the top."""
+"""The path of a value in a document: keys and indices."""
 
 _WORDS: Final = re.compile(r"\w+")
 
 
 class LayerFiles:
-    """The files of the semantic layer of a connection, parsed once, so that many artifacts can be taken out of them."""
+    """The parsed files of the semantic layer of a connection, for removing artifacts from them."""
 
     def __init__(self, tree: Tree, connection: str) -> None:
         self._documents: dict[str, Any] = {}
@@ -105,12 +105,12 @@ class LayerFiles:
             if path.endswith((".yaml", ".yml")):
                 try:
                     self._documents[path] = yaml.load(tree.read(path) or b"", where=path)
-                except ConfigError:  # it defines nothing, and `Model.problems` has it
+                except ConfigError:  # it defines nothing; `Model.problems` lists the error
                     continue
         self._words = sum(map(_words_of, self._documents.values()), Counter[str]())
 
     def leave_out(self, tree: Workspace, artifact: Artifact) -> None:
-        """Take a measure or a source out of an overlay on these files."""
+        """Remove a measure or a source in an overlay on these files."""
         for path, edits in self._edits(artifact).items():
             if edits is None:
                 tree.delete(path)
@@ -118,9 +118,9 @@ class LayerFiles:
                 tree.write(path, apply(tree.read(path) or b"", edits, where=path))
 
     def names_elsewhere(self, measure: Artifact) -> bool:
-        """Whether these files have the name of a measure outside of its own definition, so that something may use it.
+        """Whether the name of a measure occurs outside its own definition, so that something may use it.
 
-        A description that has the word counts, too: False is certain, True is not.
+        Words in descriptions count too, so that only False is certain.
         """
         name = measure.name.rpartition(".")[2].casefold()
         if _WORDS.fullmatch(name) is None:
@@ -131,7 +131,7 @@ class LayerFiles:
         return self._words[name] != own
 
     def _edits(self, artifact: Artifact) -> dict[str, list[Edit] | None]:
-        """Return by path the edits that take an artifact out; None: the whole file goes."""
+        """Return the edits that remove an artifact by path, or None to delete the file."""
         found: dict[str, list[Edit] | None] = {}
         source, _, measure = artifact.name.rpartition(".")
         for path, document in self._documents.items():
@@ -146,7 +146,7 @@ class LayerFiles:
 
 
 def _words_of(value: Any) -> Counter[str]:
-    """Return how often a document has each word, in keys and in values, whatever their case."""
+    """Count the words in the keys and values of a document, ignoring case."""
     words: Counter[str] = Counter()
     if isinstance(value, dict):
         for key, item in value.items():
@@ -161,7 +161,7 @@ def _words_of(value: Any) -> Counter[str]:
 
 
 def _defines(document: Any, source: str) -> bool:
-    """Whether a file of people's is about a source, or a file of the manifest has its table."""
+    """Whether an overlay file or manifest file defines a source."""
     if not isinstance(document, dict):
         return False
     tables = document.get("tables")
@@ -169,7 +169,7 @@ def _defines(document: Any, source: str) -> bool:
 
 
 def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield the mappings of a document that are about a source, with their places."""
+    """Yield the mappings of a document that define a source, with their paths."""
     if isinstance(value, dict):
         own = value.get("name")
         if (isinstance(own, str) and own == source) or (path and path[-1] == source):
@@ -183,7 +183,7 @@ def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Itera
 
 
 def _measure_edits(path: tuple[str | int, ...], entry: Mapping[Any, Any], measure: str) -> list[Edit]:
-    """Return the edits that take a measure out of every list of an entry, the last items first."""
+    """Return the edits that remove a measure from all lists of an entry, last items first."""
     edits = []
     for key, items in entry.items():
         if not (isinstance(key, str) and key.endswith("measures") and isinstance(items, list)):
@@ -194,7 +194,7 @@ def _measure_edits(path: tuple[str | int, ...], entry: Mapping[Any, Any], measur
 
 
 def _joins(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the places of joins to a source, in the order of the document."""
+    """Yield the paths of joins to a source in document order."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key != source:

@@ -1,4 +1,4 @@
-"""One attempt at a question in one arm: the agent loop that makes it, and what is recorded of how it ended."""
+"""One attempt at a question in one arm: the agent loop and the record of its result."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, of_r
 from ktx_cli.llm import CallFacts, Cost, LoopResult, Usage
 
 ROLE: Final = "default"
-"""The role whose model answers."""
+"""The role of the model that answers."""
 
 KIND: Final = "attempt"
 _FORMAT: Final = "1"
-"""Raised when the same attempt would be made in another way."""
+"""Version of attempts. Increase it when an attempt would work differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAgent:
-    """Puts questions to an agent in the arms of a run.
+    """Asks an agent questions in the arms of a run.
 
-    `unit`: the connection that its loops are announced under. `privacy`: values of rows stay on this machine.
+    `unit` is the connection id for its agent loops. `privacy` keeps row values on this machine.
     """
 
     arms: Arms
@@ -48,9 +48,9 @@ class QuestionAgent:
         run: int,
         key: str,
     ) -> Attempt | None:
-        """Ask once, and return the attempt; None where the run ended before it did.
+        """Ask once, and return the attempt, or None if the run ended first.
 
-        `key`: what it is kept under, so that a later run need not ask it again.
+        The attempt is stored under `key`, so that a later run can reuse it.
         """
         state = AnswerState(question, self.arms.artifacts)
         before = store.taken(key)
@@ -81,7 +81,7 @@ class QuestionAgent:
 
 
 def attempts_version(arms: Arms, toolbox: Toolbox, question: Question, facts: Sequence[Any]) -> str:
-    """Return what tells attempts from others: some facts (model, context), the prompts, the version of ktx."""
+    """Return a digest that identifies comparable attempts: facts (model, context), prompts and the ktx version."""
     prompts = [
         (arm.name, prompt_of(arms, arm, question, toolbox, privacy=False).system) for arm in (Arm(SCHEMA), Arm(CONTEXT))
     ]
@@ -89,14 +89,14 @@ def attempts_version(arms: Arms, toolbox: Toolbox, question: Question, facts: Se
 
 
 def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
-    """Return what an agent has answered, without what it took."""
+    """Return the attempt of an agent without its usage."""
     shown = tuple(sorted(state.shown))
     attempt = Attempt(state.question.id, arm.name, run, NO_ANSWER, shown=shown)
     answer = state.answer
     if state.broken is not None and (answer is None or "no_answer" in answer):
         return replace(attempt, status=ERROR, reason=state.broken.message)
     if answer is None:
-        return replace(attempt, reason="the agent ended without an answer")
+        return replace(attempt, reason="the agent finished without an answer")
     attempt = replace(attempt, assumptions=tuple(answer["assumptions"]))
     if "no_answer" in answer:
         return replace(attempt, reason=answer["no_answer"])
@@ -108,9 +108,9 @@ def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
 
 
 def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before: tuple[Usage, Cost]) -> UnitOutcome:
-    """Return the outcome of a loop with its attempt as what is kept of it; one that failed is not kept.
+    """Return the outcome of a loop with its attempt as the stored result. Failed attempts are not stored.
 
-    `before`: what a run took that was cut off, and whose steps this one went on from.
+    `before` is the usage of an interrupted run that this one resumed.
     """
     if attempt.status == ERROR:
         return outcome.failed(UnitStatus.FAILED, attempt.reason)
@@ -118,7 +118,7 @@ def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before
 
 
 def _with_facts(attempt: Attempt, facts: CallFacts, before: tuple[Usage, Cost]) -> Attempt:
-    """Return an attempt with what it took."""
+    """Return an attempt with its usage."""
     usage, cost = before
     prices = [price.usd for part, price in ((usage, cost), (facts.usage, facts.cost)) if part.total or price.usd]
     return replace(

@@ -1,4 +1,4 @@
-"""The questions of a proof: in words, with the rows that are right and the wrong readings that are known."""
+"""The questions of a proof: texts with the expected rows and known wrong readings."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ktx_cli.warehouses import ConnectorPool
 
 @dataclass(frozen=True, slots=True)
 class Question(Record):
-    """A question with its truth.
+    """A question with its expected answer.
 
-    `readings`: name -> what the answer is when the question is read wrongly in that way. `group`: where what it needs
-    is written, for questions of the bundled company. `attributes`: of the caller, for row policies.
+    `readings` maps names of wrong readings to their answers. `group` is the place where the required convention is
+    documented, for the bundled company. `attributes` belong to the caller, for row policies.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Question(Record):
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Question:
-        """Return the question that `to_json` gave."""
+        """Return the question from the result of `to_json`."""
         readings = {name: _expectation(each) for name, each in raw["readings"].items()}
         expect = _expectation(raw["expect"])
         plain = {name: raw[name] for name in ("id", "text", "connection", "group", "place", "attributes")}
@@ -46,14 +46,14 @@ class Question(Record):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the answer: one for a single value, none where only the number of rows is known."""
+        """The columns of the answer: one for a single value, none if only the number of rows is known."""
         if self.expect.has_value:
             return ("value",)
         return () if self.expect.table is None else tuple(self.expect.table[0])
 
     @property
     def prompt(self) -> str:
-        """The question as an agent gets it: with the columns of the answer, which are no secret."""
+        """The question for an agent, including the columns of the answer."""
         lines = [f"The question: {self.text}"]
         if self.connection:
             lines.append(f"It is about the connection `{self.connection}`.")
@@ -66,11 +66,11 @@ class Question(Record):
         return "\n".join(lines)
 
     def reading_of(self, answer: CaseAnswer) -> str | None:
-        """Return the wrong reading that an answer is, by its name; None where it is none of those known."""
+        """Return the name of the known wrong reading that an answer matches, or None."""
         return next((name for name, each in sorted(self.readings.items()) if self._is(each, answer)), None)
 
     def is_right(self, answer: CaseAnswer) -> bool:
-        """Whether an answer has the expected rows, as `ktx eval` compares them."""
+        """Whether an answer has the expected rows, compared as in `ktx eval`."""
         return self._is(self.expect, answer)
 
     def _is(self, expect: Expectation, answer: CaseAnswer) -> bool:
@@ -82,25 +82,25 @@ class Question(Record):
 def load_questions(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], names: Sequence[str], warn: Warn
 ) -> list[Question]:
-    """Return the questions of the project's evals; the truth of one without an expected answer is computed.
+    """Return the questions of the project's evals. Missing expected answers are computed.
 
-    Raises `UsageError` where none has a question in words and a truth, and as `load_evals`.
+    Raises `UsageError` if no eval has a question in words with an answer, and the errors of `load_evals`.
     """
     loaded = load_evals(layout)
     for warning in loaded.warnings:
         warn(warning)
     questions = questions_of(layout, config, environ, loaded.named(names), warn)
     if not questions:
-        what = "give cases of {} a `question` in words and what is expected, or ask about a made-up company: {}"
+        what = "add a `question` and an expected answer to cases in {}, or use the bundled company: {}"
         hint = Hint(what, f"{EVALS_NAME}/*.yaml", Command("proof", "--company", "7"))
-        raise UsageError("there is no question to ask", hint=hint)
+        raise UsageError("there are no questions to ask", hint=hint)
     return questions
 
 
 def questions_of(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], named: Sequence[Case], warn: Warn
 ) -> list[Question]:
-    """Return the questions in words of some cases; those whose truth nobody states or can compute are a warning."""
+    """Return the questions in words of some cases. Cases without a known answer lead to a warning."""
     cases = [case for case in named if case.asked.question is not None]
     questions, silent = [], []
     with contextlib.closing(ConnectorPool()) as pool:
@@ -122,13 +122,13 @@ def questions_of(
 
 
 def _expectation(raw: Mapping[str, Any]) -> Expectation:
-    """Return the expectation that `to_json` gave; where no rows are expected, it names no columns."""
+    """Return the expectation from the result of `to_json`. Without rows, it has no columns."""
     return Expectation.model_validate({key: value for key, value in raw.items() if key != "columns" or value})
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The project whose context is judged, and its questions. `made_up`: nothing in it is real."""
+    """The project under test and its questions. `made_up` is true for the bundled company."""
 
     layout: Layout
     config: KtxConfig
@@ -145,9 +145,9 @@ class Subject:
 def company_of(
     seed: int, config: KtxConfig, environ: Mapping[str, str], names: Sequence[str], warn: Warn, emit: Emit
 ) -> Iterator[Subject]:
-    """Build the bundled company of a seed and its context, without a model, and lend it with its questions.
+    """Build the bundled company of a seed with its context, without a model, and provide it with its questions.
 
-    `config`: gives the model that answers. `names`: ids of questions; none: all.
+    `config` has the model that answers. `names` are the ids of questions, by default all.
     """
     import duckdb
 
@@ -192,16 +192,16 @@ def company_of(
 
 
 GROUPS: Final = ("document", "sql", "data", "nothing")
-"""Where the conventions of a question are settled, the easiest to find first."""
+"""The places where conventions are documented, easiest to find first."""
 
 
 def _group(settled: Sequence[str]) -> str:
-    """Return where the convention is settled that is hardest to find."""
+    """Return the place of the convention that is hardest to find."""
     return max(settled, key=GROUPS.index, default="")
 
 
 def _computed(case: Case, asker: Asker) -> Expectation | None:
-    """Return the truth of a case as its query or statement has it now; None for one that only a model answers."""
+    """Compute the expected answer of a case from its query or statement, or return None for a model question."""
     if case.asked.kind == "ask":
         return None
     result = CaseResult(case, "new")

@@ -1,4 +1,4 @@
-"""What a proof records: its plan with the truth, and every answer, so that it can be scored again offline."""
+"""The records of a proof: its plan with the expected answers, and every attempt, for scoring it again offline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktx_cli.project import Layout, read_bytes, write_atomic
 from ktx_cli.runs import LineFile, find_run, read_lines
 
 FORMAT: Final = 1
-"""Raised when a stored proof would be scored in another way."""
+"""Version of the records. Increase it when a stored proof would be scored differently."""
 
 _MOST_BYTES: Final = 1_000_000_000
 
@@ -27,10 +27,10 @@ ERROR: Final = "error"
 
 @dataclass(frozen=True, slots=True)
 class Attempt(Record):
-    """One run of one question in one arm: the answer it gave, and what it took.
+    """One run of one question in one arm: its answer and usage.
 
-    `status`: `answered`, `no_answer`, or `error` where the model could not be asked to the end. `transcript_of`: the
-    run of ktx that has its transcript. `shown`: the artifacts that its tools showed.
+    `status` is `answered`, `no_answer`, or `error` if the model call failed. `transcript_of` is the ktx run with its
+    transcript. `shown` are the artifacts in the results of its tools.
     """
 
     question: str
@@ -53,12 +53,12 @@ class Attempt(Record):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What names it in its proof."""
+        """The key of the attempt in its proof."""
         return self.question, self.arm, self.run
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Attempt:
-        """Return the attempt that `to_json` gave."""
+        """Return the attempt from the result of `to_json`."""
         usage = {name: count for name, count in raw["usage"].items() if name != "total_tokens"}
         values: dict[str, Any] = {name: raw[name] for name in _PLAIN}
         values |= {name: tuple(raw[name]) for name in ("columns", "assumptions", "shown")}
@@ -73,7 +73,7 @@ _PLAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProofPlan(Record):
-    """What a proof was asked: its questions with their truth, its arms, and how often each is asked."""
+    """The plan of a proof: questions with expected answers, arms, and the number of runs."""
 
     run_id: str
     questions: tuple[Question, ...]
@@ -82,15 +82,15 @@ class ProofPlan(Record):
     model: str = ""
     effort: str | None = None
     baseline: bool = True
-    """Whether the arm with the schema alone is asked too."""
+    """Whether the schema-only arm is included."""
     company: int | None = None
     """The seed of the bundled company, None for a project."""
     context: str = ""
-    """The digest of the context that was asked (`Arms.digest`); empty where it was not recorded."""
+    """The digest of the context (`Arms.digest`), or empty if it was not recorded."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> ProofPlan:
-        """Return the plan that `to_json` gave."""
+        """Return the plan from the result of `to_json`."""
         questions = tuple(Question.of(each) for each in raw["questions"])
         ablated = tuple(
             Artifact(ArtifactKind(each["kind"]), each["name"], each["connection"]) for each in raw["ablated"]
@@ -100,7 +100,7 @@ class ProofPlan(Record):
 
 
 class ProofRecord:
-    """Writes the answers of a proof while they come in; safe for several threads."""
+    """Writes the attempts of a proof as they finish. Safe for several threads."""
 
     def __init__(self, layout: Layout, plan: ProofPlan) -> None:
         self._layout, self._plan = layout, plan
@@ -112,7 +112,7 @@ class ProofRecord:
         self._lock = threading.Lock()
 
     def add(self, attempt: Attempt) -> None:
-        """Write an answer; raises `OSError`."""
+        """Write an attempt. Raises `OSError`."""
         with self._lock:
             self._file.write(attempt.to_json())
 
@@ -122,28 +122,28 @@ class ProofRecord:
 
 
 def read_proof(layout: Layout, text: str) -> tuple[ProofPlan, list[Attempt]]:
-    """Return the plan and the answers of the run that a text names; raises `UsageError`, and `KtxError` for another."""
+    """Return the plan and attempts of a run. Raises `UsageError`, and `KtxError` for a run that is not a proof."""
     record, _ = find_run(layout, text, first=Command("proof"))
     content = read_bytes(layout.run_proof(record.run_id))
     if content is None:
-        raise KtxError(f"run {record.run_id} is not a proof, or is not kept", hint=Command("runs", "list"))
+        raise KtxError(f"run {record.run_id} is not a proof, or its records were deleted", hint=Command("runs", "list"))
     document = json.loads(content)
     if document.get("format") != FORMAT:
-        message = f"run {record.run_id} was recorded in another format"
+        message = f"run {record.run_id} was recorded in an incompatible format"
         raise KtxError(message, hint="score it with the version of ktx that recorded it")
     plan = ProofPlan.of(document)
     return plan, in_order(plan, map(Attempt.of, read_lines(layout.run_answers(record.run_id))))
 
 
 def in_order(plan: ProofPlan, attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return attempts in the order of their questions, arms and runs, each once: the last one written."""
+    """Return attempts by question, arm and run. Of duplicates, the last one counts."""
     latest = {each.key: each for each in attempts}
     places = {question.id: place for place, question in enumerate(plan.questions)}
     return sorted(latest.values(), key=lambda each: (places.get(each.question, len(places)), each.arm, each.run))
 
 
 def of_run(attempt: Attempt, run_id: str) -> Attempt:
-    """Return an attempt with the run that has its transcript, where it has none yet."""
+    """Return an attempt with the run of its transcript, unless it is already set."""
     return attempt if attempt.transcript_of else replace(attempt, transcript_of=run_id)
 
 

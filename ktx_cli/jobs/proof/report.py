@@ -1,4 +1,4 @@
-"""The figures of a proof: what each arm got right and took, what the context adds, and what each artifact does."""
+"""The figures of a proof: results and usage of each arm, the lift of the context, and the effect of each artifact."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ Word = Literal["right", "wrong", "no_answer", "error"]
 WORDS: Final[tuple[Word, ...]] = ("right", "wrong", "no_answer", "error")
 
 SIGNIFICANT: Final = 1 - LEVEL
-"""A corrected probability below this is a difference."""
+"""The significance level of corrected probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Record):
-    """How an attempt came out. `reading`: a known wrong reading that it is; `silent`: wrong, without an assumption."""
+    """The outcome of an attempt.
+
+    `reading` is the known wrong reading that the answer matches. `silent` means wrong without a stated assumption.
+    """
 
     word: Word
     reading: str | None = None
@@ -44,7 +47,7 @@ class Outcome(Record):
 
 
 def judge(question: Question, attempt: Attempt) -> Outcome:
-    """Return how an attempt came out: its rows are compared exactly, as `ktx eval` compares them."""
+    """Return the outcome of an attempt. Rows are compared exactly, as in `ktx eval`."""
     if attempt.status == ERROR:
         return Outcome("error")
     if attempt.status == NO_ANSWER:
@@ -58,9 +61,9 @@ def judge(question: Question, attempt: Attempt) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ArmFigures(Record):
-    """The figures of one arm. Shares are of the runs that came to an end; calls, tokens, cost and seconds are medians.
+    """The figures of one arm. Shares refer to finished runs; calls, tokens, cost and seconds are medians.
 
-    `usd` None: some run has no price. `total_usd`: of all runs, as far as prices are known.
+    `usd` is None if a run has no price. `total_usd` covers all runs with known prices.
     """
 
     arm: str
@@ -75,7 +78,7 @@ class ArmFigures(Record):
     total_usd: float
     seconds: float
     groups: Mapping[str, Interval] = field(default_factory=dict)
-    """The share of right answers by where the questions' conventions are settled."""
+    """The share of right answers by the place where the conventions of the questions are documented."""
 
     json_keys = (
         *(
@@ -96,7 +99,7 @@ class ArmFigures(Record):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Record):
-    """One arm against another, by question. `harm`: right without what `arm` has more, and wrong with it."""
+    """The comparison of two arms by question. `harm` counts answers that become wrong with more context."""
 
     arm: str
     against: str
@@ -108,9 +111,9 @@ class Comparison(Record):
 
 @dataclass(frozen=True, slots=True)
 class Ablation(Record):
-    """What one artifact does: the context with it, against the context without it, on the questions that saw it.
+    """The effect of one artifact: the context with and without it, on the questions that saw it.
 
-    `p` is corrected for the number of artifacts. `tokens`: what it adds to a run, on average.
+    `p` is corrected for the number of artifacts. `tokens` is its average cost per run.
     """
 
     artifact: Artifact
@@ -126,7 +129,7 @@ class Ablation(Record):
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow(Record):
-    """A question with the outcomes of its runs, by arm."""
+    """A question with the outcomes of its runs by arm."""
 
     question: Question
     outcomes: Mapping[str, tuple[Outcome, ...]]
@@ -142,7 +145,7 @@ class QuestionRow(Record):
 
 @dataclass(slots=True)
 class ProofReport(Record):
-    """The figures of a proof. `stopped`: what ended it before all was asked."""
+    """The figures of a proof. `stopped` is the error that ended it early."""
 
     plan: ProofPlan
     arms: list[ArmFigures] = field(default_factory=list)
@@ -152,18 +155,18 @@ class ProofReport(Record):
     missing: int = 0
     stopped: KtxError | None = None
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Arms of which no attempt came to its end -> why the first did not."""
+    """The arms without a finished attempt, with the error of their first attempt."""
 
     def failure(self) -> KtxError | None:
-        """Return the error of a proof that shows nothing, because no attempt of an arm came to its end."""
+        """Return the error of a proof in which an arm has no finished attempt."""
         for arm, reason in self.unreachable.items():
-            message = f"no attempt of the arm `{arm}` came to its end: {reason}"
+            message = f"no attempt of the arm `{arm}` finished: {reason}"
             return KtxError(message, hint=Command("doctor"), code="proof_failed")
         return None
 
     @property
     def status(self) -> str:
-        """`done`, or `stopped` where something is missing."""
+        """`done`, or `stopped` if attempts are missing."""
         return "stopped" if self.stopped is not None or self.missing else "done"
 
     json_keys = (
@@ -173,7 +176,7 @@ class ProofReport(Record):
 
 
 def score(plan: ProofPlan, attempts: Sequence[Attempt]) -> ProofReport:
-    """Return the figures of recorded attempts; the same attempts give the same figures."""
+    """Return the figures of recorded attempts. The result is deterministic."""
     questions = {each.id: each for each in plan.questions}
     outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
     for each in attempts:
@@ -205,13 +208,13 @@ def score(plan: ProofPlan, attempts: Sequence[Attempt]) -> ProofReport:
 
 
 def expected_attempts(plan: ProofPlan, attempts: Sequence[Attempt]) -> int:
-    """Return how many attempts a whole proof has, as far as the attempts with all context say it."""
+    """Return the number of attempts of a complete proof, estimated from the attempts with the full context."""
     whole = len(plan.questions) * plan.runs * (2 if plan.baseline else 1)
     return whole + sum(len(seen_by(plan, attempts, each)) for each in plan.ablated) * plan.runs
 
 
 def seen_by(plan: ProofPlan, attempts: Sequence[Attempt], artifact: Artifact) -> list[str]:
-    """Return the questions whose runs with all context were shown an artifact: it can make no difference to others."""
+    """Return the questions whose runs with the full context saw an artifact. It cannot affect other questions."""
     seen = {each.question for each in attempts if each.arm == CONTEXT and artifact.id in each.shown}
     return [each.id for each in plan.questions if each.id in seen]
 
@@ -220,7 +223,7 @@ _Outcomes = Mapping[str, Mapping[str, Sequence[Outcome]]]
 
 
 def _shares(outcomes: Mapping[str, Sequence[Outcome]], is_one: Callable[[Outcome], bool]) -> dict[str, float]:
-    """Return by question the share of its runs for which something holds; runs that an error ended do not count."""
+    """Return the share of runs with a property by question. Runs that ended with an error do not count."""
     ended = {name: [each for each in runs if each.word != "error"] for name, runs in outcomes.items()}
     return {name: fmean(map(is_one, runs)) for name, runs in ended.items() if runs}
 
@@ -282,7 +285,7 @@ def _comparison(arm: str, against: str, outcomes: _Outcomes) -> Comparison:
 
 
 def _ablations(plan: ProofPlan, attempts: Sequence[Attempt], outcomes: _Outcomes) -> list[Ablation]:
-    """Return what each artifact does. Their probabilities and intervals are corrected for how many were compared."""
+    """Return the effect of each artifact, with probabilities and intervals corrected for multiple comparisons."""
     asked = [each for each in plan.ablated if outcomes.get(Arm.without(each).name)]
     level = 1 - SIGNIFICANT / max(1, len(asked))
     chances = [stratified_test(_strata(outcomes, Arm.without(each).name)) for each in asked]
@@ -318,7 +321,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _strata(outcomes: _Outcomes, arm: str) -> list[tuple[int, int, int, int]]:
-    """Return of each question its right runs and all its runs, with the artifact and without it."""
+    """Return the right and total runs of each question with and without the artifact."""
     strata = []
     for name, runs in outcomes[arm].items():
         counts = []
@@ -331,52 +334,50 @@ def _strata(outcomes: _Outcomes, arm: str) -> list[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What CI asks of a proof, as shares; None: nothing."""
+    """The conditions for CI as shares. None means no condition."""
 
     require_lift: float | None = None
     max_harm: float | None = None
 
     def error(self, report: ProofReport) -> KtxError | None:
-        """Return the error of a proof that does not meet them."""
+        """Return the error if a proof does not meet the conditions."""
         found = report.comparison
         if (self.require_lift is None and self.max_harm is None) or report.stopped is not None:
             return None
         if found is None:
-            return KtxError(
-                "no comparison with the schema alone was made, so no condition can be checked", code="proof_failed"
-            )
+            return KtxError("the proof has no schema-only arm, so ktx cannot check the conditions", code="proof_failed")
         failed = []
         if self.require_lift is not None and found.lift.low < self.require_lift:
             failed.append(
-                f"the lift may be as low as {percent(found.lift.low)}, and {percent(self.require_lift)} is required"
+                f"the lift may be as low as {percent(found.lift.low)}, but {percent(self.require_lift)} is required"
             )
         if self.max_harm is not None and found.harm.estimate > self.max_harm:
-            failed.append(f"the harm is {percent(found.harm.estimate)}, and {percent(self.max_harm)} is allowed")
+            failed.append(f"the harm is {percent(found.harm.estimate)}, but only {percent(self.max_harm)} is allowed")
         if not failed:
             return None
-        hint = "ask more questions, or more often with --runs, where the interval is wide"
+        hint = "if the interval is wide, add questions or use more --runs"
         return KtxError("; ".join(failed), hint=hint, code="proof_failed")
 
 
 def percent(share: float) -> str:
-    """Return a share as people read it: `12.5 %`."""
+    """Format a share as a percentage: `12.5 %`."""
     return f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
 
 
 def interval_text(interval: Interval) -> str:
-    """Return an estimate with its interval: `62.0 % (51.2 to 71.7)`."""
+    """Format an estimate with its interval: `62.0 % (51.2 to 71.7)`."""
     low, high = (percent(each).removesuffix(" %") for each in (interval.low, interval.high))
     return f"{percent(interval.estimate)} ({low} to {high})"
 
 
 GROUP_COLUMNS: Final = ("settled by", "questions")
-"""The first columns of the table of a made-up company; the others are its arms."""
+"""The first columns of the table for the bundled company. The other columns are the arms."""
 
 ABLATION_COLUMNS: Final = ("artifact", "verdict", "questions", "lift", "p", "tokens", "cost")
 
 
 def arm_table(report: ProofReport) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Return the figures of all arms, a column for each."""
+    """Return the figures of all arms, with one column for each arm."""
     rows = (
         ("right", lambda each: interval_text(each.right)),
         ("silently wrong", lambda each: interval_text(each.silently_wrong)),
@@ -394,7 +395,7 @@ def arm_table(report: ProofReport) -> tuple[list[str], list[tuple[str, ...]]]:
 
 
 def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
-    """Return the shares of right answers by where conventions are settled, a column for each arm."""
+    """Return the shares of right answers by the place of the conventions, with one column for each arm."""
     groups = [group for group in GROUPS if any(group in each.groups for each in report.arms)]
     return [
         (
@@ -407,7 +408,7 @@ def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
 
 
 def ablation_rows(report: ProofReport) -> list[tuple[str, ...]]:
-    """Return a row for each artifact that a question was shown; `facts_of` lists the others."""
+    """Return a row for each artifact that a question saw. `facts_of` lists the others."""
     return [
         (
             each.artifact.id,
@@ -424,7 +425,7 @@ def ablation_rows(report: ProofReport) -> list[tuple[str, ...]]:
 
 
 def facts_of(report: ProofReport) -> list[tuple[str, str]]:
-    """Return the lines below the table."""
+    """Return the facts below the table."""
     plan, found = report.plan, report.comparison
     about = "" if plan.company is None else f" about the company of seed {plan.company}"
     asked = f"{plural(len(plan.questions), 'question')}{about}, {plural(plan.runs, 'run')} each"
@@ -444,34 +445,34 @@ def facts_of(report: ProofReport) -> list[tuple[str, str]]:
     unseen = [each.artifact.id for each in report.ablations if each.verdict == "not seen"]
     if unseen:
         count = plural(len(unseen), "artifact")
-        facts.append(("not seen", f"{count} that no question was shown: {listing(unseen, 8)}"))
+        facts.append(("not seen", f"{count} that no question saw: {listing(unseen, 8)}"))
     if report.missing:
-        facts.append(("missing", f"{plural(report.missing, 'attempt')}; run the same command again to go on"))
+        facts.append(("missing", f"{plural(report.missing, 'attempt')}; run the same command again to continue"))
     facts.append(("run", plan.run_id))
     return facts
 
 
 BEGIN: Final = "<!-- ktx proof -->"
 END: Final = "<!-- end of ktx proof -->"
-"""The lines around a report in a file of Markdown; what stands between them is replaced."""
+"""The lines around a report in a Markdown file. The text between them is replaced."""
 
 
 def place_in(text: str | None, path: Path) -> tuple[str, str]:
-    """Return what stands before and after the report in a file; None: there is no file.
+    """Return the text before and after the report in a file. `text` is None if the file does not exist.
 
-    Raises `UsageError` for a file without a place for it: nothing that somebody wrote is replaced.
+    Raises `UsageError` for a file without the marker lines, so that other text is never replaced.
     """
     if text is None:
         return "", ""
     before, begin, rest = text.partition(BEGIN)
     if not begin:
-        message = f"{path} has no place for the report"
-        raise UsageError(message, hint=f"add the line {BEGIN} to it where the tables belong")
+        message = f"{path} has no marker lines for the report"
+        raise UsageError(message, hint=f"add the line {BEGIN} where the report belongs")
     return before, rest.partition(END)[2].removeprefix("\n")
 
 
 def markdown(report: ProofReport) -> str:
-    """Return the report for a README, between the lines that mark its place."""
+    """Return the report for a README, between its marker lines."""
     lines = [BEGIN, "", *_table(*arm_table(report)), ""]
     if rows := group_rows(report):
         lines += [*_table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), rows), ""]

@@ -1,7 +1,7 @@
-"""Runs a proof: the arms are asked the same questions, every answer is recorded, and all of them are scored.
+"""Run a proof: ask all arms the same questions, record every attempt, and score them.
 
-Nothing of the project changes, and nothing is committed. Finished runs are kept until the whole proof is done, so that
-one that was interrupted goes on without paying for them again.
+A proof neither changes the project nor commits anything. Finished attempts are kept until the whole proof is done, so
+that an interrupted proof resumes without paying for them again.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, start_run
 
 COMMAND: Final = Command("proof")
 _UNIT: Final = "proof"
-"""The connection that units of a proof are announced under."""
+"""The connection id for the work units of a proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofRequest:
-    """A proof to make.
+    """The request for a proof.
 
-    `names`: of evals; none: all. `company`: the seed of the bundled company, whose questions are asked about its own
-    context; None: the project's. `model`, `effort`: instead of those of the default role. `runs`: how often each
-    question is asked in each arm. `ablate`: what to leave out, one at a time. `baseline`: ask with the schema alone
-    too. `show_values`: the agent sees values of rows, whatever `scan.privacy` is.
+    `names` selects evals, by default all. `company` is the seed of the bundled company to use instead of the project.
+    `model` and `effort` override those of the default role. `runs` is the number of attempts for each question and arm.
+    `ablate` lists artifacts to leave out, one at a time. `baseline` includes the schema-only arm. `show_values` lets
+    the agent see row values regardless of `scan.privacy`.
     """
 
     layout: Layout
@@ -100,7 +100,8 @@ class ProofRequest:
 def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
     """Ask all questions in all arms, and return the figures.
 
-    Raises `KtxError` when nothing could be begun: no question, no model, a backend that does not answer, a busy lock.
+    Raises `KtxError` if the proof cannot start: there is no question or no model, the backend does not answer, or
+    another run holds the lock.
     """
     request = replace(request, config=with_model(request.config, request.model, request.effort))
     layout, config = request.layout, request.config
@@ -128,7 +129,7 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
 
 
 def with_model(config: KtxConfig, model: str | None, effort_level: str | None) -> KtxConfig:
-    """Return the settings with the model and the effort that a command line asks for; `UsageError` for no effort."""
+    """Return the settings with the given model and effort. Raises `UsageError` for an invalid effort."""
     if model is not None:
         ref = model_for(config, ROLE, model=model)
         models = {**config.llm.models, ROLE: f"{ref.backend}:{ref.model}"}
@@ -137,14 +138,14 @@ def with_model(config: KtxConfig, model: str | None, effort_level: str | None) -
         return config
     levels = get_args(EffortLevel)
     if effort_level not in levels:
-        raise UsageError(f"`{effort_level}` is not an effort", hint=f"one of {listing(levels, 10)}")
+        raise UsageError(f"`{effort_level}` is not a valid effort", hint=f"use one of: {listing(levels, 10)}")
     effort = config.llm.effort.model_copy(update={"default": effort_level})
     return config.model_copy(update={"llm": config.llm.model_copy(update={"effort": effort})})
 
 
 @contextlib.contextmanager
 def _subject(request: ProofRequest, plan: RunPlan) -> Iterator[Subject]:
-    """Lend what the proof is about; raises as `load_questions` and `company_of`."""
+    """Provide the subject of the proof. Raises the errors of `load_questions` and `company_of`."""
     config, environ = request.config, request.environ
     if request.company is None:
         questions = load_questions(request.layout, config, environ, request.names, plan.warn)
@@ -189,7 +190,7 @@ def _under_lock(
             with contextlib.closing(ProofRecord(layout, proof)) as record, Models(preflight, database) as models:
                 asked = _Asked(request, plan, arms, proof, record, database)
                 stopped = asked.all(models)
-            report = replay(layout, plan.run_id)  # from what is recorded, as every later time
+            report = replay(layout, plan.run_id)  # score the records, like every later replay
             report.stopped = stopped
             preflight.keep([stopped])
             status = report.status
@@ -204,19 +205,19 @@ def _under_lock(
 
 
 def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
-    """Write the report beside those of other runs; that it cannot be written is a warning."""
+    """Write the report of the run. A failure is a warning."""
     facts = {"command": str(plan.command), "seconds": round(seconds, 3), **report.to_json()}
     text = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
     try:
         write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
-        message = f"the report of the run is not written: {error.message}"
+        message = f"ktx could not write the report of the run: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
 
 
 @dataclass
 class _Asked:
-    """The questions of a proof, while they are asked."""
+    """Asks the questions of a proof."""
 
     request: ProofRequest
     plan: RunPlan
@@ -229,7 +230,7 @@ class _Asked:
     _keys: list[str] = field(default_factory=list)
 
     def all(self, models: Models) -> KtxError | None:
-        """Ask everything, and return what ended it before that."""
+        """Ask all questions, and return the error that ended the proof early, if any."""
         models.begin()
         models.cancels(self.cancellation)
         models.ask_patiently(self._ask, self._interrupt)
@@ -240,7 +241,7 @@ class _Asked:
         return None
 
     def forget(self) -> None:
-        """Forget what was kept for going on: the proof is done, and the next one asks anew."""
+        """Delete the stored attempts after a finished proof, so that the next one starts from scratch."""
         store = self._store
         for key in self._keys:
             store.forget(key)
@@ -267,7 +268,7 @@ class _Asked:
                     await self._ask_arms(runner, [(arm, project, each) for each in questions])
 
     async def _ask_arms(self, runner: AgentRunner, asked: Sequence[tuple[Arm, ArmProject, Question]]) -> None:
-        """Ask questions side by side; of one question all arms and runs follow each other, so that a part is paired."""
+        """Ask questions in parallel, ordered by question, so that a partial proof has paired arms."""
         slots = asyncio.Semaphore(self.plan.config.ingest.work_units.max_concurrency)
         each_run = [(arm, project, question, run) for run in self._runs for arm, project, question in asked]
         self.plan.emit(UnitsPlanned(_UNIT, KIND, len(each_run)))
@@ -298,7 +299,7 @@ class _Asked:
 
     @property
     def _privacy(self) -> bool:
-        """Whether values of rows stay on this machine."""
+        """Whether row values stay on this machine."""
         return self.arms.config.scan.privacy != "off" and not self.request.show_values
 
     def _key(self, arm: Arm, question: Question, run: int) -> str:
@@ -308,7 +309,7 @@ class _Asked:
 
     @functools.cached_property
     def _version(self) -> str:
-        """What tells attempts of this proof from others."""
+        """A digest that identifies the attempts of this proof."""
         return attempts_version(
             self.arms,
             self.request.toolbox,
@@ -319,9 +320,9 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class ProofEstimate(Record):
-    """What a proof would take. `attempts`: of the arms; `most_ablated`: at most so many without an artifact.
+    """The estimate of a proof. `attempts` are those of the arms; `most_ablated` is the maximum of ablation attempts.
 
-    `tokens` and `usd` are for all of them, as in the newest proof of the project (`by_run`); None where it is unknown.
+    `tokens` and `usd` cover all attempts, based on the newest proof of the project (`by_run`), or are None.
     """
 
     plan: ProofPlan
@@ -343,15 +344,14 @@ class ProofEstimate(Record):
 
     @property
     def most_steps(self) -> int:
-        """Turns of the model, if each attempt took all it may."""
+        """The maximum number of model steps."""
         return (self.attempts + self.most_ablated) * STEPS
 
 
 def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]:
-    """Return what a proof would ask and take; no model is asked, and nothing is written. Raises as `prove`.
+    """Return the estimate of a proof without calling a model or writing anything. Raises the errors of `prove`.
 
-    A project without a model has an estimate too: what a proof takes is counted in questions, and priced by an earlier
-    one.
+    It also works without a model, because it counts questions and uses the prices of an earlier proof.
     """
     request = replace(request, config=with_model(request.config, request.model, request.effort))
     recorder = Recorder(request.layout, new_run_id(), request.emit)
@@ -376,7 +376,7 @@ def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]
 
 
 def _model_to_ask(config: KtxConfig) -> ModelRef | None:
-    """Return the model that would be asked, None where the project has none."""
+    """Return the model that would answer, or None."""
     try:
         return model_for(config, ROLE)
     except LlmError as error:
@@ -386,7 +386,7 @@ def _model_to_ask(config: KtxConfig) -> ModelRef | None:
 
 
 def _newest_proof(layout: Layout) -> dict[str, Any] | None:
-    """Return the report of the newest proof that came to an end."""
+    """Return the report of the newest finished proof."""
     for record in list_runs(layout)[0]:
         report = read_report(layout, record.run_id) if record.command == str(COMMAND) else None
         if report is not None and report.get("status") == "done" and report.get("arms"):
@@ -395,6 +395,6 @@ def _newest_proof(layout: Layout) -> dict[str, Any] | None:
 
 
 def replay(layout: Layout, text: str) -> ProofReport:
-    """Return the figures of a recorded proof, without a model and without a database."""
+    """Return the figures of a recorded proof without a model or a database."""
     plan, attempts = read_proof(layout, text)
     return score(plan, attempts)

@@ -1,7 +1,7 @@
-"""The statistics of paired arms: shares and lifts with intervals, exact tests, a correction for many comparisons.
+"""Statistics of paired arms: shares and lifts with intervals, exact tests, and a multiple-comparison correction.
 
-Questions are the sample: runs of one question are not independent of each other, so every interval resamples or counts
-questions, each with all of its runs. Nothing is drawn at random, so that the same runs always give the same figures.
+The sample consists of questions. Runs of one question are not independent, so every interval resamples or counts
+questions with all their runs. Nothing is drawn at random, so the same runs always give the same figures.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Interval(Record):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside of the interval."""
+        """Whether zero is outside the interval."""
         return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest(Record):
-    """An exact McNemar test: questions that one arm answers more often than the other, and how surprising that is.
+    """An exact McNemar test of the questions that one arm answers more often than the other.
 
-    `p`: the probability, if the arms were the same, of a split at least as uneven.
+    `p` is the probability of a split at least as uneven if the arms are the same.
     """
 
     better: int
@@ -49,9 +49,9 @@ class PairedTest(Record):
 
 
 def wilson(successes: float, trials: float, *, level: float = LEVEL, quantile: float | None = None) -> Interval:
-    """Return a share with its Wilson score interval; of no trials all is possible.
+    """Return a share with its Wilson score interval. Without trials, the interval is 0 to 1.
 
-    `trials` need not be whole: a sample of clusters is worth fewer than it has. `quantile` replaces that of the level.
+    `trials` can be fractional, because clusters count as fewer trials. `quantile` replaces the quantile of the level.
     """
     if trials <= 0:
         return Interval(0.0, 0.0, 1.0)
@@ -65,7 +65,7 @@ def wilson(successes: float, trials: float, *, level: float = LEVEL, quantile: f
 def clustered_share(clusters: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Return the mean of the shares of clusters, with an interval for the share of all such clusters.
 
-    It is the Wilson interval of a sample of so many independent trials as would be as exact as the clusters are.
+    It is the Wilson interval for the effective number of independent trials.
     """
     count = len(clusters)
     if count < 2:
@@ -82,10 +82,10 @@ def clustered_share(clusters: Sequence[float], *, level: float = LEVEL) -> Inter
 def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Return the mean of differences between -1 and 1, with its bootstrap interval.
 
-    `values`: one of each question, the mean over its runs. The distribution of the means of all resamples is computed,
-    not drawn. Its percentiles are widened as Student's distribution is wider than the normal one, without which
-    intervals of few questions are too narrow. Where all differences are the same, there is nothing to resample: the
-    interval then holds what so many questions cannot rule out, which is that some others differ by 1 or by -1.
+    `values` has one mean over runs for each question. The distribution of the means of all resamples is computed
+    exactly. Its percentiles are widened by the ratio of Student's distribution to the normal one, because intervals of
+    few questions would be too narrow otherwise. If all differences are equal, resampling is not possible: the interval
+    then covers what the number of questions cannot rule out, that other questions differ by 1 or -1.
     """
     count = len(values)
     if not count:
@@ -104,17 +104,17 @@ def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval
 
 
 _FINEST: Final = 60
-"""Differences are counted in parts of this size at the finest: exact for up to six runs, a sixtieth for more."""
+"""The resolution of differences: exact for up to six runs, and a sixtieth for more."""
 
 _NEGLIGIBLE: Final = 1e-10
-"""The probability that is cut off each end of a distribution while it is computed."""
+"""The probability that is cut off at each end of a distribution during the computation."""
 
 _Distribution = tuple[int, list[float]]
-"""Probabilities of whole numbers that follow each other, and the first of these numbers."""
+"""The probabilities of consecutive integers, and the first integer."""
 
 
 def _resampled_sums(values: Sequence[int]) -> _Distribution:
-    """Return the distribution of the sum of as many values as there are, each drawn from all of them."""
+    """Return the distribution of the sum of a resample of the values with replacement."""
     first, count = min(values), len(values)
     drawn = [0.0] * (max(values) - first + 1)
     for value in values:
@@ -130,7 +130,7 @@ def _resampled_sums(values: Sequence[int]) -> _Distribution:
 
 
 def _sum_of(one: _Distribution, other: _Distribution) -> _Distribution:
-    """Return the distribution of the sum of two independent numbers, without its negligible ends."""
+    """Return the distribution of the sum of two independent numbers, without negligible tails."""
     (first, chances), (second, others) = one, other
     sums = [0.0] * (len(chances) + len(others) - 1)
     for place, chance in enumerate(chances):
@@ -141,12 +141,12 @@ def _sum_of(one: _Distribution, other: _Distribution) -> _Distribution:
 
 
 def _place(chances: Sequence[float], tail: float) -> int:
-    """Return the first place up to which there is more than a probability."""
+    """Return the first index at which the cumulative probability exceeds `tail`."""
     return next(place for place, below in enumerate(itertools.accumulate(chances)) if below > tail)
 
 
 def mcnemar(differences: Iterable[float]) -> PairedTest:
-    """Return the exact test on the signs of the differences; those of zero say nothing."""
+    """Return the exact test on the signs of the differences. Zeros are ignored."""
     signs = Counter((each > 0) - (each < 0) for each in differences)
     better, worse = signs[1], signs[-1]
     return PairedTest(better, worse, sign_test(better, worse))
@@ -162,9 +162,9 @@ def sign_test(better: int, worse: int) -> float:
 def stratified_test(strata: Iterable[tuple[int, int, int, int]]) -> float:
     """Return the exact two-sided probability that two arms answer each question equally well.
 
-    A stratum is a question: runs that were right and all runs of one arm, then of the other. If the arms are the same,
-    the right runs of a question fall on its arms by chance (Fisher's exact test, with the strata of Mantel and
-    Haenszel). Questions keep to themselves, so that few questions with many runs are enough.
+    A stratum is a question: right runs and all runs of one arm, then of the other. If the arms are the same, the right
+    runs of a question are distributed over its arms by chance (Fisher's exact test with Mantel-Haenszel strata). Each
+    question is its own stratum, so a few questions with many runs are enough.
     """
     chances, observed = {0: 1.0}, 0
     for right, runs, other_right, other_runs in strata:
@@ -185,7 +185,7 @@ def stratified_test(strata: Iterable[tuple[int, int, int, int]]) -> float:
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:
-    """Return the probabilities corrected for their number, by the method of Holm."""
+    """Return the probabilities with the Holm correction."""
     order = sorted(range(len(probabilities)), key=probabilities.__getitem__)
     corrected, highest = [0.0] * len(probabilities), 0.0
     for rank, place in enumerate(order):
@@ -196,7 +196,7 @@ def holm(probabilities: Sequence[float]) -> list[float]:
 
 @functools.cache
 def student_quantile(share: float, freedom: int) -> float:
-    """Return the quantile of Student's distribution, by bisection of its distribution function."""
+    """Return the quantile of Student's t-distribution, by bisection."""
     if share < 0.5:
         return -student_quantile(1 - share, freedom)
     low, high = 0.0, 1.0
@@ -209,7 +209,7 @@ def student_quantile(share: float, freedom: int) -> float:
 
 
 def student_share(value: float, freedom: int) -> float:
-    """Return the share of Student's distribution below a value of 0 or more, by its finite series for whole degrees."""
+    """Return the cumulative probability of Student's t-distribution for a value of at least 0 and integer degrees."""
     angle = math.atan2(value, math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     odd = freedom % 2

@@ -1,7 +1,7 @@
-"""The state that all parts of one statement share: names, clock, named queries before it, facts for the receipt.
+"""The shared state of all parts of one statement: names, clock, common table expressions, and facts for the receipt.
 
-Where times are texts, as in SQLite, both sides of a comparison are brought into one form here:
-`2024-01-31 00:00:00` is not equal to its date there."""
+If times are texts, as in SQLite, this module converts both sides of a comparison to the same format, because
+`2024-01-31 00:00:00` would not equal its date otherwise."""
 
 from __future__ import annotations
 

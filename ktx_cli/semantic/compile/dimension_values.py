@@ -1,4 +1,4 @@
-"""Dimension values whether or not a fact has rows for them, and questions of dimensions alone."""
+"""Dimension values with or without matching fact rows, and queries without measures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rows of one fact with everything joined to them that a part of the statement reads, and the question's
-conditions on them: held against the row, or against the rows joined to it."""
+"""The rows of one fact with the joins that a part of the statement needs, and the conditions of the query, which
+apply to the row itself or to joined rows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The whole statement: a branch for each group of aggregates over the rows of one fact, then the branches put together,
-empty dimension values and missing periods added, formulas, order, limit."""
+"""Compile the whole statement: a branch for each group of aggregates over one fact, the combination of the branches,
+empty dimension values and missing periods, formulas, order and limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The periods a statement shows, as a named query with one column `period`."""
+"""The periods of a statement, as a common table expression with one column `period`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Loads the model from its files: what scans found, overlays, sources of their own."""
+"""Load the model from its files: the manifest, overlays and the user's own sources."""

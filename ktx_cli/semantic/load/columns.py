@@ -1,7 +1,8 @@
-"""Columns, measures and segments as the files declare them.
+"""Read the columns, measures and segments that files declare.
 
-A column is of a table in the manifest, of a source of its own, computed, or overridden. A measure with an error in it
-is left out, never half of it used."""
+A column belongs to a table in the manifest or to the user's own source, is computed, or overrides another one. A
+measure
+with an error is skipped completely."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ KEYS = frozenset((*OVERRIDES, "type", "expr", "pk", *APPROVALS))
 
 @dataclass(slots=True)
 class ColumnDraft:
-    """A column while the files about it are read; `type` and `role` are None where none of them says it."""
+    """A column while its files are read. `type` and `role` are None if no file sets them."""
 
     name: str
     place: model.Place
@@ -51,7 +52,7 @@ class ColumnDraft:
     synonyms: tuple[str, ...] = ()
 
     def finish(self) -> model.Column:
-        """Return the column; a time of the manifest has the role of one."""
+        """Return the column. Time columns of the manifest have the role `time`."""
         return model.Column(
             self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
             best(self.descriptions), self.natural_granularity, self.timezone, self.unit, self.values, self.nullable,
@@ -60,9 +61,9 @@ class ColumnDraft:
 
 
 def read_column(entry: Entry, dialect: str, *, generated: bool) -> ColumnDraft | None:
-    """Return a declared column, None where its name or its `expr` cannot be used.
+    """Return a declared column, or None if its name or `expr` is invalid.
 
-    `generated`: of the manifest, where a type may be the database's own word, and a time has the role `time`.
+    `generated` columns of the manifest may have native database types, and their time columns have the role `time`.
     """
     entry.check_keys(KEYS)
     read_approval(entry)
@@ -85,7 +86,7 @@ def read_column(entry: Entry, dialect: str, *, generated: bool) -> ColumnDraft |
 
 
 def override(entry: Entry, draft: ColumnDraft) -> None:
-    """Set what the entry says of a column; descriptions are merged by who wrote them."""
+    """Apply an entry to a column. Descriptions are merged by author."""
     values = entry.values
     if "descriptions" in values or "description" in values:
         draft.descriptions = merged(draft.descriptions, read_descriptions(entry))
@@ -108,7 +109,7 @@ _COMMON = frozenset(("name", "type", "expr", "pk", "nullable", "description", "d
 
 
 def read_visibility(entry: Entry, otherwise: model.Visibility | None = None) -> model.Visibility | None:
-    """Return the visibility; `hidden` where it has no value or is not understood, so that a slip shows nothing."""
+    """Return the visibility, or `hidden` if the value is missing or invalid, so that mistakes reveal nothing."""
     if "visibility" not in entry.values:
         return otherwise
     if entry.values["visibility"] is None:
@@ -119,7 +120,7 @@ def read_visibility(entry: Entry, otherwise: model.Visibility | None = None) -> 
 
 
 def read_timezone(entry: Entry) -> str | None:
-    """Return the name of a time zone the system knows."""
+    """Return the name of a valid time zone."""
     name = entry.text("timezone")
     if name is None or _is_zone(name):
         return name
@@ -162,7 +163,7 @@ def _natural_granularity(entry: Entry) -> str | None:
 
 
 def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
-    """Set what `constraints` and `tests` say: `{dbt: {not_null: true, unique: true}}` and `{dbt: [unique]}`."""
+    """Apply `constraints` and `tests`, such as `{dbt: {not_null: true, unique: true}}` and `{dbt: [unique]}`."""
     rules = set(words_by_tool(entry, "tests"))
     constraints = entry.mapping("constraints")
     for tool in constraints.values if constraints else ():
@@ -175,15 +176,15 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 
 
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
-"""The origins of descriptions, best first; then any other. Several texts of one tool are joined: see `merged`."""
+"""The preferred origins of descriptions, best first. Several texts of one tool are joined, see `merged`."""
 
 LABEL, QUESTIONS, SYNONYMS = "label", "questions", "synonyms"
 SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)
 NOT_AUTHORS: Final = frozenset((LABEL, *SEARCH_TEXTS))
-"""Keys of `descriptions` of a source that say something else than who describes it."""
+"""Keys of a source's `descriptions` that are not authors."""
 MOST_TEXTS: Final = 8
 LONGEST_TEXT: Final = 200
-"""How many questions and synonyms something may have, and the characters of each."""
+"""Maximum number of questions and synonyms, and the maximum length of each."""
 _PARTS: Final[Mapping[str, re.Pattern[str]]] = {
     QUESTIONS: re.compile(r"\s*\n\s*|(?<=[?？])\s*"),
     SYNONYMS: re.compile(r"\s*[\n,;]\s*"),
@@ -192,7 +193,7 @@ _PARTS: Final[Mapping[str, re.Pattern[str]]] = {
 
 
 def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the questions or synonyms of something; those that cannot be used are a warning."""
+    """Return questions or synonyms. Unusable ones lead to a warning."""
     value = entry.values.get(key)
     if value is None:
         return ()
@@ -229,9 +230,9 @@ def read_label(entry: Entry) -> str | None:
 
 
 def read_source_texts(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the questions or synonyms of a source: of its key, else one text of its `descriptions`.
+    """Return the questions or synonyms of a source, from their key or from a text in its `descriptions`.
 
-    The TypeScript ktx refuses a file with a key of a source that it does not know; any description is fine.
+    The TypeScript ktx rejects unknown keys of a source but accepts any description.
     """
     if key in entry.values:
         return read_texts(entry, key)
@@ -251,7 +252,7 @@ def _bounded(entry: Entry, key: str, texts: Iterable[str], *steps: str) -> tuple
 
 
 def read_descriptions(entry: Entry) -> dict[str, str]:
-    """Return who -> text, of `descriptions`, and of `description` as the user's where the former has none."""
+    """Return the texts of `descriptions` by author. `description` counts as the user's unless there is one."""
     below = entry.mapping("descriptions")
     if below is not None:
         below.check_free_keys()
@@ -261,19 +262,19 @@ def read_descriptions(entry: Entry) -> dict[str, str]:
 
 
 _WRITERS: Final = frozenset({"user", "ai"})
-"""The authors of descriptions that no tool brings."""
+"""The authors that are not tools."""
 
 
 def is_imported(authors: Collection[str]) -> bool:
-    """Say whether a tool such as dbt says it, and neither people nor an agent."""
+    """Say whether the authors are only tools such as dbt, not people or agents."""
     return bool(authors) and _WRITERS.isdisjoint(authors)
 
 
 def merged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return descriptions by their authors: what a later file says of the same thing, with what was said before.
+    """Merge the descriptions of two files by author.
 
-    People's and agents' later texts replace earlier ones. A tool says things in several files (dbt in a model and in a
-    semantic model of its table): neither text hides the other, and one that holds the other is shown alone.
+    Later texts of people and agents replace earlier ones. Different texts of a tool, such as dbt in a model and in a
+    semantic model, are joined unless one contains the other.
     """
     result = {**before, **after}
     for who in before.keys() & after.keys() - _WRITERS:
@@ -292,7 +293,7 @@ def _joined(one: str, other: str) -> str:
 
 
 def best(descriptions: Mapping[str, str]) -> str | None:
-    """Return the description of the one who counts most."""
+    """Return the description of the preferred author."""
     for who in PRIORITY:
         if who in descriptions:
             return descriptions[who]
@@ -300,7 +301,7 @@ def best(descriptions: Mapping[str, str]) -> str | None:
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return all texts in a value, in its order, keys of mappings not among them."""
+    """Return all texts in a value in order, without the keys of mappings."""
     result: list[str] = []
     stack = [value]
     while stack:
@@ -315,9 +316,9 @@ def texts_in(value: Any) -> list[str]:
 
 
 def words_by_tool(entry: Entry, key: str) -> tuple[str, ...]:
-    """Return the words of a list, or of lists by tool (`{dbt: [...]}`, by package below it too), without repetitions.
+    """Return the distinct words of a list, or of nested lists by tool and package (`{dbt: [...]}`).
 
-    Of an item that is a mapping (a test with arguments) its keys are the words.
+    For an item that is a mapping (a test with arguments), the keys are the words.
     """
     result: list[str] = []
     stack = [entry.values.get(key)]
@@ -342,7 +343,7 @@ def _words(item: Any) -> list[str]:
 
 
 def unique(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words without repetitions, in their order."""
+    """Return the distinct words in order."""
     return tuple(dict.fromkeys(words))
 
 
@@ -360,7 +361,7 @@ _SPAN = re.compile(rf"\s*(\d{{1,6}})\s+({'|'.join(NATURAL)})s?\s*", re.IGNORECAS
 
 
 def read_measure(entry: Entry) -> model.Measure | None:
-    """Return a measure, None where something in it is wrong."""
+    """Return a measure, or None if it has errors."""
     entry.check_keys(MEASURE_KEYS)
     descriptions, approval = read_descriptions(entry), read_approval(entry)
     measure = model.Measure(
@@ -392,7 +393,7 @@ def read_measure(entry: Entry) -> model.Measure | None:
 
 
 def read_segment(entry: Entry) -> model.Segment | None:
-    """Return a segment, None where something in it is wrong."""
+    """Return a segment, or None if it has errors."""
     entry.check_keys(SEGMENT_KEYS)
     approval = read_approval(entry)
     segment = model.Segment(
@@ -436,7 +437,7 @@ def _cumulative(entry: Entry) -> model.Cumulative | None:
 
 
 def _stated(entry: Entry, key: str, example: str) -> Entry | None:
-    """Return the mapping of a key; one without a value is an error, as it would otherwise mean nothing at all."""
+    """Return the mapping of a key. A key without a value is an error, because it would have no effect."""
     if key in entry.values and entry.values[key] is None:
         entry.error("shape", f"`{key}` of {entry.what} has no value", key, hint=f"write {key}: {example}, or remove it")
     return entry.mapping(key)
@@ -450,14 +451,14 @@ EXPECTATIONS = ("expect", "expect_value", "invariant")
 
 
 def read_policy(entry: Entry) -> model.Policy | None:
-    """Return a policy, None where something in it is wrong; its source must then not be read at all."""
+    """Return a row policy, or None if it has errors. Its source must not be read in this case."""
     entry.check_keys(("name", "filter", "description"))
     policy = model.Policy(entry.required("name"), entry.required("filter"), entry.text("description"), entry.place)
     return None if entry.failed else policy
 
 
 def read_parameter(entry: Entry) -> model.Parameter | None:
-    """Return a parameter; its default must be one of its values, and all must be of its type."""
+    """Return a parameter. Its default must be one of its values, and all must have its type."""
     entry.check_keys(("name", "type", "default", "values"))
     name, word = entry.required("name"), entry.word("type", TYPES)
     if word is None and not entry.failed:
@@ -487,7 +488,7 @@ def _values(entry: Entry, kind: SemanticType) -> tuple[Any, ...]:
 
 
 def is_of(value: Any, kind: SemanticType) -> bool:
-    """Say whether a value of a file or a question is of a type; a time is a date or timestamp in ISO 8601."""
+    """Say whether a value of a file or query has a type. A time is a date or timestamp in ISO 8601."""
     if kind is SemanticType.NUMBER:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is SemanticType.BOOLEAN:
@@ -504,7 +505,7 @@ def _is_time(text: str) -> bool:
 
 
 def read_test(entry: Entry) -> model.MetricTest | None:
-    """Return a test: a question and exactly one of the things that say what must come out."""
+    """Return a test: a query with exactly one expectation."""
     entry.check_keys(("name", "query", "tolerance", *EXPECTATIONS))
     given = [key for key in EXPECTATIONS if key in entry.values]
     if len(given) != 1:

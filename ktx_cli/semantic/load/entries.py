@@ -1,4 +1,4 @@
-"""Checked access to one mapping of a file: a value of the wrong shape becomes a problem with its line, not an error."""
+"""Checked access to one mapping of a file. A value of the wrong shape becomes a diagnostic with its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.semantic.model import Place, Status, layer_diagnostic
 
 
 class Named(Protocol):
-    """Something with a name and a place."""
+    """A definition with a name and a location."""
 
     @property
     def name(self) -> str:
@@ -32,10 +32,10 @@ _Named = TypeVar("_Named", bound=Named)
 
 
 class Entry:
-    """One mapping and where it stands.
+    """One mapping with its location.
 
-    `what` names it in messages. `failed`: an error was found in it, so what it defines must not be used. `trouble`: of
-    the mapping that a whole source is read from, the first error anywhere in it.
+    `what` names it in messages. `failed` means that it has an error, so that its definition must not be used. For the
+    mapping of a whole source, `trouble` is the first error anywhere in it.
     """
 
     __slots__ = (
@@ -61,13 +61,13 @@ class Entry:
         self._protects: bool | None = None
 
     def begin(self, source: str) -> Entry:
-        """Make this the mapping that a whole source is read from."""
+        """Mark this as the mapping of a whole source."""
         self.source, self._whole = source, self
         return self
 
     @property
     def protects(self) -> bool:
-        """Whether the whole it is part of says who sees what, or has a key that may be meant to."""
+        """Whether the whole source restricts visibility, or has a key that may be meant to."""
         whole = self._whole
         if whole._protects is None:
             whole._protects = may_protect(whole.values)
@@ -79,15 +79,15 @@ class Entry:
         return self.file.place(*self.steps)
 
     def at(self, *steps: Step) -> Place:
-        """Return where a part of it stands."""
+        """Return the location of a part of the mapping."""
         return self.file.place(*self.steps, *steps)
 
     def error(
         self, code: str, message: str, *steps: Step, hint: str | None = None, shows_nothing: bool = False
     ) -> None:
-        """Note an error at a part of the mapping; what it defines is left out.
+        """Add an error at a part of the mapping. Its definition is skipped.
 
-        `shows_nothing`: the caller takes the strictest meaning there is, so that nothing is shown because of it.
+        `shows_nothing` means that the caller applies the strictest meaning, so that the error reveals nothing.
         """
         entry: Entry | None = self
         while entry is not None:
@@ -98,11 +98,11 @@ class Entry:
             self._whole.trouble = problem
 
     def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
-        """Note a warning at a part of the mapping."""
+        """Add a warning at a part of the mapping."""
         self.problems.append(layer_diagnostic(Severity.WARNING, code, message, self.at(*steps), hint, self.source))
 
     def check_keys(self, known: Collection[str]) -> None:
-        """Warn of every key that is not known; in what says who sees what, it is an error."""
+        """Warn about unknown keys. They are errors if the source restricts visibility."""
         if self.values.keys() <= set(known):
             return
         for key, value in self.values.items():
@@ -113,18 +113,18 @@ class Entry:
                 if may_protect({key: value}):
                     self.error("unknown_key", f"{what}; it may be meant to restrict access", str(key), hint=hint)
                 elif self.protects:
-                    self.error("unknown_key", f"{what}: the file says who sees what", str(key), hint=hint)
+                    self.error("unknown_key", f"{what}; the file restricts access", str(key), hint=hint)
                 else:
                     self.warn("unknown_key", what, str(key), hint=hint)
 
     def check_free_keys(self) -> None:
-        """Note `visibility` and `policies` among words of other programs, where they have no effect."""
+        """Report `visibility` and `policies` in places for keys of other programs, where they have no effect."""
         for key in misplaced(self.values):
             hint = "indent it to the level of the keys of its source or column"
             self.error("forbidden_key", f"`{key}` has no effect in {self.what}", key, hint=hint)
 
     def text(self, key: str) -> str | None:
-        """Return a text, None where there is none or it is empty."""
+        """Return a text, or None if it is missing or empty."""
         value = self.values.get(key)
         if value is None or (isinstance(value, str) and value.strip()):
             return value
@@ -133,7 +133,7 @@ class Entry:
         return None
 
     def required(self, key: str) -> str:
-        """Return a text that must be there; an empty one after the error."""
+        """Return a required text, or an empty text after an error."""
         value = self.text(key)
         if value is None and not self._is_wrong_text(key):
             self.error("missing", f"{self.what} has no `{key}`", hint=f"add `{key}:` to it")
@@ -143,7 +143,7 @@ class Entry:
         return self.values.get(key) is not None and not isinstance(self.values[key], str)
 
     def word(self, key: str, allowed: Collection[str], *, shows_nothing: bool = False) -> str | None:
-        """Return a text that is one of `allowed`; `shows_nothing` as for `error`."""
+        """Return a text that is one of `allowed`. See `error` for `shows_nothing`."""
         value = self.text(key)
         if value is None or value in allowed:
             return value
@@ -154,7 +154,7 @@ class Entry:
         return None
 
     def flag(self, key: str) -> bool | None:
-        """Return true, false, or None where there is neither."""
+        """Return true, false or None."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return value
@@ -162,7 +162,7 @@ class Entry:
         return None
 
     def names(self, key: str) -> tuple[str, ...] | None:
-        """Return a list of texts; None where there is none."""
+        """Return a list of texts, or None."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -172,7 +172,7 @@ class Entry:
         return None
 
     def mapping(self, key: str, what: str | None = None) -> Entry | None:
-        """Return a mapping in this one; an error in it is an error of this one too."""
+        """Return a nested mapping. An error in it is also an error of this mapping."""
         value = self.values.get(key)
         if isinstance(value, dict):
             what = what or f"`{key}` of {self.what}"
@@ -182,7 +182,7 @@ class Entry:
         return None
 
     def items(self, key: str, noun: str) -> list[Entry]:
-        """Return the mappings of a list, without what is no mapping."""
+        """Return the mappings of a list, without other items."""
         value = self.values.get(key)
         if value is None:
             return []
@@ -202,7 +202,7 @@ class Entry:
         return Entry(item, self.file, (*self.steps, key, index), self.problems, what, self.source, whole=self._whole)
 
     def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
-        """Return name -> what `read` makes of each item; of two with one name the first, none of what it refused."""
+        """Return the results of `read` for the items of a list by name. Of duplicates, the first one counts."""
         result: dict[str, _Named] = {}
         for entry in self.items(key, noun):
             made = read(entry)
@@ -223,7 +223,7 @@ class Entry:
 
 
 def _plain(value: Any) -> str:
-    """Return a scalar as a hint can show it, else nothing."""
+    """Return a scalar for a hint, or an empty text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 1e15):
@@ -232,7 +232,7 @@ def _plain(value: Any) -> str:
 
 
 def unknown_name(name: str, known: Iterable[str]) -> str:
-    """Return the hint for a name nothing has: the nearest known one, else some of them."""
+    """Return the hint for an unknown name: the nearest known name, or some of the known names."""
     names = sorted(known)
     near = did_you_mean(name, names)
     return f"did you mean `{near}`?" if near else f"available: {listing(names, 12)}" if names else "none are defined"
@@ -243,7 +243,7 @@ Step = str | int
 
 
 class SourceFile:
-    """One file of the semantic layer: its path as git sees it, its bytes and the document in them."""
+    """One file of the semantic layer: its path in the repository, its bytes and the parsed document."""
 
     __slots__ = ("_lines", "_root", "content", "document", "path")
 
@@ -253,11 +253,11 @@ class SourceFile:
         self._lines: yaml.Lines | None = None
 
     def place(self, *steps: Step) -> Place:
-        """Return where the part of the document at `steps` stands."""
+        """Return the location of the part at `steps` of the document."""
         return DeferredPlace(self, steps)
 
     def line(self, steps: tuple[Step, ...]) -> int:
-        """Return the line, from 1, of the deepest part of `steps` the document has."""
+        """Return the line, from 1, of the deepest existing part of `steps`."""
         if self._lines is None:
             self._lines = self._read_lines()
         line, within = 1, self._lines
@@ -269,7 +269,7 @@ class SourceFile:
         return line
 
     def part(self, *steps: Step) -> tuple[yaml.Node, yaml.Node] | None:
-        """Return the nodes of key and value (of a list's item: twice its own), or None where there is no such part."""
+        """Return the nodes of key and value (for a list item twice its node), or None if the part does not exist."""
         key = node = self.compose()
         for step in steps:
             found = next((pair for pair in _children(node) if pair[0] == step), None)
@@ -279,7 +279,7 @@ class SourceFile:
         return None if key is None or node is None else (key, node)
 
     def compose(self) -> yaml.Node | None:
-        """Return the node of the whole document, None where it does not parse."""
+        """Return the node of the whole document, or None if it is invalid."""
         if self._root is None:
             try:
                 self._root = yaml.compose(self.content, where=self.path)
@@ -295,7 +295,7 @@ class SourceFile:
 
 
 def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]:
-    """Return step, key and value of what is directly in a node."""
+    """Return step, key and value of the direct children of a node."""
     if node is None:
         return []
     pairs: list[tuple[Step, yaml.Node, yaml.Node]] = [(str(key.value), key, value) for key, value in node.pairs]
@@ -306,7 +306,7 @@ _assign = object.__setattr__
 
 
 class DeferredPlace(Place):
-    """A place whose line is looked up in the file when it is first needed."""
+    """A location whose line is determined on first use."""
 
     __slots__ = ("_file", "_steps")
     _file: SourceFile
@@ -323,7 +323,7 @@ class DeferredPlace(Place):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The way into the document of the file."""
+        """The path within the document."""
         return self._steps
 
     @property
@@ -332,7 +332,7 @@ class DeferredPlace(Place):
         return self._file.line(self._steps)
 
     def within(self, *, object: str | None = None, connection: str | None = None) -> DeferredPlace:
-        """Return this location with the object, or the connection, that it is in."""
+        """Return this location with its object or connection."""
         return DeferredPlace(self._file, self._steps, object or self.object, connection or self.connection)
 
     @property
@@ -362,12 +362,12 @@ _KNOWN: Final = frozenset((
     "natural_granularity", "constraints", "enum_values", "nullable", "timezone", "unit", "pk", "filter", "to", "on",
     "relationship", "alias", "source", "user", "ai", "dbt", "db", "ktx", "questions", "synonyms", "label",
 ))  # fmt: skip
-"""Keys that are looked at without a comparison: nearly all there are."""
+"""Common keys that are recognized without a fuzzy comparison."""
 
 _FREE: Final = frozenset(
     ("description", "descriptions", "usage", "lineage", "tags", "freshness", "tests", "enum_values", "constraints")
 )
-"""Keys below which other programs choose the words: only the exact names count there."""
+"""Keys below which other programs choose the names, so that only exact names count."""
 
 _RESEMBLES: Final = re.compile(
     r"polic|visib|hidd?en|\bhide|overrid|access_filter|row_(filter|level|access|security)|\brls\b|\bprivate\b|\bmask"
@@ -375,12 +375,12 @@ _RESEMBLES: Final = re.compile(
 _MEANT: Final = (VISIBILITY, POLICIES, "policy", "column_overrides", "exclude_columns", "hidden")
 _ALIKE: Final = 0.75
 _KEY: Final = re.compile(r"([A-Za-z][\w -]{0,60})[\"']?\s{0,20}:(?=[ \t]*([^\r\n]{0,80}))")
-"""A key and what follows it on its line, where other keys may stand: `{name: salary, visibility: hidden`."""
+"""A key and the rest of its line, which may contain further keys: `{name: salary, visibility: hidden`."""
 _STRICT: Final = frozenset(("hidden", "internal"))
 
 
 def may_protect(document: Any) -> bool:
-    """Return whether a part of a file says who sees what, or has an unknown key that may be meant to."""
+    """Return whether a part of a file restricts visibility, or has an unknown key that may be meant to."""
     stack = [(document, False)]
     while stack:
         value, free = stack.pop()
@@ -395,14 +395,14 @@ def may_protect(document: Any) -> bool:
 
 
 def text_may_protect(text: str) -> bool:
-    """Return `may_protect` of a text that cannot be parsed, by everything in it that looks like a key."""
+    """Return `may_protect` for a text that cannot be parsed, based on everything that looks like a key."""
     if "\0" in text or "\ufffd" in text:
         return True
     return any(_limits(found[1], found[2].strip(" \t\"',}]") or "?", False) for found in _KEY.finditer(text))
 
 
 def misplaced(values: dict[Any, Any]) -> list[str]:
-    """Return the keys of a mapping of free words that say who sees what, and have no effect there."""
+    """Return the visibility keys in a mapping with free keys, where they have no effect."""
     return [str(key) for key, below in values.items() if _is_exact(str(key), below)]
 
 
@@ -431,14 +431,14 @@ def _resembles(folded: str) -> bool:
 
 
 APPROVALS: Final = ("status", "owner", "review_by")
-"""The keys of a definition that say how far it is settled, who answers for it and until when."""
+"""The keys of a definition for its status, owner and review date."""
 
 _STATUSES: Final = tuple(each.value for each in Status)
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What a definition says of `APPROVALS`; None where it does not say it."""
+    """The values of `APPROVALS` in a definition, or None."""
 
     status: Status | None
     owner: str | None
@@ -446,7 +446,7 @@ class Approval:
 
 
 def read_approval(entry: Entry) -> Approval:
-    """Return how far a definition is settled; a word that is no status and a day that is none are errors."""
+    """Return the approval of a definition. Invalid statuses and dates are errors."""
     word = entry.word("status", _STATUSES)
     return Approval(Status(word) if word else None, entry.text("owner"), _read_day(entry, "review_by"))
 

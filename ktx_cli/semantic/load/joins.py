@@ -1,4 +1,4 @@
-"""Joins as the files declare them, and what makes two of them the same."""
+"""Read declared joins, and determine when two joins are the same."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RELATIONSHIPS = tuple(relationship.value for relationship in Relationship)
 PROVENANCES = ("formal", "inferred", "manual")
 
 Key = tuple[str, str, str | None]
-"""The key by which two joins of a source are the same: `to`, `on` with single blanks, the alias."""
+"""The identity of a join of a source: `to`, `on` with single spaces, and the alias."""
 
 
 def join_key(join: Join) -> Key:
-    """Return what makes a join the same as another one of its source."""
+    """Return the key that identifies a join within its source."""
     return join.to, plain_on(join.on), join.alias
 
 
@@ -67,9 +67,9 @@ def _constant_text(value: Any) -> str:
 
 
 def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) -> Join | None:
-    """Return a join, None where something in it is wrong.
+    """Return a join, or None if it has errors.
 
-    `own` is the source it is declared in, `columns` are its columns.
+    `own` is the source that declares it, and `columns` are its columns.
     """
     entry.check_keys(JOIN_KEYS)
     read_approval(entry)
@@ -162,10 +162,10 @@ class _Operand:
 
 
 def parse_on(on: str, sides: Sides) -> OnParts:
-    """Return what an `on` says; `ConfigError` where it says anything but equalities."""
+    """Parse an `on`. Raises `ConfigError` if it contains anything except equalities."""
     written = tokens(on, sides.dialect)
     if not written:
-        _refuse("it may hold equalities of columns and constants alone, joined by AND", sides)
+        _refuse("only equalities of columns and constants, combined with AND, are supported", sides)
     reader = _Reader(written, sides)
     pairs: list[tuple[str, str]] = []
     conditions: list[Condition] = []
@@ -175,7 +175,7 @@ def parse_on(on: str, sides: Sides) -> OnParts:
         else:
             pairs.append(_pair(left, right, sides))
     if not pairs:
-        _refuse("it compares no columns of the two sides", sides)
+        _refuse("it does not compare columns of the two sides", sides)
     return OnParts(tuple(dict.fromkeys(pairs)), tuple(dict.fromkeys(conditions)))
 
 
@@ -191,36 +191,36 @@ class _Reader:
             self._brackets("(", 1)
             left = self._operand()
             if not self._take_mark("="):
-                _refuse("it may hold equalities (`=`) alone", self._sides)
+                _refuse("only equalities (`=`) are supported", self._sides)
             result.append((left, self._operand()))
             self._brackets(")", -1)
             if self._at == len(self._tokens):
                 break
             if not self._take_word("and"):
-                _refuse("only equalities joined by AND are allowed", self._sides)
+                _refuse("only equalities combined with AND are supported", self._sides)
         if self._open:
-            _refuse("a bracket is not closed", self._sides)
+            _refuse("a parenthesis is not closed", self._sides)
         return result
 
     def _brackets(self, mark: str, by: int) -> None:
         while self._take_mark(mark):
             self._open += by
             if self._open < 0:
-                _refuse("a bracket was never opened", self._sides)
+                _refuse("unmatched closing parenthesis", self._sides)
 
     def _operand(self) -> _Operand:
         token = self._next()
         if token.kind not in (NAME, MARK):
             return _Operand(None, token.value)
         if token.kind == MARK:
-            _refuse(f"a column or a constant must stand before `{token.value}`", self._sides)
+            _refuse(f"a column or a constant is missing before `{token.value}`", self._sides)
         if not token.quote and token.value.lower() in (*_CONSTANTS, "null") and not self._is_name(token):
             return self._constant(token.value.lower())
         parts = [token]
         while self._take_mark("."):
             parts.append(self._next())
         if any(part.kind != NAME for part in parts):
-            _refuse("a name must stand behind each dot", self._sides)
+            _refuse("a name is missing after a dot", self._sides)
         return self._column(parts)
 
     def _is_name(self, token: Token) -> bool:
@@ -229,7 +229,7 @@ class _Reader:
 
     def _constant(self, word: str) -> _Operand:
         if word == "null":
-            _refuse("nothing is equal to NULL", self._sides)
+            _refuse("comparisons with NULL are never true", self._sides)
         return _Operand(None, _CONSTANTS[word])
 
     def _column(self, parts: Sequence[Token]) -> _Operand:
@@ -241,12 +241,12 @@ class _Reader:
         side = self._sides.side_of(qualifier)
         if side is None:
             called = f"`{self._sides.own}` and `{self._sides.alias or self._sides.to}`"
-            _refuse(f"`{qualifier}` is neither of the two sides, {called}", self._sides)
+            _refuse(f"`{qualifier}` is not one of the two sides, {called}", self._sides)
         return _Operand(side, last.value)
 
     def _next(self) -> Token:
         if self._at == len(self._tokens):
-            _refuse("it ends too early", self._sides)
+            _refuse("it is incomplete", self._sides)
         self._at += 1
         return self._tokens[self._at - 1]
 

@@ -1,6 +1,6 @@
-"""Reads a connection's semantic layer from a tree of files into a model. Writes nothing, runs no git.
+"""Read the semantic layer of a connection from a tree of files into a model, without writing or running git.
 
-A file that cannot be read or parsed is one problem."""
+A file that cannot be read or parsed is a single diagnostic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ktx_cli.semantic.manifest import Shard, is_shard_path, is_table_file, is_ya
 from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
-"""Takes a shard's bytes and path; raises `ConfigError`."""
+"""Parses a shard from its bytes and path. Raises `ConfigError`."""
 
 _KEY_LINE = re.compile(
     r"^(?P<mark>[\"']?)(?P<key>name|table|sql)(?P=mark)[ \t]*:"
@@ -63,7 +63,7 @@ class Files:
 
 
 def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> Files:
-    """Read all files of a connection, folder by folder; `parse` reads a shard."""
+    """Read all files of a connection by folder. `parse` parses shards."""
     files = Files()
     schema = f"{Layout.schema_path(connection)}/"
     try:
@@ -85,7 +85,7 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
 
 
 def read_file(tree: Tree, path: str, connection: str, files: Files, parse: ParseShard = parse_shard) -> None:
-    """Read one file of a connection, a shard or one of people's; files that are neither are passed over."""
+    """Read one file of a connection, which is a shard or one of the user's own files. Other files are skipped."""
     if not path.startswith(f"{Layout.schema_path(connection)}/"):
         _read_own(tree, path, files)
     elif is_yaml(path) and is_shard_path(path):
@@ -93,7 +93,7 @@ def read_file(tree: Tree, path: str, connection: str, files: Files, parse: Parse
 
 
 def text_of(content: bytes) -> str:
-    """Return a file's text as it stands, without a byte order mark; bytes that are no text as U+FFFD."""
+    """Decode the text of a file without a byte order mark. Invalid bytes become U+FFFD."""
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     return content.decode(encoding, "replace")
 

@@ -1,1 +1,1 @@
-"""Decides what a question means before any SQL is written: facts, measures, the time axis, ranges."""
+"""Plan a query before any SQL is written: its facts, measures, time axis and ranges."""

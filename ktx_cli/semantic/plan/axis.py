@@ -1,8 +1,8 @@
-"""The time along which the numbers of a fact are seen, decided once from all dimensions of a question.
+"""Determine the time axis of the numbers of a fact from all dimensions of a query.
 
-The finest grain of a measure's time among the dimensions is its axis. Every other dimension of that time has one value
-in each period of the axis; what has not is refused, because no number of a running, windowed or earlier value would
-belong to it.
+The axis is the finest grain of a measure's time among the dimensions. Every other dimension of that time must have a
+single value in each period of the axis. Other dimensions are refused, because cumulative, windowed or earlier values
+could not be assigned to their values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures as formulas over aggregates: names followed, aggregates split by fact, conditions pushed to each."""
+"""Expand measures to formulas over aggregates: resolve names, split aggregates by fact, and apply conditions."""
 
 from __future__ import annotations
 

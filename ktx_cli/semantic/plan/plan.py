@@ -1,4 +1,4 @@
-"""The plan of a question: its dimensions, the aggregates of each fact, and the time range it asks for, as dates."""
+"""The plan of a query: its dimensions, the aggregates of each fact, and its time range as dates."""
 
 from __future__ import annotations
 

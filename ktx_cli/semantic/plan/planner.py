@@ -1,4 +1,4 @@
-"""A question in, a plan out: every name found, every condition placed, nothing guessed."""
+"""Plan a query: resolve every name and assign every condition, without guessing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _COMPARED: Final = ("previous", "change", "change_pct")
 
 
 class Planner:
-    """Plans the questions of one model; `graph` may be shared between questions."""
+    """Plans the queries of one model. Queries can share the `graph`."""
 
     def __init__(self, model: Model, graph: Graph, query: Query, attributes: Mapping[str, Any], now: datetime) -> None:
         self._model = model
@@ -78,7 +78,7 @@ class Planner:
         self._notes: list[str] = []
 
     def plan(self) -> Plan:
-        """Return the plan; `SemanticError` where a name is unknown, ambiguous or hidden, or a path is not clear."""
+        """Return the plan. Raises `SemanticError` for unknown, ambiguous or hidden names and ambiguous paths."""
         query = self._query
         self._find_facts()
         self._dimensions = self._named_dimensions()

@@ -1,1 +1,1 @@
-"""Semantic layers as they were read, kept in a file each, from which sources are read one by one."""
+"""Stores loaded semantic layers in one file each, from which sources can be read individually."""

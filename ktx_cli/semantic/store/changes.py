@@ -1,8 +1,8 @@
-"""Brings a stored layer up to date with files that changed: only the sources they are about are read again.
+"""Update a stored layer after file changes by reading only the affected sources again.
 
-A source depends on more than its own files: its joins are spelled as their targets are, it may inherit columns, and a
-join that another source disables is taken out of it too. What the store does not know how to follow (a file that cannot
-be read, something barred, a file outside of the connection's folder) is left to reading all files.
+A source depends on more than its own files: its joins use the spelling of their targets, it may inherit columns, and
+other sources can disable its joins. Cases that the store cannot follow (an unreadable file, a barred source, a file
+outside the connection's folder) require reading all files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Writes parts of a semantic layer as plain JSON, and reads them again as the same objects.
+"""Serialize parts of a semantic layer as JSON, and deserialize them to equal objects.
 
-Which fields there are and of which kind is read from the types of the dataclasses themselves, so that a new field is
-stored as soon as it exists. A place is stored as its file and the steps to the part in it; its line is looked up in the
-file when somebody asks for it, as it is after the files were read.
+The fields come from the type annotations of the dataclasses, so that new fields are stored automatically. A location is
+stored as its file and the path within the document; its line is determined on first use, as for loaded files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A layer, or its manifest, as the files have it now: from its store, and where there is none from the files."""
+"""Load the current layer or manifest from its store, or from the files without a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a layer's files as a store keeps them: what each says of which source, and which others that needs."""
+"""The parts of a layer's files in a store: the entries of each source, and the sources they depend on."""
 
 from __future__ import annotations
 

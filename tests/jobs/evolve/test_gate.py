@@ -79,22 +79,22 @@ def refused(base: Workspace) -> Callable[..., list[str]]:
 )
 def test_only_pages_and_definitions_may_change(refused: Callable[..., list[str]], path: str) -> None:
     (reason,) = refused(path, "cases: []\n")
-    assert reason == f"it changes {path}, and a repair changes pages and definitions alone"
+    assert reason == f"it changes {path}, but a repair may only change pages and definitions"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("expect_value: 15", "expect_value: 0", "the test `known` of `orders` would be changed"),
-        (ORDERS[ORDERS.index("tests:") :], "", "the test `known` of `orders` would be changed"),
-        ("\"status = 'paid'\"}", "\"status = 'paid'\", status: accepted}", "`orders.revenue` claims an approval"),
-        ("\"status = 'paid'\"}", "\"status = 'paid'\", owner: me@example.com}", "claims an approval"),
-        ("\"status = 'paid'\"}", "\"status = 'paid'\", status: certified}", "claims an approval"),
-        ("owner: ada@example.com", "owner: bo@example.com", "`orders.decided` claims an approval"),
+        ("expect_value: 15", "expect_value: 0", "the test `known` of `orders` would change, but"),
+        (ORDERS[ORDERS.index("tests:") :], "", "the test `known` of `orders` would change, but"),
+        ("\"status = 'paid'\"}", "\"status = 'paid'\", status: accepted}", "`orders.revenue` would change its status"),
+        ("\"status = 'paid'\"}", "\"status = 'paid'\", owner: me@example.com}", "would change its status"),
+        ("\"status = 'paid'\"}", "\"status = 'paid'\", status: certified}", "would change its status"),
+        ("owner: ada@example.com", "owner: bo@example.com", "`orders.decided` would change its status"),
         ("filter: \"status <> 'secret'\"", 'filter: "1 = 1"', "the policies of `orders` can only be changed by people"),
         ("visibility: hidden", "visibility: public", "`orders.card_number` is hidden"),
-        ("segments: [no_tests]", "segments: []", "`orders.decided` follows the decision `orders-internal`"),
-        ("expr: sum(amount), segments", "expr: count(*), segments", "`orders.decided` follows the decision"),
+        ("segments: [no_tests]", "segments: []", "`orders.decided` would no longer follow"),
+        ("expr: sum(amount), segments", "expr: count(*), segments", "`orders.decided` would no longer follow"),
         ("filter: \"status = 'paid'\"", "filter: \"card_number LIKE '4%'\"", "reads a hidden column"),
         ("sum(amount), filter", "sum(price), filter", "there is no column `price`"),
         ("name: revenue,", "name: revenue, description: Ask ada@corp-mail.com,", "semantic-layer/shop/orders.yaml: "),

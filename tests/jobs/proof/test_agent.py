@@ -30,7 +30,7 @@ def test_the_columns_of_an_answer_can_be_chosen_and_put_in_order(state: AnswerSt
     [
         (GiveAnswer(result="r2"), "there is no result `r2`"),
         (GiveAnswer(), "there is no result ``"),
-        (GiveAnswer(result="r1"), "asks for 2 columns, and this answer has 3"),
+        (GiveAnswer(result="r1"), "asks for 2 columns, but this answer has 3"),
         (GiveAnswer(result="r1", columns=["c", "z"]), "`r1` has no column z"),
     ],
 )

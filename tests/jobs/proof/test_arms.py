@@ -110,13 +110,13 @@ def test_a_measure_that_is_left_out_cannot_be_asked_found_or_described(arms: Arm
 
 def test_a_measure_that_another_one_uses_stays(arms: Arms) -> None:
     used = artifact(arms, "orders.revenue")
-    with pytest.raises(UsageError, match="cannot be left out alone"):
+    with pytest.raises(UsageError, match="cannot be left out on its own"):
         arms.overlay(used)
     warnings: list[Any] = []
     able = usable(arms, choose_artifacts(arms.artifacts, ["measures"]), ["measures"], warnings.append)
     assert [each.id for each in able] == ["measure:orders.average_order"]
     assert [each.code for each in warnings] == ["not_ablated"]
-    assert "2 artifacts cannot be left out alone: measure:orders.order_count" in warnings[0].message
+    assert "2 artifacts cannot be left out on their own: measure:orders.order_count" in warnings[0].message
     assert warnings[0].hint.endswith("ktx proof --dry-run --ablate measure:orders.order_count")
     with pytest.raises(UsageError):
         usable(arms, [used], ["orders.revenue"], warnings.append)
@@ -138,7 +138,7 @@ def test_the_schema_alone_shows_no_context_and_nothing_hidden(arms: Arms) -> Non
         each.name: each for each in tools_of(arms, Arm(SCHEMA), arms.protection, state, ServerToolbox(), privacy=False)
     }
     refused = _call(tools["sql_execution"], {"sql": "SELECT card_number FROM orders"})
-    assert refused.startswith("sql_execution: the statement reads rows or columns that are hidden")
+    assert refused.startswith("sql_execution: the statement reads hidden rows or columns")
 
 
 @pytest.mark.parametrize("name", [SCHEMA, CONTEXT])

@@ -100,7 +100,7 @@ def test_runs_of_a_question_are_one_question() -> None:
     assert (report.comparison.lift.estimate, report.comparison.test.p) == (0, 1)
     assert report.comparison.harm.estimate == pytest.approx(0.25), "right without in half, wrong with in half"
     assert (report.missing, report.status) == (4, "stopped")
-    assert ("missing", "4 attempts; run the same command again to go on") in facts_of(report)
+    assert ("missing", "4 attempts; run the same command again to continue") in facts_of(report)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_is_never_shown_is_not_judged() -> None:
     (found,) = report.ablations
     assert (found.verdict, found.questions) == ("not seen", 0)
     text = markdown(report)
-    assert f"* not seen: 1 artifact that no question was shown: {PAGE.id}" in text
+    assert f"* not seen: 1 artifact that no question saw: {PAGE.id}" in text
     assert f"| {PAGE.id} |" not in text and "| artifact |" not in text, "a row of dashes says nothing"
 
 
