@@ -1,6 +1,6 @@
-"""The wiki pages that explain a measure, segment or source: those that name it, as the search index has them.
+"""Find the wiki pages that mention a measure, segment or source, with the search index.
 
-A command that only asks a question imports this module alone, and reads the index where there is one.
+It is a separate module so that query commands can import it alone.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 MOST_PAGES: Final = 8
-"""Pages that are named for one definition; a search finds the others."""
+"""Maximum number of pages for one definition. A search finds the others."""
 
 TABLES: Final = """
 CREATE TABLE mentions (name TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (name, doc)) STRICT, WITHOUT ROWID;
 CREATE INDEX mentions_of_doc ON mentions (doc);
 """
-"""What pages name of semantic layers, in small letters: `orders.revenue`, `warehouse/orders.revenue`."""
+"""The semantic layer names in pages in lower case: `orders.revenue`, `warehouse/orders.revenue`."""
 
 _FIND: Final = "SELECT m.name, d.name, d.owner, d.id FROM mentions AS m JOIN docs AS d ON d.id = m.doc WHERE m.name IN"
 
 
 class Mentions(Protocol):
-    """An index that knows which of its pages name something."""
+    """An index with the mentions in its pages."""
 
     def naming(self, names: Collection[str]) -> Iterable[tuple[str, str, str]]:
-        """Yield (name, page, owner) of the pages that have one of some names."""
+        """Yield (name, page, owner) of the pages with one of the names."""
         ...
 
 
 def mention(connection: str | None, name: str) -> str:
-    """Return a name as the index has it."""
+    """Return a name in the form of the index."""
     return f"{connection}/{name}".casefold() if connection else name.casefold()
 
 
 def find_mentions(ask: Any, names: Collection[str]) -> list[tuple[str, str, str, int]]:
-    """Return (name, page, owner, document) of the pages that have one of some names; `ask` runs a statement."""
+    """Return (name, page, owner, document) of the pages with one of the names. `ask` runs a statement."""
     found: list[tuple[str, str, str, int]] = []
     listed = sorted(names)
     for start in range(0, len(listed), 500):
@@ -51,7 +51,7 @@ def find_mentions(ask: Any, names: Collection[str]) -> list[tuple[str, str, str,
 def explaining(
     indexes: Iterable[Mentions], ids: Collection[tuple[str, str]], user: str | None = None
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return (connection, name) -> keys of the pages that everybody or `user` sees and that name it, sorted."""
+    """Return the sorted keys of the pages visible to everybody or `user` by (connection, name)."""
     wanted: dict[str, list[tuple[str, str]]] = {}
     for connection, name in ids:
         for written in (mention(None, name), mention(connection, name)):

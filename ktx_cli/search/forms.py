@@ -1,7 +1,7 @@
-"""The form of a question: it asks for a number, a reason, a person, a time, a place, a way, a thing, or yes or no.
+"""The form of a question: it asks for a number, reason, person, time, place, way or thing, or for yes or no.
 
-A stored question of the same form fits a query better, and the kinds that answer a form come before others. All texts
-are folded (see `folded`); English and German.
+Stored questions of the same form match a query better, and kinds that answer a form rank higher. All texts are folded
+(see `folded`), in English and German.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATTERNS: Final = {
     "choice": r"is|are|were|am|do|does|did|can|could|may|must|should|shall|has|have|had|will|would"
     r"|ist|sind|waren|darf|durfen|kann|konnen|muss|mussen|soll|sollen|hat|haben|wird|werden|zahlt|zahlen|gibt",
 }
-"""Form -> how a clause of it begins; the first that fits counts."""
+"""The starts of clauses by form. The first match counts."""
 _BEFORE: Final = (
     r"(?:(?:and|but|so|then|und|aber|also|dann|(?:can|could) you (?:tell|show) me|(?:please )?(?:tell|show) me) )*"
     r"(?:(?:about|after|at|before|by|for|from|in|of|on|to|with|ab|an|auf|aus|bei|fur|mit|nach|seit|von|vor|zu) )?"
@@ -40,13 +40,13 @@ _CLAUSE: Final = re.compile(r"[.?!:;,]\s+|\n")
 
 _ALL: Final = frozenset({"source", "measure", "segment", "page", "column", "passage", "value"})
 _NUMBERS: Final = frozenset({"measure", "source"})
-"""The kinds that give a number."""
+"""The kinds that answer with a number."""
 _TEXTS: Final = frozenset({"page", "passage"})
 """The kinds that explain."""
 _EXPLAINED: Final = frozenset({"time", "reason", "person", "place", "way", "choice"})
-"""The forms that a text answers rather than a number."""
+"""The forms that require a text instead of a number."""
 _CUT: Final = re.compile(r"\w (?:per|by|pro|je) \w")
-"""How words that ask nothing want a number: `revenue by region`."""
+"""Keywords that ask for a number without a question: `revenue by region`."""
 _WHICH: Final = r"(?:which|what|welche[nrs]?)"
 _NAMED: Final = {
     "segment": r"filters?|segments? (?:that|which|for|der|die|das|fur)",
@@ -56,26 +56,26 @@ _NAMED: Final = {
     "column": rf"{_WHICH} (?:column|field|spalte|feld)s?n?",
     "page": r"(?:dash)?boards?|wiki",
 }
-"""Kind -> the words that ask for it by its name."""
+"""Words that ask for a kind by name."""
 
 _NO_NUMBER: Final = 0.6
-"""What a kind counts that gives no number, for a question that asks for one."""
+"""Weight of kinds without numbers for a question about a number."""
 _NO_TEXT: Final = 0.85
-"""What a kind counts that explains nothing, for a question whose form asks for an explanation."""
+"""Weight of kinds without explanations for a question that needs an explanation."""
 _BY_NAME: Final = 2.0
-"""What a kind counts that a question names."""
+"""Weight of a kind that a question names."""
 
 _NAMES: Final = {kind: re.compile(rf"\b(?:{pattern})\b") for kind, pattern in _NAMED.items()}
 
 
 def forms(text: str) -> list[str]:
-    """Return the forms of the clauses of a text, in order; a clause that asks nothing has none."""
+    """Return the forms of the clauses of a text in order. Clauses that are not questions have none."""
     found = (_FORM.match(clause.strip()) for clause in _CLAUSE.split(text))
     return [each.lastgroup for each in found if each and each.lastgroup]
 
 
 def worth_of_kinds(text: str) -> Mapping[str, float]:
-    """Return what each kind counts for a question, 1 for those it does not list."""
+    """Return the weights of kinds for a question. Missing kinds have the weight 1."""
     asked = forms(text)
     named = _kinds_named(text) if asked else frozenset[str]()
     telling = [form for form in asked if form == "number" or form in _EXPLAINED]
@@ -88,6 +88,6 @@ def worth_of_kinds(text: str) -> Mapping[str, float]:
 
 
 def _kinds_named(text: str) -> frozenset[str]:
-    """Return the kinds that the clauses that ask something name."""
+    """Return the kinds named in the question clauses."""
     clauses = [clause for clause in map(str.strip, _CLAUSE.split(text)) if _FORM.match(clause)]
     return frozenset(kind for kind, names in _NAMES.items() if any(map(names.search, clauses)))

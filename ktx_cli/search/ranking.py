@@ -1,8 +1,8 @@
-"""Ranks documents by the words of a query: BM25 over weighted fields, with prefixes and small typing errors.
+"""Rank documents by the words of a query: BM25 over weighted fields, with prefixes and spelling corrections.
 
-FTS5 finds the candidates, this module puts them in order. The formula is BM25F (Robertson, Zaragoza, Taylor 2004,
-Simple BM25 extension to multiple weighted fields): the counts of a word in the fields are added with their weights
-before they are damped once. Several indexes are ranked as one: the counts of documents are of all of them.
+FTS5 finds the candidates, and this module ranks them. The formula is BM25F (Robertson, Zaragoza, Taylor 2004, Simple
+BM25 extension to multiple weighted fields), which adds the weighted counts of a word in all fields before damping them
+once. Several indexes are ranked as one, with joint document counts.
 """
 
 from __future__ import annotations
@@ -42,50 +42,50 @@ if TYPE_CHECKING:
 _K1: Final = 1.5
 _B: Final = 0.6
 _PREFIX: Final = 0.7
-"""What a word counts of which only the beginning was asked."""
+"""Weight of a word that only matches a prefix in the query."""
 _CORRECTED: Final = 0.6
-"""What a word counts that was probably meant."""
+"""Weight of a corrected word."""
 _NAMED: Final = 1.5
-"""What a document counts whose name the query is."""
+"""Bonus of a document whose name is the query."""
 _RELATED: Final = 0.7
-"""What a word counts that means much the same as one that was asked."""
+"""Weight of a synonym of a query word."""
 _SENTENCE: Final = 5
-"""From how many words on a query is a question in somebody's words; a shorter one means the words it has."""
+"""Minimum number of words of a natural-language question. Shorter queries consist of keywords."""
 _GENERIC: Final = 0.5
-"""What a word counts in somebody's words that stands in texts of all kinds."""
+"""Weight of a common word in a natural-language question."""
 _PHRASE: Final = 0.7
-"""What a word counts in the question or synonym that fits best, beside one in a text."""
+"""Weight of a word in the best matching question or synonym, relative to a word in a text."""
 _WHOLE: Final = 0.35
-"""How much less a phrase counts of which only a part was asked: the power its share is raised to.
+"""Exponent for the matched share of a phrase.
 
-The share is that of what its words count: a question lacks little where only a common word of it was not asked.
+The share is weighted by word, so that missing only a common word of a question costs little.
 """
 _FORM: Final = 1.0
-"""What it counts that the question that fits best has the form of the query, beside a word as rare as that form."""
+"""Weight if the best matching question has the form of the query, relative to a word as rare as that form."""
 _ASKED: Final = 0.3
-"""How much less a phrase counts that is only a part of what was asked: the power the other share is raised to."""
+"""Exponent for the share of the query that a phrase covers."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _SHORTEST_PART: Final = 4
-"""Letters of the shortest word that another is put together of."""
+"""Minimum length of the parts of a compound word."""
 _TWO_SLIPS: Final = 9
-"""From how many letters on a word may be two edits from the one that was probably meant, and not only one."""
+"""Minimum length of a word for corrections with two edits instead of one."""
 _FREQUENT: Final = 1000
-"""How many documents may have a word that finds them beside rarer ones, and a tenth of all."""
+"""A word that finds documents besides rarer words may occur in this many documents and a tenth of all."""
 _CANDIDATES: Final = 100
-"""How many documents are put in order at least."""
+"""Minimum number of documents to rank."""
 _EXPLAINED: Final = ("source", "measure", "segment")
-"""The kinds that name the pages about them."""
+"""The kinds whose hits list the pages about them."""
 _BELOW: Final = 0.99
-"""What a value counts beside the last of what people govern."""
+"""Weight of a value relative to the last governed document."""
 
 Place = tuple[int, int]
-"""Which index, and the number of a document in it."""
+"""An index and the number of a document in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A document that fits, and the stems of the query it has."""
+    """A matching document with the matched stems of the query."""
 
     place: Place
     row: Row
@@ -95,7 +95,7 @@ class Ranked:
 
 @dataclass(slots=True)
 class Ranking:
-    """Documents in order, the best first. `total`: how many have a word; `corrected`, `suggested`: as in `Found`."""
+    """Ranked documents, best first. `total` counts all matches. See `Found` for `corrected` and `suggested`."""
 
     documents: list[Ranked] = field(default_factory=list)
     total: int = 0
@@ -104,18 +104,18 @@ class Ranking:
 
 
 class Index:
-    """Documents to be searched, in memory, whoever they are for; their words are counted once."""
+    """An index of documents in memory, regardless of their owners."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._store = Store.of({"": (replace(each, owner="") for each in documents)})
 
     def search(self, query: str, limit: int = 20) -> Found:
-        """Return the documents that have words of the query, those with more of them first."""
+        """Return the documents with words of the query, best first."""
         return found([self._store], rank([self._store], query, Scope(), limit), limit)
 
 
 def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | None = None) -> Found:
-    """Return the best of a ranking with what is shown of them to everybody, or to `user`."""
+    """Return the best documents of a ranking as hits for everybody or for `user`."""
     shown = hits(stores, ranking.documents[:limit], user=user)
     return Found(shown, ranking.total, ranking.corrected, ranking.suggested)
 
@@ -123,7 +123,7 @@ def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | Non
 def hits(
     stores: Sequence[Store], ranked: Iterable[Ranked], meant: Collection[Place] = (), *, user: str | None = None
 ) -> tuple[Hit, ...]:
-    """Return ranked documents with what is shown of them. `meant`: those whose vector is alike."""
+    """Return ranked documents as hits. `meant` are those with similar vectors."""
     listed = list(ranked)
     stored: dict[Place, tuple[str, bytes]] = {}
     for number, store in enumerate(stores):
@@ -138,9 +138,9 @@ def hits(
 
 
 def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
-    """Return hits in their order, of the values of a column the best alone, with all of that column as SQL has them.
+    """Return hits in order, with only the best value of each column and all matching values of the column as SQL.
 
-    A hit of another kind has none.
+    Hits of other kinds have no values.
     """
     values: dict[tuple[str, str], list[str]] = {}
     first: list[tuple[Hit, tuple[str, str]]] = []
@@ -157,9 +157,9 @@ def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
 def rank(
     stores: Sequence[Store], query: str, scope: Scope, limit: int, projects: Sequence[Sequence[Store]] = ()
 ) -> Ranking:
-    """Return the best documents of several indexes, `limit` of them or somewhat more.
+    """Return the best documents of several indexes, `limit` of them or slightly more.
 
-    `projects`: the same indexes by project, where they are of several: a user's page shadows none of another.
+    `projects` groups the indexes by project, because a user's page only shadows pages of the same project.
     """
     asked, spelling = asked_terms(stores, query)
     terms = dict.fromkeys(term for each in asked for term in each.terms)
@@ -174,7 +174,7 @@ def rank(
 
 
 def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
-    """Return the terms that find documents: one that very many have counts beside others, and would find them all."""
+    """Return the terms to find documents by. Very frequent terms only add to the score of other matches."""
     most = max(_FREQUENT, sum(store.count for store in stores) // 10)
     return [term for term in terms if _having(stores, term) <= most] or terms
 
@@ -188,7 +188,7 @@ def _ranked(
     limit: int,
     hidden: Sequence[set[str]],
 ) -> Ranking:
-    """Return the documents in order. `hidden`: of each index the names of the pages that a user's own stand in for."""
+    """Return the documents in order. `hidden` are the shared pages in each index that the user's own pages replace."""
     wanted = max(_CANDIDATES, 2 * limit)
     scorer = Scorer(stores, asked, query)
     fitting = [
@@ -202,7 +202,7 @@ def _ranked(
 
 
 def _apart(scope: Scope) -> list[Scope]:
-    """Return the scopes to look for candidates in: however many values fit, they crowd nothing else out."""
+    """Return the scopes to search separately, so that matching values do not crowd out other kinds."""
     kinds = set(scope.kinds or KINDS)
     if VALUE not in kinds or len(kinds) == 1:
         return [scope]
@@ -210,7 +210,7 @@ def _apart(scope: Scope) -> list[Scope]:
 
 
 def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
-    """Return documents with the best first, and each value behind all that people govern."""
+    """Return documents best first, with values after all governed documents."""
     listed = list(ranked)
     governed = [each.score for each in listed if each.row.kind in GOVERNED]
     lowest = min(governed, default=math.inf)
@@ -225,26 +225,26 @@ def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _is_spelled_out(value: Ranked) -> bool:
-    """Say whether a query has all of the words of a value that has several: that value was meant."""
+    """Say whether a query contains all words of a value with several words."""
     stems = set(value.row.name_text.split())
     return len(stems) > 1 and stems <= value.terms
 
 
 def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
-    """Return the names of the pages of the user who searches."""
+    """Return the names of the searching user's pages."""
     return {name for store in stores for name in store.owned(scope.user)} if scope.user else set()
 
 
 def is_shadowed(row: Row, own: set[str]) -> bool:
-    """Say whether a page of everybody's has one of a user in its place."""
+    """Say whether a page of the user replaces this shared page."""
     return row.kind == "page" and not row.owner and row.name in own
 
 
 @dataclass(frozen=True, slots=True)
 class AskedWord:
-    """A word or phrase of a query: the stems it stands for with what each counts, and what it counts itself.
+    """A word or phrase of a query: the weighted stems that it matches, and its own weight.
 
-    `text`: the word as `plain_words` has it, None for what a phrase means.
+    `text` is the word from `plain_words`, or None for the meaning of a phrase.
     """
 
     terms: dict[str, float]
@@ -254,16 +254,16 @@ class AskedWord:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """What the words of a query that nothing has may have been meant to be: looked for, or only suggested."""
+    """The corrections of unknown query words, which are searched or only suggested."""
 
     corrected: dict[str, str] = field(default_factory=dict)
     suggested: dict[str, str] = field(default_factory=dict)
 
 
 def asked_terms(stores: Sequence[Store], query: str) -> tuple[list[AskedWord], Spelling]:
-    """Return the words of a query, and what those may mean that nothing has.
+    """Return the words of a query, and corrections of unknown words.
 
-    Such a word is corrected where no other word of the query tells what is looked for, and it is no ordinary word.
+    An unknown word is corrected if no other word of the query is specific and it is not an ordinary word.
     """
     plain = asked_words(query)
     written = plain_words(query)
@@ -302,7 +302,7 @@ def _terms(stores: Sequence[Store], word: str, related: Iterable[str], *, begun:
 
 
 def _meant(stores: Sequence[Store], word: str) -> tuple[str, str] | None:
-    """Return the word that a word nothing has was probably meant to be, and its stem; None where none is near."""
+    """Return the nearest known word of an unknown word and its stem, or None."""
     if len(word) < _SHORTEST_CORRECTED or is_stop_word(word):
         return None
     spelled = {near: to for store in stores for near, to in store.alike(word).items()}
@@ -310,13 +310,13 @@ def _meant(stores: Sequence[Store], word: str) -> tuple[str, str] | None:
     if near is None or count_edits(word, near) > (1 if len(word) < _TWO_SLIPS else 2):
         return None
     if len(word) == _SHORTEST_CORRECTED and sorted(word) != sorted(near):
-        return None  # so short a word is near to many: two letters that changed places are a slip
+        return None  # short words have many neighbors; only swapped letters count as a typo
     return near, spelled[near]
 
 
 @functools.cache
 def _ordinary_words() -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of English words, and words that count as they are: the stem of a German one may be a slip."""
+    """Return the stems of English words, and German words without stemming, because a stem could be a typo."""
     folder = files("ktx_cli.search")
     english, _, german = folder.joinpath("ordinary_words.txt").read_text("utf-8").partition("\n# German\n")
     lines = (line for line in english.splitlines() if not line.startswith("#"))
@@ -325,16 +325,16 @@ def _ordinary_words() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def is_ordinary(word: str) -> bool:
-    """Say whether a word, as `plain_words` has it, is one of everyday English or German, or of business.
+    """Say whether a word from `plain_words` is an everyday English or German word or a business term.
 
-    `ordinary_words.txt` lists the first, `thesaurus.txt` the others.
+    `ordinary_words.txt` lists everyday words, and `thesaurus.txt` business terms.
     """
     stems, written = _ordinary_words()
     return is_generic(word) or stem(word) in stems or word in written
 
 
 def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
-    """Return the stems of the two words that one is put together of, as in German: `Umsatzziel`, `Lieferungsdatum`."""
+    """Return the stems of the two parts of a compound word, as in German: `Umsatzziel`, `Lieferungsdatum`."""
     for place in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
         last = stem(word[place:])
         if _having(stores, last):
@@ -345,7 +345,7 @@ def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
 
 
 def _begins_alike(word: str, other: str) -> bool:
-    """Say whether two words begin with the same letter, or with the same two swapped: slips are rare there."""
+    """Say whether two words start with the same letter or the same two swapped letters, where typos are rare."""
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
@@ -354,13 +354,13 @@ def _having(stores: Iterable[Store], term: str) -> int:
 
 
 _TEXT_WEIGHTS: Final = tuple(0.0 if tier == "phrases" else weight for tier, weight in TIERS.items())
-"""The weights of the texts whose words are counted; phrases are compared one by one."""
+"""The weights of texts with counted words. Phrases are compared individually."""
 _TEXTS: Final = frozenset({"page", "passage"})
-"""The kinds that are texts: one is not long because it is longer than the name of a column."""
+"""The kinds that are texts, whose lengths are not compared with those of column names."""
 
 
 def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
-    """Return how long a document is on average, of those that are texts (True) and of the others."""
+    """Return the average document length of texts (True) and of others."""
     totals = {True: (0, 0.0), False: (0, 0.0)}
     for store in stores:
         for kind, (number, length) in store.lengths.items():
@@ -370,10 +370,10 @@ def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
 
 
 class Scorer:
-    """Scores documents for the words of one query; each stands for one or more stems."""
+    """Scores documents for the words of one query."""
 
     def __init__(self, stores: Sequence[Store], asked: Sequence[AskedWord], query: str) -> None:
-        """Take the indexes that are ranked as one, the words, and the query as it was written."""
+        """Prepare the scoring of jointly ranked indexes for the words and the original query."""
         self._stores = stores
         self._count = max(sum(store.count for store in stores), 1)
         self._means = _mean_lengths(stores)
@@ -400,7 +400,7 @@ class Scorer:
         }
 
     def worth_of(self, term: str) -> float:
-        """Return what a term counts by how few documents have it."""
+        """Return the weight of a term by its rarity."""
         if term not in self._worths:
             having = min(_having(self._stores, term), self._count)
             self._worths[term] = math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
@@ -411,9 +411,9 @@ class Scorer:
         return sum([known[term] if term in known else self.worth_of(term) for term in terms])
 
     def score(self, store: int, row: Row) -> Ranked:
-        """Return a document with its score, 0 where it has no word."""
+        """Return a document with its score, which is 0 without matching words."""
         counts = self._counts(row)
-        if row.kind == VALUE:  # is what it is: none is meant by another word
+        if row.kind == VALUE:  # values do not match synonyms
             counts = {term: count for term, count in counts.items() if term not in self._related}
         norm = _K1 * (1 - _B + _B * row.length / self._means[row.kind in _TEXTS])
         parts = [0.0] * self._words
@@ -428,9 +428,9 @@ class Scorer:
         return Ranked((store, row.number), row, score, terms.union(counts))
 
     def _add_phrase(self, row: Row, parts: list[float]) -> tuple[frozenset[str], float]:
-        """Add what the question or synonym that fits best counts to what the words count.
+        """Add the score of the best matching question or synonym.
 
-        Returns its stems, and what it counts that it has the form of the query.
+        Returns its stems and the bonus for the form of the query.
         """
         best, fits, found, form = 0.0, dict[int, float](), frozenset[str](), 0.0
         for phrase, mark in row.phrases_with(self._uses.keys()):
@@ -442,7 +442,7 @@ class Scorer:
                         own[place] = worth
             alike, most = self._forms.get(mark, 0.0), sum(own.values())
             asked = (most / self._whole) ** _ASKED
-            if most * asked + alike <= best:  # not even if the whole phrase was asked
+            if most * asked + alike <= best:  # not even a complete match would be better
                 continue
             share = asked * (self._worth_together(known) / self._worth_together(phrase)) ** _WHOLE
             if share * most + alike > best:
@@ -453,7 +453,7 @@ class Scorer:
         return found, form
 
     def _is_named(self, row: Row) -> bool:
-        """Say whether the query is the name of a document, the last part of it, its label or a synonym."""
+        """Say whether the query is the name of a document, its last part, its label or a synonym."""
         if not self._name:
             return False
         if f" {self._name[-1]} " in row.name_text:
@@ -461,7 +461,7 @@ class Scorer:
         return any(tuple(stems) == self._name for stems in row.other_names({self._name[-1]}))
 
     def _counts(self, row: Row) -> Mapping[str, float]:
-        """Return what each stem counts in a document by the weights of its fields."""
+        """Return the weighted counts of stems in a document."""
         counts: dict[str, float] = {}
         for weight, text in zip(_TEXT_WEIGHTS, row.texts, strict=True):
             if weight and len(text) > 2:
@@ -472,13 +472,13 @@ class Scorer:
 
 
 K: Final = 60
-"""Damps the first ranks, the value of the paper."""
+"""Damps the first ranks. The value is from the paper."""
 
 Item = TypeVar("Item")
 
 
 def fuse(orders: Iterable[Sequence[Item]]) -> dict[Item, float]:
-    """Return what each item counts by its ranks, the sum of 1 / (60 + rank), in no order.
+    """Return the score of each item, the sum of 1 / (60 + rank), unordered.
 
     Reciprocal rank fusion (Cormack, Clarke, Büttcher 2009, Reciprocal rank fusion outperforms Condorcet).
     """
@@ -490,7 +490,7 @@ def fuse(orders: Iterable[Sequence[Item]]) -> dict[Item, float]:
 
 
 MEANING: Final = "meaning"
-"""Stands among `matched_on` where the vectors are alike."""
+"""Value of `matched_on` for similar vectors."""
 _SNIPPET: Final = 160
 _FLAT: Final = 10_000
 _PART: Final = re.compile(r"\S+")
@@ -499,7 +499,7 @@ _PART: Final = re.compile(r"\S+")
 def hit(row: Row, stored: tuple[str, bytes], score: float, terms: Collection[str], *, meant: bool = False) -> Hit:
     """Return a document as a hit.
 
-    `stored`: its summary and packed fields; `terms`: the stems of the query it has; `meant`: its vector is alike.
+    `stored` are its summary and packed fields, `terms` the matched stems, and `meant` is true for a similar vector.
     """
     summary, packed = stored
     fields = [(name, tier_of(weight), text) for name, weight, text in unpacked(packed)]
@@ -523,7 +523,7 @@ def snippet(text: str, terms: Collection[str]) -> str:
 
 
 def _having_terms(row: Row, fields: Sequence[tuple[str, str, str]], terms: Collection[str]) -> list[tuple[str, str]]:
-    """Return (name, text) of the fields that have one of the terms; where one column has one field, it says so."""
+    """Return (name, text) of the fields with one of the terms."""
     if not terms:
         return []
     columns = {tier for tier, text in zip(TIERS, row.texts, strict=True) if any(f" {term} " in text for term in terms)}
@@ -536,9 +536,9 @@ def _having_terms(row: Row, fields: Sequence[tuple[str, str, str]], terms: Colle
 
 
 def _place(text: str, terms: frozenset[str]) -> int:
-    """Return where the first part with one of the terms begins, 0 where none does.
+    """Return the position of the first part with one of the terms, or 0.
 
-    In a text of plain letters only parts with the beginning of a term in them are looked into, which costs little.
+    In ASCII text, only parts with the start of a term are checked, which is fast.
     """
     if not terms:
         return 0
@@ -553,29 +553,29 @@ def _place(text: str, terms: frozenset[str]) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _beginnings(terms: frozenset[str]) -> re.Pattern[str]:
-    """Return what finds the beginnings of words whose stem may be one of some: a stem may have another last letter."""
+    """Return a pattern for the starts of words that may have one of the stems, whose last letter may differ."""
     return re.compile("|".join(sorted({re.escape(term[: max(2, len(term) - 1)]) for term in terms})))
 
 
 _BY_VECTORS: Final = 50
-"""How many documents the vectors bring in at least."""
+"""Minimum number of documents from the vector search."""
 
 
 def nearest(
     store: Store, vectors: Vectors, ranking: Callable[[], Ranking], asked: Sequence[float], scope: Scope, limit: int
 ) -> tuple[list[Ranked], list[ResultWarning]]:
-    """Return the documents of an index (the first of those that were ranked) nearest to a query's vector.
+    """Return the documents of an index nearest to the vector of a query.
 
-    Where there are too many to compare all, those that words found are, and a warning says so.
+    If there are too many to compare all, only documents found by words are compared, with a warning.
     """
     if vectors.numbers and len(asked) != vectors.dimensions:
-        what = f"searched by words alone: the index has vectors of {vectors.dimensions} numbers, the model {len(asked)}"
+        what = f"searched by words only: the index vectors have {vectors.dimensions} dimensions, not {len(asked)}"
         return [], [ResultWarning("no_vectors", what, hint=Command("index"))]
     warnings = []
     among = vectors.within(scope)
     if vectors.too_many:
         among = vectors.places(each.row.number for each in ranking().documents if each.place[0] == 0)
-        what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
+        what = f"compared only the best {len(among)} word matches by meaning, because numpy is not installed"
         warnings.append(ResultWarning("vectors_bounded", what, hint=Command("install", "numpy", program="pip")))
     wanted = max(_BY_VECTORS, 2 * limit)
     found = vectors.nearest(asked, among, wanted + len(store.removed))
@@ -588,7 +588,7 @@ def nearest(
 def fused(
     stores: Sequence[Store], ranking: Ranking, meant: Sequence[Ranked], limit: int, user: str | None = None
 ) -> Found:
-    """Return what words and vectors found in one order."""
+    """Merge the results of words and vectors."""
     by_place = {each.place: each for each in (*meant, *ranking.documents)}
     scores = fuse([[each.place for each in ranking.documents], [each.place for each in meant]])
     best = _in_order(replace(by_place[place], score=score) for place, score in scores.items())
@@ -599,15 +599,15 @@ def fused(
 
 
 _LONGEST: Final = 3
-"""Words of the longest phrase."""
+"""Maximum number of words in a phrase."""
 
 
 @functools.cache
 def _groups() -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return the stems of each word or phrase -> the stems of the single words of its groups, without its own.
+    """Return the stems of the synonyms of each word or phrase.
 
-    `thesaurus.txt` lists words of business that mean much the same in groups, one on a line, in English and German: a
-    word of a query also stands for the others of its group, for less than itself; so does a phrase (`called off`).
+    `thesaurus.txt` lists groups of business terms with similar meanings, one group per line, in English and German. A
+    word or phrase (`called off`) of a query also matches the other words of its group with a lower weight.
     """
     found: dict[tuple[str, ...], dict[str, None]] = {}
     text = files("ktx_cli.search").joinpath("thesaurus.txt").read_text("utf-8")
@@ -620,12 +620,12 @@ def _groups() -> dict[tuple[str, ...], tuple[str, ...]]:
 
 
 def alternatives(word: str) -> tuple[str, ...]:
-    """Return the stems of words that mean much the same as a word."""
+    """Return the stems of the synonyms of a word."""
     return _groups().get((stem(word),), ())
 
 
 def phrases(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield for every phrase of a query, given by all its words, the stems of words that mean the same."""
+    """Yield the stems of the synonyms of every phrase in the words of a query."""
     stems = [stem(word) for word in words]
     for start in range(len(stems)):
         for length in range(2, _LONGEST + 1):

@@ -1,4 +1,4 @@
-"""The semantic layer: its model, loaded from files, checked, and compiled to SQL that gives right numbers."""
+"""The semantic layer: load the model from files, check it, and compile queries to correct SQL."""
 
 from __future__ import annotations
 

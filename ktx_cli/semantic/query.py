@@ -1,4 +1,4 @@
-"""A question put to the semantic layer: the JSON form read into one checked value."""
+"""Parse and validate the JSON form of a semantic layer query."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ktx_cli.core import did_you_mean, listing
 from ktx_cli.semantic.model import GRAINS, SemanticError
 
 DEFAULT_LIMIT: Final = 1000
-"""The largest number of rows of an answer, unless the question asks for more."""
+"""The default row limit."""
 
 MOST_ROWS: Final = 100_000
-"""The largest number of rows that a question may ask for."""
+"""The maximum row limit."""
 
 LONGEST: Final = 10_000
-"""The largest number of characters of one expression."""
+"""Maximum length of an expression in characters."""
 
 MOST_ITEMS: Final = 200
-"""The largest number of measures, dimensions or conditions of one question."""
+"""Maximum number of measures, dimensions or conditions of a query."""
 
 _DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
 """A name to sort by and a direction: `revenue desc`, or `revenue:desc` as on the command line."""
@@ -36,7 +36,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class QueryMeasure:
-    """A measure by its name, or an expression with aggregates; `name`: what its column is called.
+    """A measure reference, or an expression with aggregates. `name` is the name of its column.
 
     As a text it may end with its name, as in SQL: `sum(orders.amount) as revenue`; a dimension, too.
     """
@@ -47,7 +47,7 @@ class QueryMeasure:
 
 @dataclass(frozen=True, slots=True)
 class QueryDimension:
-    """A column to group by; `granularity`: the grain a time is cut to; `via`: the joins to go through."""
+    """A column to group by, with the `granularity` of a time and the joins to use (`via`)."""
 
     field: str
     granularity: str | None = None
@@ -57,7 +57,7 @@ class QueryDimension:
 
 @dataclass(frozen=True, slots=True)
 class QueryFilter:
-    """A condition on rows or on results; `facts`: the only ones it is for, None for all."""
+    """A condition on rows or results. `facts` limits it to some facts; None means all."""
 
     expr: str
     via: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class QueryOrder:
 
 @dataclass(frozen=True, slots=True)
 class QueryRange:
-    """A stretch of time, `start` included, `end` not; `last`: as long a time before now, in place of both."""
+    """A time range with an inclusive `start` and exclusive `end`, or the most recent period (`last`)."""
 
     field: str | None = None
     start: str | None = None
@@ -84,10 +84,10 @@ class QueryRange:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question, every field checked by itself; names are not looked up yet.
+    """A query with validated fields, but unresolved names.
 
-    `include_empty` None: where all dimensions are of one source. `comparison`: the offset to compare with, or
-    `previous_period`.
+    If `include_empty` is None, dimension values without rows are included if all dimensions are from one source.
+    `comparison` is an offset or `previous_period`.
     """
 
     measures: tuple[QueryMeasure, ...] = ()
@@ -108,7 +108,7 @@ class Query:
 
 
 def parse_query(asked: Any) -> Query:
-    """Return the question of a JSON object; `SemanticError` (code `query`) names the first thing that is wrong."""
+    """Parse a JSON object. Raises `SemanticError` (code `query`) for the first error."""
     if not isinstance(asked, Mapping):
         raise _wrong("the query", "must be a JSON object", '{"measures": ["orders.revenue"]}')
     _known_keys(asked, _READERS, "the query")
@@ -122,7 +122,7 @@ def parse_query(asked: Any) -> Query:
 
 
 def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
-    """Return the query with the map of paths written on the dimensions of those targets."""
+    """Apply a map of paths to the dimensions of its targets."""
     from dataclasses import replace
 
     def path_of(field: str) -> tuple[str, ...]:
@@ -295,7 +295,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _texts(item: Any, where: str, keys: tuple[str, ...], main: str | None) -> dict[str, Any]:
-    """Return the texts of an object with those keys, or of a plain text that stands for `main`."""
+    """Return the texts of an object with these keys, or of a plain text as the key `main`."""
     if isinstance(item, str) and main is not None:
         return {main: _text(item, where)}
     if not isinstance(item, Mapping):

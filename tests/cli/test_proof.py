@@ -190,7 +190,7 @@ def test_only_a_recorded_proof_can_be_scored_again(ktx: Run, proven: Path) -> No
     plan = proven / ".ktx" / "runs" / run / "proof.json"
     text = plan.read_text()
     plan.write_text(text.replace('"format": 1', '"format": 0'))
-    assert "recorded in another format" in ktx("proof", "--replay", run).err
+    assert "recorded in an incompatible format" in ktx("proof", "--replay", run).err
     plan.unlink()
     assert "is not a proof, or its records were deleted" in ktx("proof", "--replay", run).err
 
@@ -245,7 +245,7 @@ def test_a_database_that_cannot_be_reached_is_no_answer_of_the_agent(
     model_server.play(moving)
     answer = ktx("proof", "--runs", "1", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (1, "proof_failed")
-    assert "no attempt of the arm `schema` came to its end" in answer.envelope["error"]["message"]
+    assert "no attempt of the arm `schema` finished" in answer.envelope["error"]["message"]
     assert [arm["outcomes"]["error"] for arm in answer.data["arms"]] == [1, 1]
     assert [arm["tokens"]["total_tokens"] > 0 for arm in answer.data["arms"]] == [True, True]
     paid = len(model_server.model_calls)

@@ -187,13 +187,13 @@ def test_a_sample_has_the_first_and_last_rows_and_some_between(count: int, most:
     ("seconds", "statement", "interruptible", "rows", "statements", "said"),
     [
         (0.001, 0.0, True, 6, 6, None),
-        (0.02, 0.0, True, 2, 2, "its time, 50 ms, was up"),
-        (0.06, 0.0, True, 1, 1, "its time, 50 ms, was up"),
-        (0.02, 0.3, True, 3, 3, "its time, 60 ms, was up"),
-        (0.5, 10.0, True, 4, 4, "its time, 2 seconds, was up"),
+        (0.02, 0.0, True, 2, 2, "the time limit of 50 ms was reached"),
+        (0.06, 0.0, True, 1, 1, "the time limit of 50 ms was reached"),
+        (0.02, 0.3, True, 3, 3, "the time limit of 60 ms was reached"),
+        (0.5, 10.0, True, 4, 4, "the time limit of 2 seconds was reached"),
         # A statement that nobody can end is not begun where it may take longer than there is time.
         (0.001, 0.04, False, 6, 6, None),
-        (0.001, 0.06, False, 0, 0, "its time, 50 ms, was up"),
+        (0.001, 0.06, False, 0, 0, "the time limit of 50 ms was reached"),
     ],
 )
 def test_a_sample_ends_with_its_time(
@@ -207,7 +207,9 @@ def test_a_sample_ends_with_its_time(
     assert (found.rows, slow.statements, found.stopped) == (rows, statements, said)
 
 
-@pytest.mark.table(("code", "said"), [("query", "shop: no such function"), ("timeout", "its time, 50 ms, was up")])
+@pytest.mark.table(
+    ("code", "said"), [("query", "shop: no such function"), ("timeout", "the time limit of 50 ms was reached")]
+)
 def test_a_statement_of_a_sample_that_fails_costs_no_answer(code: str, said: str, shop: Connector) -> None:
     failure = SourceError("shop: no such function", code=code)
     with pytest.MonkeyPatch.context() as monkeypatch:

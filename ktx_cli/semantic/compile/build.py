@@ -27,7 +27,7 @@ from ktx_cli.semantic.plan.plan import Plan
 from ktx_cli.warehouses import DateOrTimestamp, Dialect, SemanticType, dialect_named
 
 Read = Callable[[int], Column | None]
-"""Gives the column that a numbered place of a tree stands for."""
+"""Returns the column of a numbered placeholder."""
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
@@ -40,7 +40,7 @@ _MIDNIGHT: Final = " 00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a comparison: a column of a kind, a literal, or a function that gives a text of one form."""
+    """One side of a comparison: a column, a literal, or a function that returns text in one format."""
 
     tree: exp.Expr
     column: Column | None = None
@@ -49,19 +49,19 @@ class _Side:
 
     @property
     def form(self) -> DateOrTimestamp | None:
-        """The form its values have, None for a literal and NULL, which take that of the others."""
+        """The format of its values, or None for literals and NULL, which adapt to the other side."""
         if self.column is not None:
             return "date" if self.column.is_date else "timestamp"
         return self.function
 
     def comparable(self, syntax: Dialect) -> exp.Expr:
-        """Return a column in the form of its own values."""
+        """Return a column in its own format."""
         assert self.column is not None
         assert self.form is not None
         return syntax.comparable_time(self.tree, self.form, self.column.timezone or UTC_NAME)
 
     def written(self, form: DateOrTimestamp, syntax: Dialect) -> exp.Expr:
-        """Return it in a form in which texts compare as times do."""
+        """Return the side in a format in which texts compare like times."""
         if self.literal is not None:
             shown = self.literal.beside_dates() if form == "date" else self.literal.beside_timestamps()
             return exp.Literal.string(shown)
@@ -74,14 +74,14 @@ class _Side:
 
 
 def with_compared_times(tree: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
-    """Return a tree in which times are compared as times, the same tree where it compares none."""
+    """Return a tree in which times are compared as times. Trees without time comparisons do not change."""
     if not tree.find(*_COMPARISONS):
         return tree
     return tree.transform(lambda node: _compared(node, read, syntax) if isinstance(node, _COMPARISONS) else node)
 
 
 def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.Expr]:
-    """Yield conditions that the times a tree compares are missing or can be read, so that it says something of them."""
+    """Yield conditions that the compared times of a tree are null or valid."""
     for node in tree.walk():
         sides = _sides(node, read) if isinstance(node, _COMPARISONS) else []
         for side in sides:
@@ -92,7 +92,7 @@ def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.
 
 
 def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
-    """Return a comparison of times in one form, any other as it is: what is no time is compared as it was."""
+    """Return a comparison of times in the same format. Other comparisons do not change."""
     sides = _sides(node, read)
     if not sides:
         return node
@@ -105,13 +105,13 @@ def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
 
 
 def _both_numbers(sides: Sequence[_Side], syntax: Dialect) -> Iterator[exp.Expr]:
-    """Yield for columns of timestamps the condition that all are numbers: these are compared as they are."""
+    """Yield for timestamp columns the condition that all values are numbers, which are compared directly."""
     if all(side.column is not None and side.form == "timestamp" for side in sides):
         yield exp.and_(*(syntax.is_number(side.tree) for side in sides), copy=False)
 
 
 def _sides(node: exp.Expr, read: Read) -> list[_Side]:
-    """Return the sides of a comparison of times, none of any other."""
+    """Return the sides of a comparison of times, or none for other comparisons."""
     if isinstance(node, exp.In) and not node.expressions:
         return []
     trees = [place.unnest() for place in _places(node)]
@@ -135,7 +135,7 @@ def _places(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _side(tree: exp.Expr, columns: dict[int, Column | None], zone: str) -> _Side | None:
-    """Return a side of a comparison of times, None for what is no time."""
+    """Return a side of a comparison of times, or None for other values."""
     if isinstance(tree, exp.Placeholder):
         column = columns[int(tree.name)]
         return None if column is None or column.type is not SemanticType.TIME else _Side(tree, column=column)
@@ -149,7 +149,7 @@ def _side(tree: exp.Expr, columns: dict[int, Column | None], zone: str) -> _Side
 
 
 def _function(tree: exp.Expr) -> DateOrTimestamp | None:
-    """Return the form of the texts that a function of dates gives."""
+    """Return the format of the text that a date function returns."""
     name = tree.name.upper() if isinstance(tree, exp.Anonymous) else ""
     if isinstance(tree, _DATES) or name == "DATE" or (isinstance(tree, exp.Cast) and tree.to.is_type("date")):
         return "date"
@@ -166,7 +166,7 @@ _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
 class FactUse:
     """The use of one fact in the statement, for the receipt and the probe.
 
-    `overlapping`: a row may be in several groups. `by_key`: rows are told apart by the fact's grain.
+    `overlapping` means that a row may be in several groups, and `by_key` that the fact's grain identifies rows.
     """
 
     fact: str
@@ -177,7 +177,7 @@ class FactUse:
 
 
 class Build:
-    """One statement in the making."""
+    """The state of one statement during compilation."""
 
     def __init__(self, names: Names, plan: Plan) -> None:
         self.names = names
@@ -187,7 +187,7 @@ class Build:
         self.uses: dict[str, FactUse] = {}
         self.notes: list[str] = list(plan.notes)
         self.reads_zone = False
-        """Whether a time zone says in which period a timestamp is."""
+        """Whether the period of a timestamp depends on a time zone."""
         self.policies: dict[str, None] = {}
         self.sources: dict[str, None] = {}
         self.periods: dict[str, str] = {}
@@ -197,28 +197,28 @@ class Build:
         self._taken = set(lookup_of(names.model).table_words)
 
     def again(self) -> Build:
-        """Return the start of another statement about the same question, with the same record of facts."""
+        """Return the state for another statement about the same query, with shared records of facts."""
         other = Build(self.names, self.plan)
         other.uses = self.uses
         return other
 
     def use(self, fact: str) -> FactUse:
-        """Return the record of what is done with a fact."""
+        """Return the record about the use of a fact."""
         return self.uses.setdefault(fact, FactUse(fact))
 
     def note(self, text: str) -> None:
-        """Tell the receipt something a reader of the numbers should know."""
+        """Add a note to the receipt."""
         if text not in self.notes:
             self.notes.append(text)
 
     def clock(self, column: Column | None) -> Clock:
-        """Return the clock by which a column is read."""
+        """Return the clock of a column."""
         self.reads_zone = self.reads_zone or (column is not None and not column.is_date)
         own = None if column is None else column.timezone
         return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)
 
     def add(self, wanted: str, query: exp.Expr) -> str:
-        """Put a named query in front of the statement; return the name it got."""
+        """Add a common table expression, and return its unique name."""
         base = _NOT_PLAIN.sub("_", wanted)[:_LONGEST_NAME]
         name, number = base, 1
         while name.casefold() in self._taken:
@@ -229,13 +229,13 @@ class Build:
         return name
 
     def with_queries(self, final: exp.Select) -> exp.Select:
-        """Return the statement with its named queries in front."""
+        """Return the statement with its common table expressions."""
         for name, query in self._queries.items():
             final = final.with_(identifier(name), as_=query, copy=False)
         return final
 
     def relation(self, source: Source, alias: str) -> exp.Expr:
-        """Return the rows of a source that policies let through, under an alias."""
+        """Return the rows of a source that its row policies allow, with an alias."""
         if source.name not in self._relations:
             self.sources[source.name] = None
             self._relations[source.name] = self._allowed(source, self._physical(source))
@@ -256,7 +256,7 @@ class Build:
         )
 
     def _hoisted(self, source: Source, body: exp.Query) -> exp.Expr:
-        """Return the query with its own named queries in front of the statement, where it may have none inside."""
+        """Move the query's common table expressions to the statement if the dialect does not allow them inside."""
         if self.syntax.nests_with or not body.ctes:
             return body
         for part in body.ctes:
@@ -286,9 +286,9 @@ class Build:
         return cte(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
 
     def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
-        """Return a policy's condition, or a column it reads; what its times must meet for it to hold is added.
+        """Return the condition of a policy, or a column that it reads, and collect conditions for valid times.
 
-        A row whose time is none is not let through, whatever the condition says where a time is missing.
+        Rows with an invalid time are excluded, even if the condition would allow a null time.
         """
 
         def value(name: Name) -> exp.Expr:
@@ -305,9 +305,9 @@ class Build:
         return self.bound(condition, value)
 
     def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:
-        """Return an expression with what `value` gives for each name, its times compared as times.
+        """Return an expression with names replaced by `value`, and with times compared as times.
 
-        `time`: the column that stands for metric_time.
+        `time` is the column for metric_time.
         """
 
         def read(number: int) -> Column | None:
@@ -317,48 +317,48 @@ class Build:
         return filled(self.with_compared_times(expression.tree, read), lambda number: value(expression.names[number]))
 
     def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
-        """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""
+        """Return a tree with times compared as times. `read` returns the columns of placeholders."""
         return with_compared_times(tree, read, self.syntax) if self.syntax.times_are_texts else tree
 
     def time_of(self, fact: Source, name: str | None) -> Name | None:
-        """Return the column that is a fact's time: the one name, its default, or the only one."""
+        """Return the time column of a fact: the given name, its default, or the only one."""
         return time_of(fact, name)
 
 
 def identifier(name: str) -> exp.Identifier:
-    """Return a name in quotes, whatever characters it has."""
+    """Return a quoted name."""
     return exp.to_identifier(name, quoted=True)
 
 
 def column(name: str, relation: str | None = None) -> exp.Column:
-    """Return a column, its names in quotes."""
+    """Return a column with quoted names."""
     return exp.column(identifier(name), None if relation is None else identifier(relation))
 
 
 def is_present(value: exp.Expr) -> exp.Expr:
-    """Return the condition that a value is there."""
+    """Return the condition that a value is not null."""
     return exp.Not(this=exp.Is(this=value, expression=exp.null()))
 
 
 def count_of(condition: exp.Expr | None = None) -> exp.Expr:
-    """Return the count of all rows, or of those that meet a condition."""
+    """Return the count of all rows, or of rows that meet a condition."""
     if condition is None:
         return exp.Count(this=exp.Star(), big_int=True)
     return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
 
 
 def subquery(query: exp.Expr, name: str) -> exp.Subquery:
-    """Return a query to select from."""
+    """Return a query as a subquery."""
     return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))
 
 
 def as_column(value: exp.Expr, name: str) -> exp.Alias:
-    """Return a value as a column of that name."""
+    """Return a value as a column with a name."""
     return exp.Alias(this=value, alias=identifier(name))
 
 
 def cte(name: str) -> exp.Table:
-    """Return a named query as a relation."""
+    """Return a common table expression as a relation."""
     return exp.Table(this=identifier(name))
 
 
@@ -369,13 +369,13 @@ def table(*parts: str) -> exp.Table:
 
 
 def aliased(relation: exp.Expr, alias: str) -> exp.Expr:
-    """Return a relation under an alias."""
+    """Return a relation with an alias."""
     relation.set("alias", exp.TableAlias(this=identifier(alias)))
     return relation
 
 
 def join(query: exp.Select, relation: exp.Expr, on: exp.Expr | None, side: str = "") -> exp.Select:
-    """Join a relation to a query: `LEFT`, or with every row the condition holds for; without a condition with all."""
+    """Join a relation to a query: `LEFT`, inner with a condition, or cross without one."""
     if on is None:
         query.append("joins", exp.Join(this=relation, kind="CROSS"))
     else:
@@ -384,7 +384,7 @@ def join(query: exp.Select, relation: exp.Expr, on: exp.Expr | None, side: str =
 
 
 def _filled_templates(text: str, dialect: str, what: str, names: Names) -> exp.Expr:
-    """Return the tree of a query whose templates are filled in as values."""
+    """Parse a query with its templates replaced by values."""
     filled, values = marked(text, what, names.values)
     try:
         tree = sqlglot.parse_one(filled, read=dialect)
@@ -399,7 +399,7 @@ _TAKES_CONDITION = (exp.Where, exp.Having, exp.Connector, exp.Not)
 
 
 def without_booleans(tree: exp.Expr) -> exp.Expr:
-    """Return the statement (changed in place) with a bit for each condition that is a value, and back."""
+    """Convert conditions that are used as values to bits and back. Changes the statement in place."""
     for node in reversed(list(tree.walk())):
         if isinstance(node, exp.Paren | exp.Alias) or not isinstance(node, exp.Condition):
             continue
@@ -425,7 +425,7 @@ def _stands_for_a_condition(node: exp.Expr) -> bool:
 
 
 def _as_bit(condition: exp.Expr) -> exp.Expr:
-    """Return 1, 0 or nothing, of a condition that holds, does not, or is not known."""
+    """Return 1, 0 or null for a condition that is true, false or unknown."""
     one, zero = exp.Literal.number(1), exp.Literal.number(0)
     no = exp.Not(this=exp.paren(condition.copy(), copy=False))
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=one), exp.If(this=no, true=zero)])

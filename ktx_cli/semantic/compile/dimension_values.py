@@ -31,7 +31,7 @@ from ktx_cli.warehouses import DateOrTimestamp, SemanticType
 
 
 def dimension_rows(build: Build) -> exp.Expr:
-    """Return the distinct combinations of the dimensions, over the finest source that has one of each for a row."""
+    """Return the distinct combinations of the dimensions from the finest source with a single value of each per row."""
     plan = build.plan
     root = finest(build, plan.dimensions)
     rows = Rows(build, root, time=build.time_of(build.names.model.sources[root], None))
@@ -44,7 +44,7 @@ def dimension_rows(build: Build) -> exp.Expr:
 
 
 def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
-    """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
+    """Return the source that reaches all dimensions. Raises `SemanticError` if there are none or several."""
     graph, model = build.names.graph, build.names.model
     ends = list(dict.fromkeys(end for dimension in dimensions for end in _starts(build, dimension)))
     able = sorted(set.intersection(*map(graph.reaching, ends))) if ends else list(model.sources)
@@ -62,7 +62,7 @@ def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
 
 
 def sources_of(build: Build, dimension: Dimension) -> list[str]:
-    """Return the sources a dimension's columns are of."""
+    """Return the sources of a dimension's columns."""
     result = []
     for name in dimension.expression.names:
         if name.is_metric_time:
@@ -73,7 +73,7 @@ def sources_of(build: Build, dimension: Dimension) -> list[str]:
 
 
 def _starts(build: Build, dimension: Dimension) -> list[str]:
-    """Return the sources whose rows a dimension needs: of a role the one that declares it."""
+    """Return the sources whose rows a dimension needs. For a role, it is the source that declares it."""
     ends = sources_of(build, dimension)
     result = []
     for name, end in zip(dimension.expression.names, ends, strict=True):
@@ -91,13 +91,13 @@ def _starts(build: Build, dimension: Dimension) -> list[str]:
 
 
 def empty_values(build: Build) -> exp.Expr | None:
-    """Return the dimension values to show besides those the facts have, None where none are asked for."""
+    """Return the dimension values to add to those of the facts, or None."""
     plan = build.plan
     wanted = plan.query.include_empty
     if not plan.wanted or not plan.dimensions or wanted is False:
         return None
     if wanted is None and any(axis.seen is not None and axis.seen.names[0].hops for axis in plan.axes.values()):
-        return None  # a running or earlier value is shown for periods with rows
+        return None  # cumulative and earlier values are shown for periods with rows
     groups = grouped_values(build, own=wanted is True)
     if groups is None:
         return None
@@ -120,13 +120,13 @@ def empty_values(build: Build) -> exp.Expr | None:
 
 @dataclass(slots=True)
 class Group:
-    """Dimensions whose values come from one source: `root` is the path to it from each fact, None for metric_time."""
+    """Dimensions with values from one source. `root` is the path to it from each fact, or None for metric_time."""
 
     root: dict[str, Path] | None
     numbers: list[int]
 
     def holds(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether other paths go through this source on every fact, in one way behind it."""
+        """Say whether other paths go through this source on every fact and continue in the same way."""
         if self.root is None:
             return False
         if any(not path.edges for path in self.root.values()):
@@ -134,13 +134,13 @@ class Group:
         return self.covers(paths)
 
     def covers(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether all paths go through this source, and from it on over the same joins to one row."""
+        """Say whether all paths go through this source and continue over the same to-one joins."""
         return self.leads(paths) and all(
             edge.to_one for fact, path in (self.root or {}).items() for edge in paths[fact].edges[len(path.edges) :]
         )
 
     def leads(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether all paths go through this source, and from it on over the same joins."""
+        """Say whether all paths go through this source and continue over the same joins."""
         root = self.root or {}
         rests = {paths[fact].edges[len(path.edges) :] for fact, path in root.items()}
         return len(rests) == 1 and all(
@@ -149,9 +149,9 @@ class Group:
 
 
 def grouped_values(build: Build, *, own: bool) -> list[Group] | None:
-    """Return the dimensions by the source their values are of; None where they cannot be told.
+    """Group the dimensions by the source of their values. Returns None if it is ambiguous.
 
-    `own`: whether a fact's own columns have values too.
+    `own` includes values of the facts' own columns.
     """
     plan = build.plan
     facts = list(dict.fromkeys(plan.leaves[number].fact for number in plan.wanted))
@@ -173,7 +173,7 @@ def grouped_values(build: Build, *, own: bool) -> list[Group] | None:
 
 
 def _with_times(groups: list[Group], index: int) -> None:
-    """Put metric_time of one grain to that of the others: a year goes with its own months."""
+    """Merge metric_time dimensions of different grains, so that a year goes with its own months."""
     for group in groups:
         if group.root is None:
             group.numbers.append(index)
@@ -182,7 +182,7 @@ def _with_times(groups: list[Group], index: int) -> None:
 
 
 def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Expression) -> dict[str, Path]:
-    """Return the path from each fact to a name's source; `SemanticError` where there is none."""
+    """Return the path from each fact to the source of a name. Raises `SemanticError` if there is none."""
     result = {}
     for fact in facts:
         path = build.names.graph.path(fact, name.hops, expression.via)
@@ -193,7 +193,7 @@ def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Express
 
 
 def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -> None:
-    """Put a dimension to the values it is reached from, or make it those the others are reached from."""
+    """Add a dimension to a group that reaches it, or create a group that reaches existing ones."""
     for group in groups:
         if all(group.holds(path) for path in paths):
             group.numbers = sorted([*group.numbers, *new.numbers])
@@ -232,10 +232,10 @@ def _values(build: Build, group: Group) -> exp.Select:
 
 
 def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
-    """Return the condition that values are in the time range of the question, None where it is not about them.
+    """Return the condition that values are in the time range of the query, or None if it does not apply to them.
 
-    It is about those that are reached before its column, and about a calendar that is joined by it. Of the facts' own
-    members it takes none away.
+    It applies to values on the way to its column and to a calendar joined on it, but not to values of the facts' own
+    columns.
     """
     asked = build.plan.time_range
     if asked is None or not group.root:
@@ -250,7 +250,7 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
 
 
 def _on_values(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
-    """Return where values have the column of a time range: the joins from them, and its name."""
+    """Return the joins from values to the column of a time range, and its name."""
     name = asked.expression.names[0]
     own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
     path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
@@ -288,7 +288,7 @@ def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:
 
 
 def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str]) -> exp.Select:
-    """Return the periods of several grains that rows of a fact are in."""
+    """Return the periods of several grains with rows of a fact."""
     rows = Rows(build, fact, time=time)
     starts = {number: cut(rows, time, grain) for number, grain in grains.items()}
     where = row_conditions(rows, build.plan)
@@ -300,9 +300,9 @@ def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
-    """Say whether a condition is about the values, or what they have several rows of, and not about the facts.
+    """Say whether a condition is about the values or their to-many rows, and not about the facts.
 
-    Members are distinct, so one that several such rows are joined to is still one.
+    Values are distinct, so joins to several rows do not duplicate them.
     """
     if condition.facts is not None or group.root is None or not condition.expression.names:
         return False
@@ -311,7 +311,7 @@ def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
     facts = list(group.root)
     try:
         paths = [paths_of(build, facts, name, condition.expression) for name in condition.expression.names]
-    except SemanticError:  # the facts' own queries say so, where they need it
+    except SemanticError:  # the queries of the facts report it if necessary
         return False
     return all(group.leads(path) for path in paths)
 
@@ -322,9 +322,9 @@ _KEY = "day"
 def labelled(
     build: Build, fact: str, periods: str, grain: str, readings: Mapping[int, Reading]
 ) -> tuple[str, dict[int, exp.Expr]]:
-    """Return the name of a query of `period` and what else its dimensions need, and the value of each over it.
+    """Return the name of a query with `period` and the columns its dimensions need, and the value of each dimension.
 
-    `periods`: the name of the query of the periods alone, of a grain.
+    `periods` is the name of the query with only the periods of a grain.
     """
     if all(reading.is_plain and reading.grain in (grain, None) for reading in readings.values()):
         return periods, {index: column("period", periods) for index in readings}
@@ -354,7 +354,7 @@ def labelled(
 
 
 def _of_calendar(build: Build, fact: str, edge: Edge, readings: Mapping[int, Reading]) -> str:
-    """Return the name of the query of a calendar's days with the values of dimensions."""
+    """Return the name of the query for calendar days with dimension values."""
     rows = Rows(build, edge.target)
     key = build.names.model.sources[edge.target].column(edge.pairs[0][1])
     selected = [as_column(truncate(rows.own(edge.pairs[0][1]), DAY, kind_of(key), build.clock(key)), _KEY)]

@@ -27,12 +27,12 @@ _WITHOUT_OWN_VALUE: Final = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.Extract, exp.Var, exp.Lower, exp.Upper),
 )
-"""Nodes that say nothing where one of their columns says nothing."""
+"""Nodes that are null if one of their columns is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """One join of the rows: the alias it comes under and that of the side it starts from."""
+    """One join of the rows, with its alias and that of its starting side."""
 
     alias: str
     edge: Edge
@@ -40,9 +40,9 @@ class Joined:
 
 
 class Rows:
-    """A fact LEFT JOINed with what is read of it: no row of the fact is lost, none doubled unless `many` is wanted.
+    """A fact with LEFT JOINs to the columns that are read. It keeps every fact row exactly once unless `many` is true.
 
-    `time`: the column of the fact that stands for `metric_time`.
+    `time` is the fact's column for `metric_time`.
     """
 
     def __init__(self, build: Build, fact: str, *, alias: str | None = None, time: Name | None = None) -> None:
@@ -56,15 +56,15 @@ class Rows:
 
     @property
     def many(self) -> bool:
-        """Whether a row of the fact may come several times."""
+        """Whether a fact row may occur several times."""
         return any(not joined.edge.to_one for joined in self.joins.values())
 
     def bind(self, expression: Expression) -> exp.Expr:
-        """Return an expression over these rows, joining what it reads; `SemanticError` where that is not reached."""
+        """Return an expression over these rows, and add its joins. Raises `SemanticError` for unreachable names."""
         return self.bound(expression, lambda name: self.value(name, expression))
 
     def bound(self, expression: Expression, value: Callable[[Name], exp.Expr]) -> exp.Expr:
-        """Return an expression over these rows with what `value` gives for each name."""
+        """Return an expression over these rows with names replaced by `value`."""
         time = None if self.time is None else self.names.column_of(self.time, self.fact.name)
         return self.build.bound(expression, value, time)
 
@@ -87,7 +87,7 @@ class Rows:
         return path
 
     def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
-        """Return the source and the column a name leads to."""
+        """Return the source and column of a name."""
         source = self.names.model.sources[self.path(name, expression).end]
         stored = source.column(self._own_time(name).column)
         if stored is None:
@@ -95,7 +95,7 @@ class Rows:
         return source, stored
 
     def many_prefixes(self, expression: Expression) -> set[tuple[Edge, ...]]:
-        """Return the beginnings of the expression's paths, up to the first join to several rows."""
+        """Return the prefixes of the expression's paths up to the first to-many join."""
         prefixes = set()
         for name in expression.names:
             edges = self.path(name, expression).edges
@@ -105,11 +105,11 @@ class Rows:
         return prefixes
 
     def own(self, name: str) -> exp.Expr:
-        """Return a column of the fact itself."""
+        """Return a column of the fact."""
         return self._key(self.fact, name, self.alias)
 
     def missed(self, joined: Joined) -> tuple[exp.Expr, exp.Expr]:
-        """Return the conditions that a join's key is missing, and that there is no row on its far side."""
+        """Return the conditions that the key of a join is null, and that no row matches it."""
         sources = self.names.model.sources
         near, far = sources[joined.edge.source], sources[joined.edge.target]
         own = [
@@ -119,7 +119,7 @@ class Rows:
         return exp.or_(*own, copy=False), unmatched
 
     def reach(self, path: Path) -> None:
-        """Join what is on a path from the fact."""
+        """Add the joins of a path from the fact."""
         self._alias(path)
 
     def select(self, expressions: Sequence[exp.Expr]) -> exp.Select:
@@ -131,15 +131,15 @@ class Rows:
         return query
 
     def same_row(self, other: Rows) -> exp.Expr:
-        """Return the condition that a row here is a row of other rows of the same fact."""
+        """Return the condition that a row here is the same fact row as in other rows."""
         self.require_key("a filter on its details")
         pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
         return exp.and_(*(self.build.syntax.null_safe(one, two) for one, two in pairs), copy=False)
 
     def require_key(self, what: str) -> None:
-        """Raise `SemanticError` where nothing says which of the fact's rows are the same row; else note that it counts.
+        """Raise `SemanticError` if the fact has no key to identify its rows. Otherwise record that the key is used.
 
-        What the grain says is held against the rows when the question is asked.
+        The probe verifies the uniqueness of the grain when the query runs.
         """
         self.build.use(self.fact.name).by_key = True
         if not self.fact.keyed:
@@ -156,7 +156,7 @@ class Rows:
         return self.time
 
     def _other_times(self) -> str:
-        """Return what to say in place of metric_time: times a question may name, those of joined sources last."""
+        """Return a hint with alternatives to metric_time: available times, those of joined sources last."""
         own, plan = self._public_times(self.fact), self.build.plan
         asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
         grouped = any(_is_metric_time(dimension.expression) for dimension in plan.dimensions)
@@ -168,14 +168,14 @@ class Rows:
         return f"use a time column{f' ({listing(times)})' if times else ''} {place}{default}"
 
     def _joined_times(self) -> list[str]:
-        """Return the times of the nearest sources that the fact has one row of."""
+        """Return the times of the nearest sources over to-one joins."""
         near: dict[int, list[str]] = defaultdict(list)
         for name in sorted(self.names.graph.reached(self.fact.name) - {self.fact.name}):
             source = self.names.model.sources[name]
             times = self._public_times(source)
             if not times:
                 continue
-            with contextlib.suppress(SemanticError):  # several paths lead there: none can be named in short
+            with contextlib.suppress(SemanticError):  # ambiguous path without a short name
                 path = self.names.graph.path(self.fact.name, (source.name,))
                 near[0 if path is None else len(path.edges)] += times
         return near[min(near)] if near else []
@@ -204,14 +204,14 @@ class Rows:
         return exp.Case(ifs=[exp.If(this=self._has_partner(path), true=bound)])
 
     def _has_partner(self, path: Path) -> exp.Expr:
-        """Return the condition that a row has one at the end of a path: its value is missing there else."""
+        """Return the condition that a row has a match at the end of a path."""
         alias, far = self._alias(path), self.names.model.sources[path.end]
         stored = [name for _, name in path.edges[-1].pairs if (known := far.column(name)) is None or known.expr is None]
         name = next(iter(stored), path.edges[-1].pairs[0][1])
         return exp.not_(exp.Is(this=self._key(far, name, alias), expression=exp.null()), copy=False)
 
     def _alias(self, path: Path) -> str:
-        """Return the alias of a path's end, joining it and what is on the way."""
+        """Return the alias of the end of a path, and add the joins of the path."""
         alias = self.alias
         for length in range(1, len(path.edges) + 1):
             edges = path.edges[:length]
@@ -243,7 +243,7 @@ class Rows:
         return exp.and_(*terms, copy=False)
 
     def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
-        """Return a column of a join; a computed one is over its own source's columns."""
+        """Return a column of a join. A computed column is an expression over its own source's columns."""
         stored = source.column(name)
         if stored is None or stored.expr is None:
             return column(name if stored is None else stored.name, alias)
@@ -252,7 +252,7 @@ class Rows:
 
 
 def _can_be_known(tree: exp.Expr) -> bool:
-    """Say whether an expression may have a value where all its columns have none, as `COALESCE(tier, 'none')` has."""
+    """Say whether an expression can be non-null if all its columns are null, like `COALESCE(tier, 'none')`."""
     return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
 
 
@@ -261,14 +261,14 @@ def _is_metric_time(expression: Expression) -> bool:
 
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
-    """Return the error for a name no joins lead to."""
+    """Return the error for a name that no join reaches."""
     message = f"`{expression.text}` cannot be reached from `{fact}`: no join leads to `{'.'.join(name.hops) or name}`"
     hint = f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or remove one of the two"
     return SemanticError(message, hint=hint, code="unreachable", details={"fact": fact, "name": str(name)})
 
 
 class Stage:
-    """The inner query of two: dimensions `d0`, ..., what aggregates read `c0`, ..., and what decides about a row."""
+    """The inner of two queries, with dimensions `d0`, ..., aggregated columns `c0`, ..., and row conditions."""
 
     def __init__(self, rows: Rows, *, distinct: bool) -> None:
         self.rows = rows
@@ -278,16 +278,16 @@ class Stage:
         self._last: SemiAdditive | None = None
 
     def dimensions(self, values: dict[int, exp.Expr]) -> None:
-        """Select what is grouped by."""
+        """Select the grouping values."""
         for number, value in values.items():
             self._selected[f"d{number}"] = value
 
     def bind(self, expression: Expression) -> exp.Expr:
-        """Return an expression over the outer query's columns; what it reads is selected inside."""
+        """Return an expression for the outer query, and select the columns it reads in the inner query."""
         return self.rows.bound(expression, lambda name: self._outer(self.rows.value(name, expression)))
 
     def select(self, name: str, value: exp.Expr) -> None:
-        """Select one column more."""
+        """Select another column."""
         self._selected[name] = value
 
     def only_last(
@@ -299,9 +299,9 @@ class Stage:
         where: list[exp.Expr],
         among: list[exp.Expr],
     ) -> None:
-        """Find the last (first) moment of each period, see `last`; the conditions `where` come after that.
+        """Determine the last or first time of each period (see `last`) before applying the conditions `where`.
 
-        `among`: conditions of the measure on the moments that are looked at.
+        `among` are conditions of the measure on the candidate times.
         """
         self._last = semi
         moment = self._value(over)
@@ -327,13 +327,13 @@ class Stage:
         return query.distinct(copy=False) if self._distinct else query
 
     def outer_conditions(self, relation: str) -> list[exp.Expr]:
-        """Return what the outer query keeps."""
+        """Return the conditions of the outer query."""
         if "kept" not in self._selected:
             return []
         return [exp.EQ(this=column("kept", relation), expression=exp.Literal.number(1))]
 
     def last(self) -> exp.Expr | None:
-        """Return the condition that a row is of the last moment; groups without such rows stay, with nothing."""
+        """Return the condition that a row is at the last time. Groups without such rows stay with null values."""
         return None if self._last is None else exp.EQ(this=column("t"), expression=column("t_last"))
 
     def _outer(self, value: exp.Expr) -> exp.Expr:
@@ -348,12 +348,12 @@ class Stage:
 
 
 def needs_ranks(aggregate: exp.Expr, dialect: str) -> bool:
-    """Say whether an aggregate is a percentile the dialect cannot aggregate by."""
+    """Say whether an aggregate is a percentile without an aggregate function in the dialect."""
     return not dialect_named(dialect).has_percentiles and percentile_of(aggregate) is not None
 
 
 def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Sequence[exp.Expr]) -> exp.Select:
-    """Return the rows of a named query with their value `x`, its rank `r` from 1 and how many there are, `n`."""
+    """Return the rows of a relation with the value `x`, its rank `r` from 1, and the row count `n`."""
     selected = [exp.Alias(this=column(key, relation), alias=identifier(key)) for key in keys]
     parts = [column(key, relation) for key in keys]
     missing = exp.Case(
@@ -369,7 +369,7 @@ def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Seque
 
 
 def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:
-    """Return the percentile as a sum over ranked rows."""
+    """Return a percentile as a sum over ranked rows."""
     last = exp.Sub(this=column("n", relation), expression=exp.Literal.number(1))
     position = exp.Mul(this=exp.paren(fraction.copy()), expression=exp.paren(last))
     below = dialect_named(dialect).floor(position)
@@ -393,11 +393,11 @@ def _ascending(value: exp.Expr) -> exp.Ordered:
 
 
 def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None = None) -> list[exp.Expr]:
-    """Return the conditions every row of the fact must meet; `SemanticError` where one cannot be held against it.
+    """Return the conditions for fact rows. Raises `SemanticError` if a condition cannot be applied to the fact.
 
-    A condition over rows the fact has several of is met when one of these, or none where there is none, meets it; those
-    over the same joins must be met by the same row. Rows already joined for a dimension are filtered themselves.
-    `filters`: some of the plan's conditions, None for all.
+    A condition on to-many rows is met if one of these rows meets it, or if there are none and nulls meet it. Conditions
+    over the same joins must be met by the same row. Rows that are already joined for a dimension are filtered directly.
+    `filters` selects conditions of the plan, by default all.
     """
     result: list[exp.Expr] = []
     apart: list[tuple[set[tuple[Edge, ...]], list[Expression]]] = []
@@ -421,7 +421,7 @@ def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None =
 
 
 def _note_fan_out(rows: Rows, condition: Expression) -> None:
-    """Say in the receipt where a condition is about rows that the fact's row has nothing to do with but a parent."""
+    """Add a note to the receipt if a condition is about rows that only share a parent with the fact row."""
     for name in condition.names:
         path = rows.path(name, condition)
         edge = rows.names.graph.fan_out(path)
@@ -446,7 +446,7 @@ def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:
 
 
 def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
-    """Return the condition that one of the joined rows of a fact's row meets all conditions."""
+    """Return the condition that a joined row of a fact row meets all conditions."""
     rows.require_key("a filter on its details")
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
     bound = [exp.paren(inner.bind(condition), copy=False) for condition in conditions]
@@ -459,7 +459,7 @@ def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
 
 
 def _in(rows: Rows, inner: Rows, bound: Sequence[exp.Expr]) -> exp.Expr:
-    """Return the same for a dialect without queries that look outside."""
+    """Return the same condition for a dialect without correlated subqueries."""
     query = inner.select([inner.own(name) for name in inner.fact.grain])
     query = query.where(*bound, copy=False)
     key = [rows.own(name) for name in rows.fact.grain]
@@ -471,31 +471,31 @@ _BELOW_DAY = (SECOND, MINUTE, HOUR)
 
 
 def kind_of(column: Column | None) -> TimeKind:
-    """Return what the values of a time column are."""
+    """Return the kind of the values of a time column."""
     return "date" if column is not None and column.is_date else "timestamp"
 
 
 def dimension_value(rows: Rows, dimension: Dimension) -> exp.Expr:
-    """Return what rows are grouped by."""
+    """Return the grouping value of a dimension."""
     return cut_value(rows, dimension, rows.bind(dimension.expression), _column(rows, dimension.expression))
 
 
 def cut_value(rows: Rows, dimension: Dimension, value: exp.Expr, column: Column | None) -> exp.Expr:
-    """Return the value of a dimension cut to its grain; `column`: what it is read from."""
+    """Return the value of a dimension truncated to its grain. `column` is its source column."""
     if dimension.grain is None:
         return value
     return truncate(value, dimension.grain, kind_of(column), rows.build.clock(column))
 
 
 def cut(rows: Rows, time: Name | Expression, grain: str) -> exp.Expr:
-    """Return a column, cut to a grain."""
+    """Return a column truncated to a grain."""
     expression = time if isinstance(time, Expression) else Expression(placeholder(0), (time,), None, str(time))
     column = _column(rows, expression)
     return truncate(rows.bind(expression), grain, kind_of(column), rows.build.clock(column))
 
 
 def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
-    """Return the condition that a row is in a stretch of time."""
+    """Return the condition that a row is in a time range."""
     if rows.many_prefixes(asked.expression):
         raise SemanticError(
             f"the `time_range` on `{asked.expression.text}` cannot be applied to `{rows.fact.name}`, "
@@ -512,25 +512,25 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
 
 
 def counted_by(grain: str) -> str:
-    """Return the grain at which rows are held against periods of a grain: days, or the grain itself below them."""
+    """Return the grain for comparing rows with periods: days, or the grain itself if it is finer."""
     return grain if grain in _BELOW_DAY else DAY
 
 
 def _column(rows: Rows, expression: Expression) -> Column | None:
-    """Return the column an expression is, or the first it reads."""
+    """Return the column of an expression, or the first column it reads."""
     if not expression.names:
         return None
     return rows.column_of(expression.names[0], expression)[1]
 
 
 def split_by_time(filters: Sequence[RowFilter], times: TimeReader) -> tuple[list[RowFilter], list[RowFilter]]:
-    """Return the conditions on that time alone, and all others."""
+    """Split conditions into those on this time only and all others."""
     on_time = [condition for condition in filters if times.read(condition.expression) is not None]
     return on_time, [condition for condition in filters if condition not in on_time]
 
 
 def note_of_rest(fact: str, take: str, over: Name, rest: Sequence[RowFilter]) -> str:
-    """Return what the receipt says of conditions that come after the moment was found."""
+    """Return the note about conditions that apply after the time was determined."""
     texts = ", ".join(f"`{condition.expression.text}`" for condition in rest)
     return (
         f"the {take} {over} is determined from all rows of {fact} before {texts} is applied; "

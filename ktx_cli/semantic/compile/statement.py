@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Aggregates that see the same rows the same way: number of the leaf -> leaf; `kept`: its dimensions' numbers."""
+    """Leaves that aggregate the same rows in the same way, by number. `kept` are the numbers of its dimensions."""
 
     fact: str
     treatment: Treatment
@@ -58,7 +58,7 @@ class Branch:
 
 
 def branches(plan: Plan) -> list[Branch]:
-    """Return the plan's leaves in groups that one query can answer."""
+    """Group the leaves of the plan so that one query can answer each group."""
     groups: dict[tuple[object, ...], dict[int, Leaf]] = {}
     for number in plan.wanted:
         leaf = plan.leaves[number]
@@ -77,12 +77,12 @@ def branches(plan: Plan) -> list[Branch]:
 
 
 def needs_stage_alone(leaf: Leaf) -> bool:
-    """Say whether an aggregate is computed by a query of its own."""
+    """Say whether an aggregate needs its own query."""
     return bool(distinct_columns(leaf.aggregate.tree)) or percentile_of(leaf.aggregate.tree) is not None
 
 
 class BranchBuilder:
-    """Builds the query of one branch."""
+    """Builds the query for one branch."""
 
     def __init__(self, build: Build, branch: Branch) -> None:
         self.build = build
@@ -97,7 +97,7 @@ class BranchBuilder:
 
     @property
     def dimensions(self) -> list[tuple[int, Dimension]]:
-        """The branch's dimensions and their numbers."""
+        """The dimensions of the branch with their numbers."""
         return [(number, self.plan.dimensions[number]) for number in self.branch.kept]
 
     def query(self) -> exp.Select:
@@ -120,7 +120,7 @@ class BranchBuilder:
         return grouped(self._joined(self.rows.select(selected), where), list(values.values()))
 
     def _at_moment(self, semi: SemiAdditive, values: dict[int, exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
-        """Aggregate the rows of the last (first) moment; conditions on that time say where it is looked for."""
+        """Aggregate the rows at the last or first time, which is determined within the conditions on that time."""
         fact = self.branch.fact
         on_time, rest = split_by_time(self._filters(), self._times())
         where = row_conditions(self.rows, self.plan, rest)
@@ -129,7 +129,7 @@ class BranchBuilder:
         return self._staged(values, where, [*row_conditions(self.rows, self.plan, on_time), *ranged])
 
     def _filters(self) -> list[RowFilter]:
-        """Return the question's conditions on the branch's rows, but those that say the same as a time range."""
+        """Return the query's conditions on the rows, except those that are equivalent to a time range."""
         fact = self.branch.fact
         held = [condition for condition in self.plan.filters if condition.facts is None or fact in condition.facts]
         if self.axis is None:
@@ -139,7 +139,7 @@ class BranchBuilder:
         return list(self.axis.filters)
 
     def _over(self) -> Name | None:
-        """Return the column whose periods the branch's rows are seen by, None for rows as they are."""
+        """Return the time column of the branch's periods, or None without periods."""
         if self.axis is not None:
             return self.axis.over
         if self.branch.treatment.semi_additive is not None:
@@ -147,7 +147,7 @@ class BranchBuilder:
         return self.time
 
     def _times(self) -> TimeReader:
-        """Return what reads expressions for the column the branch goes over."""
+        """Return the reader for expressions of the branch's time column."""
         assert self.over is not None
         return reader(self.build.names, self.plan, self.branch.fact, self.over, self.branch.treatment.time)
 
@@ -159,7 +159,7 @@ class BranchBuilder:
         return Name((), stored.name)
 
     def _dimension_values(self) -> dict[int, exp.Expr]:
-        """Return what the rows are grouped by; the times of an axis are those of the period, not the row's own."""
+        """Return the grouping values. The times of an axis are those of the period, not of the row."""
         of_period: dict[int, exp.Expr] = {}
         axis = self.axis
         if axis is not None and axis.grain is not None and axis.seen is not None:
@@ -188,9 +188,9 @@ class BranchBuilder:
             raise SemanticError(message, hint=hint)
 
     def _ranged(self) -> list[exp.Expr]:
-        """Return the conditions that a row is in the time the branch is about.
+        """Return the conditions that a row is in the time of the branch.
 
-        A period that the question's range cuts is cut for an earlier value too.
+        If the time range cuts a period, the earlier period is cut as well.
         """
         if self.axis is None:
             asked = self.plan.time_range
@@ -200,13 +200,13 @@ class BranchBuilder:
         return [in_range(self.rows, asked) for asked in (moved, self.axis.beside) if asked is not None]
 
     def _window(self) -> Window | None:
-        """Return which rows count in each period, None for rows as they are."""
+        """Return the window of rows for each period, or None without windows."""
         if self.periods is None or self.axis is None:
             return None
         return Window(self.periods, self.rows, self.axis.over, self.branch.treatment, self.axis.asked)
 
     def _moved(self, asked: TimeRange | None) -> TimeRange | None:
-        """Return the stretch of time the branch's rows are from: earlier for an offset, open for what accumulates."""
+        """Return the time range of the branch's rows: earlier for an offset, unbounded for cumulative values."""
         if asked is None:
             return None
         treatment = self.branch.treatment
@@ -226,7 +226,7 @@ class BranchBuilder:
         return None if start is None and end is None else replace(asked, start=start, end=end)
 
     def _joined(self, query: exp.Select, where: Sequence[exp.Expr]) -> exp.Select:
-        """Return the query with its conditions, and with the periods its rows are counted in."""
+        """Return the query with its conditions and joined to the periods of its rows."""
         window = self._window()
         if window is not None:
             relation = aliased(exp.Table(this=identifier(window.periods.name)), window.periods.name)
@@ -262,9 +262,9 @@ class BranchBuilder:
         return exp.and_(*result, copy=False) if result else None
 
     def _staged(self, values: dict[int, exp.Expr], where: list[exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
-        """Aggregate over rows picked first: each once, or those of the last day alone, or in their order.
+        """Aggregate over an inner query that deduplicates rows, selects the last day, or ranks rows.
 
-        `ranged`: the conditions under which the last day is looked for.
+        `ranged` are the conditions for determining the last day.
         """
         many = self.rows.many
         if many:
@@ -301,7 +301,7 @@ class BranchBuilder:
         return grouped(query, [column(key, name) for key in keys])
 
     def _time_partition(self) -> list[int]:
-        """Return the dimensions that are times of a semi-additive measure, or reached by its time."""
+        """Return the dimensions that are, or depend on, the time of a semi-additive measure."""
         times = self._times()
         return [
             index
@@ -310,7 +310,7 @@ class BranchBuilder:
         ]
 
     def _averaged(self, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
-        """Aggregate per value of the time, then take the mean of these."""
+        """Aggregate for each time value, then average the results."""
         assert self.over is not None
         over = self.rows.bind(Expression(exp.Placeholder(this="0"), (self.over,), None, str(self.over)))
         if self.rows.many:
@@ -331,7 +331,7 @@ class BranchBuilder:
         return grouped(query, [column(f"d{number}", name) for number in values])
 
     def _tuples(self, leaf: Leaf, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
-        """Count the distinct combinations of several columns, none of them missing."""
+        """Count the distinct non-null combinations of several columns."""
         if self.branch.treatment.semi_additive is not None:
             message = "a distinct count of several columns cannot be semi-additive"
             hint = "count one column, or combine them in a computed column"
@@ -356,7 +356,7 @@ class BranchBuilder:
 
 
 def _is_longer(asked: TimeRange, start: date | datetime | None, end: date | datetime | None) -> bool:
-    """Say whether a stretch of days is compared with one of another length, and is not one of whole months."""
+    """Say whether a time range is compared with one of another length, unless both are whole months."""
     if asked.start is None or asked.end is None or start is None or end is None:
         return False
     whole = instant(asked.start).day == instant(asked.end).day == 1
@@ -364,7 +364,7 @@ def _is_longer(asked: TimeRange, start: date | datetime | None, end: date | date
 
 
 def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:
-    """Return the query grouped by its keys; constants need no grouping."""
+    """Group the query by its keys, except constants."""
     real = [key for key in keys if key.find(exp.Column)]
     if real:
         return query.group_by(*(key.copy() for key in real), copy=False)
@@ -374,7 +374,7 @@ def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:
 
 
 def aliased_cte(name: str) -> exp.Expr:
-    """Return a named query as a relation under its own name."""
+    """Return a common table expression as a relation with its own name."""
     return aliased(cte(name), name)
 
 
@@ -384,7 +384,7 @@ def _dimension_columns(values: dict[int, exp.Expr]) -> list[exp.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One statement and what it is made of; `tree` has the limit of the question, one row more."""
+    """One compiled statement. The limit in `tree` is one row more than that of the query, to detect further rows."""
 
     tree: exp.Expr
     columns: tuple[str, ...]
@@ -392,7 +392,7 @@ class Compiled:
 
 
 def compile_plan(build: Build) -> Compiled:
-    """Return the statement of a plan."""
+    """Compile a plan."""
     plan = build.plan
     relation, whole = combined(build)
     dimensions = enumerate(plan.dimensions)
@@ -414,7 +414,7 @@ def compile_plan(build: Build) -> Compiled:
 
 
 def combined(build: Build) -> tuple[str, dict[int, str]]:
-    """Return the relation with all dimensions and leaves, and of each leaf over fewer dimensions its own relation."""
+    """Return the relation with all dimensions and leaves, and the relations of leaves with fewer dimensions."""
     plan = build.plan
     every = tuple(range(len(plan.dimensions)))
     parts: dict[str, tuple[int, ...]] = {}
@@ -446,7 +446,7 @@ def _query(build: Build, branch: Branch) -> exp.Expr:
 
 
 def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Expr:
-    """Return the outer aggregate over the inner formulas, grouped by the dimensions and the keys."""
+    """Return the outer aggregate over the inner formulas, which are grouped by dimensions and keys."""
     assert leaf.nested is not None
     plan = build.plan
     kept = [plan.dimensions[index] for index in branch.kept]
@@ -506,7 +506,7 @@ def _loose(expression: Expression) -> Expression:
 
 
 def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
-    """Return the relation of several: one row for each combination of dimensions any of them has."""
+    """Combine several relations to one row for each combination of dimension values."""
     if len(parts) == 1:
         return next(iter(parts))
     dimensions = [f"d{number}" for number in range(len(build.plan.dimensions))]
@@ -532,13 +532,13 @@ def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
 
 
 def _any(build: Build, key: str, value: exp.Expr) -> exp.Expr:
-    """Return the one value of a group that is not missing."""
+    """Return the only non-null value of a group."""
     aggregate = build.plan.leaves[int(key[1:])].aggregate.tree
     return exp.LogicalOr(this=value) if isinstance(aggregate, exp.LogicalOr | exp.LogicalAnd) else exp.Max(this=value)
 
 
 def _header(parts: dict[str, tuple[int, ...]], dimensions: Sequence[str]) -> exp.Select:
-    """Return a query without rows that gives every column its type."""
+    """Return a query without rows that determines the types of columns."""
     names = list(parts)
     columns = [as_column(column(key, names[0]), key) for key in dimensions]
     columns += [
@@ -551,7 +551,7 @@ def _header(parts: dict[str, tuple[int, ...]], dimensions: Sequence[str]) -> exp
 
 
 def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> str:
-    """Return the relation with every period for every combination of the other dimensions."""
+    """Add missing periods for every combination of the other dimensions."""
     plan = build.plan
     filled = filled_time(build.names, plan)
     time, grain = filled.number, filled.grain
@@ -575,7 +575,7 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
 
 
 class _Values:
-    """Formulas over the combined relation; wholes that are over fewer dimensions are joined to it."""
+    """Computes formulas over the combined relation, with joins to totals over fewer dimensions."""
 
     def __init__(self, build: Build, relation: str, whole: dict[int, str]) -> None:
         self._build = build
@@ -583,11 +583,11 @@ class _Values:
         self._whole = whole
 
     def of(self, formula: exp.Expr) -> exp.Expr:
-        """Return a formula over the relation's columns."""
+        """Return a formula over the columns of the relation."""
         return filled(formula, self._value)
 
     def joined(self, query: exp.Select) -> exp.Select:
-        """Return the query with the wholes joined to it."""
+        """Join the totals to the query."""
         plan = self._build.plan
         for name in dict.fromkeys(self._whole.values()):
             number = next(number for number, of in self._whole.items() if of == name)
@@ -611,7 +611,7 @@ def _dimension(relation: str, index: int) -> exp.Column:
 
 
 def _order(plan: Plan, value: _Values) -> list[exp.Expr]:
-    """Return what to sort by: as asked, then by the dimensions, so that ties always come in the same order."""
+    """Return the sort keys: those of the query, then the dimensions for a deterministic order."""
     result: list[exp.Expr] = [_ordered(value.of(key.tree), key.descending) for key in plan.order]
     asked = {key.tree for key in plan.order}
     for index in range(len(plan.dimensions)):

@@ -19,24 +19,24 @@ from ktx_cli.warehouses import DateOrTimestamp
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """A named query of period starts of a grain."""
+    """A common table expression with the period starts of a grain."""
 
     name: str
     grain: str
 
     @property
     def counted_by(self) -> str:
-        """The grain at which a row's time is held against the periods."""
+        """The grain for comparing row times with periods."""
         return counted_by(self.grain)
 
     @property
     def kind(self) -> DateOrTimestamp:
-        """The kind of a period's start."""
+        """The kind of the period starts."""
         return "date" if self.counted_by == DAY else "timestamp"
 
     @classmethod
     def of(cls, build: Build, fact: str, over: Name, seen: Expression, grain: str) -> Periods:
-        """Return the periods in which any fact of the question has rows at that time, read from `seen`."""
+        """Return the periods in which any fact of the query has rows at that time, read from `seen`."""
         names = {fact: seen_periods(build, fact, over, grain, seen)}
         for leaf in map(build.plan.leaves.__getitem__, build.plan.wanted):
             time = build.time_of(build.names.model.sources[leaf.fact], leaf.treatment.time)
@@ -47,9 +47,9 @@ class Periods:
 
 
 def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expression | None = None) -> str:
-    """Return the name of the query of a fact's periods: those with rows, or all from first to last with `fill`.
+    """Return the name of the query for a fact's periods: those with rows, or with `fill` all from first to last.
 
-    `seen`: what they are read from where it is not the column itself.
+    `seen` is the expression for the periods if it is not the column itself.
     """
     key = f"{fact}.{over if seen is None else seen.key}.{grain}"
     if key not in build.periods:
@@ -67,7 +67,7 @@ def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expressi
 
 
 def filled_periods(build: Build, seen: list[str], grain: str) -> str:
-    """Return the name of the query of all periods from the first to the last, of the time range where it says so."""
+    """Return the name of the query for all periods from first to last, or within the time range."""
     key = f"filled.{'.'.join(seen)}.{grain}"
     if key not in build.periods:
         source = seen[0] if len(seen) == 1 else _union(build, seen)
@@ -79,7 +79,7 @@ def filled_periods(build: Build, seen: list[str], grain: str) -> str:
 
 
 def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
-    """Say whether the rows of another fact are in the same periods: its own time is cut to them."""
+    """Say whether another fact uses the same periods, because its own time is truncated to them."""
     times = reader(build.names, build.plan, leaf.fact, time, leaf.treatment.time)
     return any(
         dimension.grain == grain and times.is_itself(dimension.expression) for dimension in build.plan.dimensions
@@ -97,7 +97,7 @@ def _union(build: Build, names: list[str]) -> str:
 
 
 def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bool) -> exp.Expr:
-    """Return the first or the last period: of the time range where it has that end, else of those seen."""
+    """Return the first or last period, from the time range or from the data."""
     asked = build.plan.time_range
     if asked is not None:
         value = asked.end if last else asked.start
@@ -110,7 +110,7 @@ def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bo
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The rows of a fact that count in the periods; `asked`: the question's time range, where it is on `over`."""
+    """The fact rows for each period. `asked` is the time range of the query, if it is on `over`."""
 
     periods: Periods
     rows: Rows
@@ -129,7 +129,7 @@ class Window:
         return exp.and_(*terms, *self._cuts(), copy=False)
 
     def range(self) -> TimeRange | None:
-        """Return the stretch of time in which all rows lie that count in any period."""
+        """Return the time range of all rows that count in any period."""
         if self.asked is None:
             return None
         asked, offset = self.asked, self.treatment.offset
@@ -143,7 +143,7 @@ class Window:
         return None if asked.start is None and asked.end is None else asked
 
     def notes(self) -> list[str]:
-        """Return what a reader of earlier values should know: which rows are not shown, what does not add up."""
+        """Return notes about earlier values: periods that are not shown, and values that do not add up."""
         offset, grain = self.treatment.offset, self.periods.grain
         if offset is None:
             return []
@@ -162,7 +162,7 @@ class Window:
         return result
 
     def _stretch(self) -> tuple[exp.Expr, exp.Expr]:
-        """Return start and end of the period, or of what is so much earlier."""
+        """Return start and end of the period or of the earlier period."""
         start: exp.Expr = column("period", self.periods.name)
         offset, grain = self.treatment.offset, self.periods.grain
         if offset is None:
@@ -180,7 +180,7 @@ class Window:
         return [exp.GTE(this=moment, expression=start), exp.LT(this=moment.copy(), expression=end)]
 
     def _since(self, cumulative: Cumulative, start: exp.Expr, end: exp.Expr) -> list[exp.Expr]:
-        """Return the condition that a row is not before what is accumulated."""
+        """Return the condition that a row is not before the start of the accumulation."""
         if cumulative.to_date is not None:
             return [self._to_date(cumulative.to_date, start, end)]
         if cumulative.window is None:
@@ -193,7 +193,7 @@ class Window:
         return [self._unless_cut(whole, last, first_moment)]
 
     def _to_date(self, grain: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
-        """Return the condition that a row is not before the month, quarter or year in which the period ends."""
+        """Return the condition that a row is not before the month, quarter or year of the period's end."""
         kind, clock = self.periods.kind, self.rows.build.clock(None)
         if nests(self.periods.grain, grain, self.rows.names.model.calendar):  # it begins there, too
             return exp.GTE(this=self._moment(), expression=truncate(start.copy(), grain, kind, clock))
@@ -206,14 +206,14 @@ class Window:
         return self._unless_cut(whole, last, period_of(moment, grain, self.rows.names.model.calendar))
 
     def _unless_cut(self, whole: exp.Expr, last: exp.Expr, first: date | datetime) -> exp.Expr:
-        """Return the condition on rows of a whole period; in the last one, which the range cuts, not before `first`."""
+        """Return the condition for rows of a whole period, or from `first` in the last period if the range cuts it."""
         assert self.asked is not None
         shortened = in_range(self.rows, replace(self.asked, start=first, end=None))
         before, at = exp.LT(this=self._shown(), expression=last), exp.EQ(this=self._shown(), expression=last.copy())
         return exp.paren(exp.or_(exp.and_(before, whole), exp.and_(at, shortened)), copy=False)
 
     def _cuts(self) -> list[exp.Expr]:
-        """Return where the first and the last period end that the range cuts, where `range` does not say it."""
+        """Return the ends of the first and last period that the range cuts, unless `range` covers them."""
         offset = self.treatment.offset
         if self.asked is None or offset is None or not differs_in_length(offset, self.periods.grain):
             return []
@@ -228,7 +228,7 @@ class Window:
         return [exp.paren(condition, copy=False) for condition in result]
 
     def _cut_period(self, *, last: bool) -> exp.Expr | None:
-        """Return the start of the period the range's start or end lies in, None where it cuts none."""
+        """Return the start of the period that the start or end of the range cuts, or None."""
         value = None if self.asked is None else self.asked.end if last else self.asked.start
         if value is None:
             return None
@@ -238,9 +238,9 @@ class Window:
         return literal(start, self.periods.kind, self.rows.build.dialect)
 
     def _widened(self, moved: TimeRange) -> TimeRange:
-        """Return a range moved back by months that has the whole of the periods its ends lie in.
+        """Return a range that was shifted back by months, widened to the whole periods of its ends.
 
-        Several days have the same day a month before, so a period of which nothing is cut may end behind the moved end.
+        Several days map to the same day of the previous month, so an uncut period may end after the shifted end.
         """
         assert self.asked is not None and self.treatment.offset is not None
         offset, start, end = self.treatment.offset, moved.start, moved.end
@@ -271,5 +271,5 @@ class Window:
         return shift(value.copy(), -back.count, back.unit, self.periods.kind, self.rows.build.dialect)
 
     def _moment(self) -> exp.Expr:
-        """Return a row's time as it is held against periods: its day, its second where they are under a day."""
+        """Return the time of a row for the comparison with periods: its day, or its second for finer grains."""
         return cut(self.rows, self.over, DAY if self.periods.counted_by == DAY else SECOND)

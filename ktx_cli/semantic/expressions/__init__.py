@@ -1,1 +1,1 @@
-"""SQL expressions as the semantic layer reads them: names, aggregates, parts of dates."""
+"""Parse SQL expressions of the semantic layer: names, aggregates and date parts."""

@@ -1,4 +1,4 @@
-"""Parts of a time that an expression computes: its year, its month as a text, the day it is cut to."""
+"""Date parts that expressions compute from a time, such as its year, its month as text, or its truncated day."""
 
 from __future__ import annotations
 

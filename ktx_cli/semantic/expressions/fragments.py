@@ -1,4 +1,4 @@
-"""One piece of SQL as a tree: an expression and nothing else, its templates filled in, and the aggregates in it."""
+"""Parse a single SQL expression, fill in its templates, and analyze its aggregates."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
 
 
 def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | None = None) -> exp.Expr:
-    """Return the tree of an expression in the dialect; not to be changed by the caller.
+    """Parse an expression of the dialect. Callers must not change the result.
 
-    `what` names it in errors. `values`: what `{{ param.x }}` and `{{ user.x }}` stand for, by `param.x`. Raises
-    `SemanticError`: no expression, or one with a query, a window, a statement in it, or a template without a value.
+    `what` names it in errors. `values` are the values of `{{ param.x }}` and `{{ user.x }}` by name. Raises
+    `SemanticError` for an invalid expression, for a query, window function or statement in it, and for a template
+    without a value.
     """
     if "{{" not in text:
         return _parsed(text, dialect, what)

@@ -1,4 +1,4 @@
-"""An expression with its names found: a tree in which every column is a number, and what each number stands for."""
+"""Resolve the names in an expression: columns become numbered placeholders with the names they refer to."""
 
 from __future__ import annotations
 

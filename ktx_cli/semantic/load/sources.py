@@ -1,4 +1,4 @@
-"""One source while the files about it are read, and what all kinds of files may say of it."""
+"""Read the files of one source: manifest entries, overlays and the user's own sources."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ GENERATED_KEYS = SOURCE_KEYS | {PROPOSED_MEASURES, PROPOSED_SEGMENTS}
 class SourceDraft:
     """A source while its files are read.
 
-    `disabled`: joins of the manifest that its overlay takes out. `rejected`: names of proposed measures and segments
-    that a person does not want. `lost`: something of it is wrong that must keep it out of the model. `entries`: the
-    mappings it is read from. `overlay`: where the one that changes it stands. `barred`: the error for which nobody
-    can tell who sees what of it.
+    `disabled` are manifest joins that its overlay disables. `rejected` are names of rejected proposals. `lost` means
+    that an error excludes it from the model. `entries` are its mappings, and `overlay` is the location of its overlay.
+    `barred` is an error that makes its access restrictions unknown.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Sources of a layer that are read from its store one by one, when somebody asks for them, and their checks."""
+"""Read individual sources of a layer and their checks from its store on demand."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class LayerStore:
         self.codec = Codec(self.paths)
 
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a query; none where a value is no Unicode, as nothing that is stored is like it.
+        """Return all rows of a query. Values that are not valid Unicode match nothing.
 
         Raises `StorageError` for a store that is damaged.
         """

@@ -1,4 +1,4 @@
-"""Writes the store of a layer: the layer as it was read, and each file as it was parsed.
+"""Write the store of a layer: the loaded layer and each parsed file.
 
 The store is disposable, and replaced as a whole. What is stored says for itself which files it was made of, so a reader
 knows whether it is still of the files there are.

@@ -169,7 +169,7 @@ def test_conditions() -> None:
     assert "lift" in error.message and "harm is 100.0 %" in error.message
     alone = report_of([attempt("context", "right", "q0")], questions=1)
     unchecked = Conditions(max_harm=0.1).error(alone)
-    assert unchecked is not None and "no condition can be checked" in unchecked.message
+    assert unchecked is not None and "cannot check the conditions" in unchecked.message
 
 
 def test_a_report_survives_json() -> None:

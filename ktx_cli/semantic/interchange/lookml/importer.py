@@ -26,7 +26,7 @@ from ktx_cli.semantic.model import Model
 _TOPS: Final = {
     "week_start_day": "set semantic.week_start in ktx.yaml",
     "fiscal_month_offset": "set semantic.fiscal_year_start in ktx.yaml",
-    "access_grant": "ktx does not know access grants; it hides the fields that require one",
+    "access_grant": "ktx does not support access grants; it hides the fields that require one",
     "datagroup": NO_CACHE,
     "persist_with": NO_CACHE,
     "persist_for": NO_CACHE,
@@ -45,7 +45,7 @@ _VIEWS: Final = {
     "suggestions": SCREEN,
     "view_label": SCREEN,
     "label": SCREEN,
-    "required_access_grants": "ktx does not know access grants; write a row policy instead",
+    "required_access_grants": "ktx does not support access grants; write a row policy instead",
     "fields_hidden_by_default": SCREEN,
 }
 _USED: Final = (
@@ -90,7 +90,7 @@ def _add_view(view: View, report: Report) -> None:
     if view.block.values.get("required_access_grants"):
         view.draft.extra["visibility"] = "hidden"
         item.skip("required_access_grants")
-        why = "ktx does not know access grants, so it hides the source"
+        why = "ktx does not support access grants, so it hides the source"
         what = f"`required_access_grants` of view `{view.block.name}`"
         report.approximated(what, why, view.block.place, view.draft.name)
     for table in view.block.below("derived_table"):
@@ -113,7 +113,7 @@ _REASONS: Final = {
     "cancel_grouping_fields": "it only affects the SQL of Looker",
     "case_sensitive": COLLATION,
     "sql_where": "ktx joins only support equality conditions",
-    "required_access_grants": "ktx does not know access grants; write a row policy instead",
+    "required_access_grants": "ktx does not support access grants; write a row policy instead",
 }
 _EXPLORE_KEYS: Final = (
     "from", "view_name", "join", "label", "description", "sql_always_where", "access_filter", "extension",

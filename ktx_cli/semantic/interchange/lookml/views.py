@@ -237,7 +237,7 @@ class Dimensions:
             if item.text("datatype") == "date" or item.text("type") == "date":
                 column.extra["natural_granularity"] = "day"
         if restricted:
-            why = "ktx does not know access grants, so it hides the field"
+            why = "ktx does not support access grants, so it hides the field"
             what = f"`required_access_grants` of {block.key} `{block.name}`"
             self._report.approximated(what, why, block.place, f"{view.draft.name}.{name}")
 
@@ -426,7 +426,7 @@ class Measures:
             why = f"each row of `{view.draft.name}` counts once; ktx ignores `sql_distinct_key`"
             self._report.approximated(what, why, block.place, target)
         if item.has("required_access_grants"):
-            why = "ktx does not know access grants, so it hides the field"
+            why = "ktx does not support access grants, so it hides the field"
             self._report.approximated(f"`required_access_grants` of {what}", why, block.place, target)
         self._report.kept(what, block.place, target)
         item.report_rest(self._report, what, REASONS)
