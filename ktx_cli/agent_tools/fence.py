@@ -1,6 +1,6 @@
 """Texts on their way to a model: those of others inside a fence they cannot close, and results cut to their size.
 
-What is in a fence is data. Prompts say so; here is made sure that a text cannot leave it.
+Prompts state that the content of a fence is data; this module makes sure that a text cannot leave its fence.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SUSPECT: Final = re.compile(rf"[^\n\t -~\u00a1-\u00ac\u00ae-\u02ff]|[{_SELECTOR
 def wrapped(text: str, origin: str) -> str:
     """Return a text of others as a model may see it: `<data id=… origin=…>`, the text, and the end with the same id.
 
-    The id comes of the text and does not stand in it, so the same text gives the same fence, and nothing in it can be
-    its end. Hidden characters are shown as `⟨U+200B⟩`, line ends are `\\n`.
+    The id is derived from the text and does not occur in it, so the same text gives the same fence, and nothing in it
+    can be its end. Hidden characters are shown as `⟨U+200B⟩`, line ends are `\\n`.
     """
     shown = visible(text)
     mark = _mark(shown)
@@ -139,7 +139,7 @@ class Parts:
         return "\n".join(self._parts)
 
     def more(self, noun: str, how: str) -> str:
-        """Return the sentence on what was left out, empty where nothing was."""
+        """Return the sentence about omitted text; it is empty if nothing was omitted."""
         if not self.left_out:
             return ""
         return f"(cut: {self.shown} of {self.shown + self.left_out} {noun} shown; {how})"

@@ -111,9 +111,9 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _misread(value: Any, where: str) -> Iterator[str]:
-    """Yield a line for each description that is no text, or of somebody unknown, in a definition and below it.
+    """Yield a line for each description in a definition that is not text or has an unknown author.
 
-    So is a key without a value that is a sentence: a text without quotes ended before it.
+    A key without a value that reads as a sentence counts as well: an unquoted text ended before it.
     """
     if isinstance(value, Mapping):
         here = f"{where} `{value['name']}`".strip() if isinstance(value.get("name"), str) else where
@@ -216,7 +216,7 @@ def weakened(before: Model, after: Model, name: str) -> list[str]:
 
 
 def _unknown(before: Model, name: str) -> Iterator[str]:
-    """Yield why nobody can tell what a write would show: a file that may say who sees what has an error."""
+    """Yield why ktx cannot determine what a write would expose: a file that may contain access rules has an error."""
     problem = before.sealed if name not in before.barred else before.barred[name].problem
     if problem is not None:
         yield f"{problem.location} has an error, so the visibility of `{name}` is unknown: a person must correct it"
@@ -225,7 +225,7 @@ def _unknown(before: Model, name: str) -> Iterator[str]:
 def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
     """Return why a file that says who sees what may not be written over while it has errors.
 
-    The model does not have its source then, so that nothing else could tell what is lost.
+    The model does not have its source then, so nothing else could report what would be lost.
     """
     if old is None or name in before.sources or not _limits(old):
         return []
@@ -328,7 +328,7 @@ def _expressions(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
-    """Return the columns an expression does more with than to count them: name, and what stands in front of it."""
+    """Return the columns that an expression uses for more than counting: the name, and the qualifier before it."""
     from ktx_cli.semantic import parse
 
     class _Any(dict[str, Any]):
@@ -347,7 +347,7 @@ def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
 
 
 def _is_counted(column: Any) -> bool:
-    """Whether a column is counted as it is: what is counted under a condition tells of values."""
+    """Return whether a column is counted unchanged. A count with a condition reveals values."""
     outer = column.parent
     return isinstance(outer.parent if isinstance(outer, exp.Distinct) else outer, exp.Count)
 

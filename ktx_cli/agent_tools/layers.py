@@ -221,7 +221,7 @@ def read_document(text: str, where: str) -> dict[str, Any]:
     except ConfigError as error:
         raise Refused(f"the YAML cannot be read, nothing was saved: {error.message}" + _hint(error)) from error
     if not isinstance(document, dict):
-        raise Refused("the YAML is no mapping: it begins with `name: <source>`; nothing was saved")
+        raise Refused("the YAML is not a mapping; begin with `name: <source>`. Nothing was saved")
     return document
 
 

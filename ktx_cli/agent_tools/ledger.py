@@ -249,8 +249,8 @@ _LISTS: Final = frozenset({"columns", "column_overrides", "measures", "segments"
 def defined_names(text: str, lines: range) -> frozenset[str]:
     """Return the names that entries of a definition have on these lines (counted from 0), in lower case.
 
-    Only an entry's own `name` counts: what stands in a description, a value or an expression is no definition of it.
-    A text that cannot be read defines nothing.
+    Only an entry's own `name` counts. Text in a description, a value or an expression does not define anything, and
+    neither does text that cannot be parsed.
     """
     try:
         root = yaml.compose(text, where="")

@@ -164,7 +164,7 @@ def _screened(document: Document) -> Document:
 
 _MASKED: Final = re.compile(r"not-shown-[0-9a-f]{16}[.\w]*")
 _ID: Final = re.compile(r"[0-9a-f]{32,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-"""Stands in names of files that other programs export, and is no secret."""
+"""Part of the names of files that other programs export; not a secret."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -187,7 +187,7 @@ def _shown_key(passage: Passage) -> str:
 
 
 _RULES: Final = "screened-2"
-"""What is left out of documents: another name where an index that was written before shows more."""
+"""The rules for omitting text from documents. The name changes if an older index contains more."""
 
 _FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
 

@@ -71,7 +71,7 @@ class TaskPrompt:
     prompt: str
     """What is the task's own."""
     shared: str = ""
-    """What stands before it, the same in every task of the run: the index of wiki and semantic layer."""
+    """The text before it, which is the same in every task of the run: the index of wiki and semantic layer."""
 
     @property
     def parts(self) -> PromptText:

@@ -34,7 +34,7 @@ def contents_of(layout: Layout, config: KtxConfig) -> Contents:
 
 
 def _readable_contents(layout: Layout, config: KtxConfig) -> Contents:
-    """Return what of a project can be searched; values and passages are left out where the state cannot be read."""
+    """Return what of a project can be searched; values and passages are omitted if the state cannot be read."""
     layers = _layers(layout, config)
     try:
         stored, warnings = _stored(layout, config, layers), []
@@ -198,7 +198,7 @@ def _is_code(hit: Hit, model: Model, codes: SampleValues) -> bool:
 
 
 def kinds_for_models(config: KtxConfig) -> tuple[str, ...]:
-    """Return the kinds of which a model may see all: values of rows only where `scan.privacy` is `off`."""
+    """Return the kinds that a model may see in full: values of rows only if `scan.privacy` is `off`."""
     return KINDS if config.scan.privacy == "off" else tuple(kind for kind in KINDS if kind != "value")
 
 

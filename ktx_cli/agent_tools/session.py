@@ -90,9 +90,9 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two things that could not both stay. `flagged`: a person should look at it.
+    """Two contradictory statements. `flagged`: a person should review it.
 
-    `accepted`, `captured`: what stands, and what a text says in place of it, where both are known in their words.
+    `accepted` and `captured` are the current statement and the one that contradicts it, if both are known verbatim.
     """
 
     kind: str

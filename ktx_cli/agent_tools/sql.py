@@ -94,7 +94,7 @@ def _words(join: Any) -> str:
 
 
 def _is_made(what: Any) -> bool:
-    """Whether what stands for a table is a function whose arguments are not all written in the statement."""
+    """Return whether a table expression is a function whose arguments are not all written in the statement."""
     return isinstance(what, exp.Func) and not _is_constant(what)
 
 
@@ -247,9 +247,9 @@ _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"|`([^`]*)`|�
 
 
 def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) -> tuple[list[list[str]], list[str]]:
-    """Return the rows as texts, and a line for each column whose values are hidden.
+    """Return the rows as text, and a line for each column whose values are hidden.
 
-    Where `scan.privacy` is not `off`, only counts are told. Where it is, all but personal data.
+    Unless `scan.privacy` is `off`, only counts are shown. If it is `off`, everything but personal data is shown.
     """
     columns = list(zip(*result.rows, strict=True)) if result.rows else [() for _ in result.columns]
     counts = count_columns(sql, dialect, len(result.columns))
@@ -316,9 +316,9 @@ def _is_bit(node: Any) -> bool:
 
 
 def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -> str:
-    """Return what a model reads of an error about a statement: what it quotes is left out, but names and its words.
+    """Return the text of a statement error for a model, without quoted values; names and words of the statement remain.
 
-    Not for what a database says of rows, of which nobody can tell where a value begins: `refused_text`.
+    Use `refused_text` for errors about rows, in which the start of a value cannot be determined.
     """
     flat = "\n".join(one_line(line, 1_000) for line in message.split("\n"))
     known = sql.casefold()
@@ -326,15 +326,15 @@ def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -
     for found in _QUOTED.finditer(flat):
         text = next(group for group in found.groups() if group is not None)
         if text.casefold() not in known and text.casefold() not in plain:
-            return f"{flat[: found.start()]}… (the rest may hold {_kept(privacy)})"
+            return f"{flat[: found.start()]}… (the rest may contain {_kept(privacy)})"
     return flat
 
 
 def refused_text(error: KtxError, sql: str, dialect: str, names: Iterable[str], privacy: Privacy) -> str:
-    """Return what a model reads of a refused statement.
+    """Return the text about a refused statement for a model.
 
-    Of what a driver says only what is about the statement alone, whatever values may be told: to cast a value to a
-    number is a way to read any column in the words of the error, one with personal data too.
+    It contains only the parts of a driver's error that concern the statement itself, whatever values may be shown:
+    casting a value to a number would otherwise reveal any column, including personal data, in the error message.
     """
     driver = error.__cause__
     text = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))

@@ -391,7 +391,7 @@ def page_needs(page: wiki.Page, models: Mapping[str, Model]) -> dict[str, Need]:
 
 
 def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.Reference] = ()) -> list[str]:
-    """Return why references of a page to the semantic layer lead nowhere; those in `known` are not looked at."""
+    """Return why references of a page to the semantic layer are broken. References in `known` are skipped."""
     resolver = wiki.Resolver(models)
     before = {(each.kind, each.written, each.field) for each in known}
     messages = []
@@ -404,7 +404,7 @@ def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.
 
 
 def _reason(missing: wiki.Missing) -> str:
-    """Return why a reference leads nowhere, with what helps an agent: the commands of hints are for people."""
+    """Return why a reference is broken, with a hint for an agent; commands in hints are for people."""
     if not isinstance(Hint(missing.hint).parts[0], Command):
         return f"{missing.message} ({missing.hint})"
     return f"{missing.message} (it has: {listing(missing.names, 12)})" if missing.names else missing.message
@@ -513,7 +513,7 @@ def _reads_like_one(name: str, models: Mapping[str, Model]) -> bool:
 
 
 def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
-    """Return the names that stand in a file of the task, in a page or in the semantic layer."""
+    """Return the names that occur in a file of the task, in a page or in the semantic layer."""
     found: set[str] = set()
     for text in _texts(session):
         folded = text.casefold()
@@ -542,7 +542,7 @@ _OWN: Final = (wiki.FOLDER, f"{SEMANTIC_NAME}/")
 
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
-    """Return why names of the semantic layer (`[connection/]source[.entity]`) lead nowhere."""
+    """Return why names of the semantic layer (`[connection/]source[.entity]`) do not exist."""
     return dangling(wiki.Page("it", fields={"sl_refs": list(names)}), models)
 
 
@@ -564,7 +564,7 @@ def _needs(page: wiki.Page, models: list[Model]) -> Iterator[Need]:
 
 
 def _named(reference: wiki.Reference, models: list[Model]) -> Iterator[Need]:
-    """Yield the needs of one reference; of what leads nowhere only those of tables, which a database may have."""
+    """Yield the needs of one reference. Broken references only need tables, which a database may have."""
     if reference.kind is wiki.Kind.PAGE:
         return
     if reference.kind in wiki.MEMBERS and "." not in reference.name:

@@ -175,7 +175,7 @@ def _data(
 
 
 def _point_data(loaded: LoadedDecisions, point: DecisionPoint) -> dict[str, Any]:
-    """Return a point as it stands in the envelope."""
+    """Return a decision point as the envelope has it."""
     from ktx_cli.jobs.decide.decide import answer_json
 
     effects = loaded.decisions.effects_of(point)

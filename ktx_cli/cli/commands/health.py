@@ -120,7 +120,7 @@ def _runs(facts: StatusReport) -> Table:
 
 
 def _ago(seconds: int | None) -> str:
-    """Return how long ago something was, in the largest unit of which there are two."""
+    """Return an age in the largest unit of which it has at least two."""
     if seconds is None:
         return "never"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
