@@ -109,7 +109,7 @@ def test_comments_of_people_stay(shop: Callable[..., Any]) -> None:
     ("yaml", "told"),
     [
         ("name: other\n", "must be the same"),
-        ("- a\n", "no mapping"),
+        ("- a\n", "not a mapping"),
         ("name: [unclosed\n", "cannot be read"),
         ("name: orders\nname: orders\n", "twice"),
         ("name: orders\ntable: orders\n", "a new source must not replace"),
