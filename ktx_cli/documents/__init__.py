@@ -1,4 +1,4 @@
-"""Reads documents (Markdown, HTML, PDF, SQL) to text, and cuts them into passages."""
+"""Read documents (Markdown, HTML, PDF, SQL) as text, and divide them into passages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conventions of a whole project that a document states in a sentence: its time zone, how its years and weeks begin."""
+"""Detect conventions that a document states for a whole project: time zone, fiscal year, first day of the week."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktx_cli.documents.markdown import outside_fences
 TIMEZONE: Final = "semantic.timezone"
 FISCAL_YEAR_START: Final = "semantic.fiscal_year_start"
 WEEK_START: Final = "semantic.week_start"
-"""The settings of `ktx.yaml` that a document or a variable of dbt can state."""
+"""The settings of `ktx.yaml` that a document or a dbt variable can state."""
 
 _MOST_LINES: Final = 2_000
 _LONGEST: Final = 160
@@ -46,14 +46,14 @@ _OF_SOMETHING_ELSE: Final = re.compile(
     r"|gespeichert|nicht)(?!\w)",
     re.IGNORECASE,
 )
-"""Words of sentences about how times are stored, whose they are, or how it is not."""
+"""Words in sentences about how times are stored, about whose times they are, or with a negation."""
 _SENTENCE: Final = re.compile(r"[^.!?;|]+(?:(?:\.(?=\w)|(?<=\d)\.(?= [^\W\d]))[^.!?;|]+)*[.!?;]?")
 _MARKUP: Final = re.compile(r"[*`_#>]+(?!\w)|(?<!\w)[*`_#>]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """A statement about a setting: `value` as the setting takes it, `words` as they stand there."""
+    """A statement about a setting. `value`: in the form of the setting. `words`: the quoted text."""
 
     setting: str
     value: str
@@ -61,7 +61,7 @@ class Convention:
 
 
 def stated_conventions(markdown: str) -> tuple[Convention, ...]:
-    """Return what a text states of its project's conventions, each value once, in the order of the text."""
+    """Return what a text states about its project's conventions, without duplicate values, in text order."""
     found: dict[tuple[str, str], Convention] = {}
     for number, line in outside_fences(markdown):
         if number > _MOST_LINES:
@@ -87,7 +87,7 @@ def _of_line(line: str) -> Iterator[Convention]:
 
 
 def month_number(text: str) -> int | None:
-    """Return the number of a month that a text names, None where it names none."""
+    """Return the number of the month that a text names, or None."""
     if text.isdigit():
         return int(text) if 1 <= int(text) <= 12 else None
     found = (number for number, names in enumerate(_MONTHS, start=1) if re.fullmatch(names, text, re.IGNORECASE))
@@ -95,17 +95,17 @@ def month_number(text: str) -> int | None:
 
 
 def week_day(text: str) -> str | None:
-    """Return the first day of a week that a text names, as the setting takes it; None where it names none."""
+    """Return the first day of the week that a text names, in the form of the setting, or None."""
     return _WEEK_DAYS.get(text.strip().lower())
 
 
 def is_convention(setting: str, value: str) -> bool:
-    """Whether a setting is one that can be stated, and takes a value."""
+    """Return whether a setting is a convention and accepts a value."""
     if setting == FISCAL_YEAR_START:
         return value.isascii() and value.isdigit() and month_number(value) is not None
     return is_zone(value) if setting == TIMEZONE else setting == WEEK_START and value in _WEEK_DAYS.values()
 
 
 def is_zone(name: str) -> bool:
-    """Whether a text is the name of a time zone of a region, such as `Europe/Berlin`."""
+    """Return whether a text is the name of a regional time zone, such as `Europe/Berlin`."""
     return "/" in name and name in zoneinfo.available_timezones()

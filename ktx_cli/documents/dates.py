@@ -1,4 +1,4 @@
-"""What a document says of its own date and standing: since when and until when it holds, and what replaced it."""
+"""Detect what a document states about its own date and status: its validity period, and what replaced it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from ktx_cli.core import one_line
 
 MOST_LINES: Final = 60
-"""Lines from the beginning of a document in which it states its dates."""
+"""The number of lines at the beginning of a document in which it states its dates."""
 
 _MOST: Final = 4
 _LONGEST: Final = 80
@@ -20,7 +20,7 @@ _LONGEST_LINE: Final = 400
 
 
 class Meaning(StrEnum):
-    """What a statement of a document about itself means."""
+    """The meaning of a document's statement about itself."""
 
     DATED = "dated"
     UPDATED = "updated"
@@ -29,17 +29,17 @@ class Meaning(StrEnum):
     VALID_FROM = "valid from"
     VALID_UNTIL = "valid until"
     ENDED = "ended"
-    """It is superseded, archived, obsolete or the like; `value` is the word for it, empty where a sentence says it."""
+    """It is superseded, archived, obsolete or similar. `value` is the word for it, empty if a sentence states it."""
     DRAFT = "draft"
     REPLACED_BY = "replaced by"
     REPLACES = "replaces"
     MENTIONED = "mentioned"
-    """A sentence has such words, which may be about what the document describes."""
+    """A sentence contains such words, but may refer to what the document describes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a document says of itself. `place`: `front matter`, `title` or `text`; `words`: as it says it."""
+    """A document's statement about itself. `place`: `front matter`, `title` or `text`. `words`: the quoted text."""
 
     meaning: Meaning
     place: str
@@ -110,15 +110,15 @@ _TITLE: Final = re.compile(rf"#\s.*?(?<![\w-])({_DATE})(?![\w-])", re.IGNORECASE
 
 
 def stated_dates(text: str) -> tuple[str, ...]:
-    """Return what a text says of its own date and validity, in its words and in their order; at most four.
+    """Return at most four statements of a text about its own date and validity, quoted and in order.
 
-    Looked at are the front matter, the title and the first lines: what a document says further down is of its contents.
+    Only the front matter, the title and the first lines are searched: statements further down concern the content.
     """
     return tuple(dict.fromkeys(each.words for each in statements(text)))[:_MOST]
 
 
 def statements(text: str) -> tuple[Statement, ...]:
-    """Return what a text says of its own date and standing, in order; looked at is what `stated_dates` looks at."""
+    """Return the statements of a text about its own date and status, in order; see `stated_dates` for where."""
     lines = [line[:_LONGEST_LINE] for line in text.removeprefix("\ufeff").split("\n", MOST_LINES)[:MOST_LINES]]
     end = lines.index("---", 1) if lines[0].rstrip() == "---" and "---" in lines[1:] else 0
     front = (each for field in _fields(lines[1:end]) for each in _of_field(field))
@@ -131,7 +131,7 @@ _ITEM: Final = re.compile(r"\s*-\s+(\S.*)")
 
 
 def _fields(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the fields of front matter as `key: value`, those that hold a list once for each item."""
+    """Yield the fields of front matter as `key: value`, with one entry per item of a list."""
     key = ""
     for line in lines:
         found, item = _LIST_KEY.fullmatch(line), _ITEM.fullmatch(line)
@@ -192,7 +192,7 @@ _SUBJECT: Final = re.compile(
 
 
 def _is_own(line: str, found: re.Match[str]) -> bool:
-    """Whether words of a line are about the document: they are written as a field, or the document is their subject."""
+    """Return whether words in a line concern the document: they form a field, or the document is their subject."""
     front = line[: found.start()]
     if found.re is _STATED and ":" in found[0]:
         return True
@@ -210,7 +210,7 @@ def _plain(words: str) -> str:
 
 
 Day = tuple[int, ...]
-"""A year, with a month and a day as far as they are known."""
+"""A year, with month and day if known."""
 
 _NUMBERS: Final = re.compile(r"\d+")
 _ISO: Final = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?")
@@ -220,9 +220,9 @@ _MONTH_NAME: Final = re.compile(rf"(?<![^\W\d_])({_MONTH})\b", re.IGNORECASE)
 
 
 def day_of(value: str) -> Day | None:
-    """Return the date that a text begins with or names, None where it names none.
+    """Return the date with which a text begins or that it names, or None.
 
-    Of `3/4/2025` only the year is known: countries read the rest differently.
+    Of `3/4/2025`, only the year is known, because countries read the rest differently.
     """
     iso, german = _ISO.match(value), _GERMAN.match(value)
     if iso:
@@ -241,7 +241,7 @@ def day_of(value: str) -> Day | None:
 
 
 def is_possible(value: str) -> bool:
-    """Whether a text can be a date: one that names a day names one that the calendar has."""
+    """Return whether a text can be a date: if it names a day, the calendar must have it."""
     day = day_of(value)
     if day is None or len(day) == 1:
         return True
@@ -253,10 +253,10 @@ def is_possible(value: str) -> bool:
 
 
 def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement], ...]:
-    """Return the pairs of statements of a document that cannot both be right.
+    """Return the pairs of statements in a document that contradict each other.
 
-    Those of the same meaning with different dates, one in the front matter and one in the text; and a validity that
-    ends before it begins. Dates are compared as far as both are known.
+    These are statements with the same meaning but different dates in front matter and text, and a validity that ends
+    before it begins. Dates are compared as far as both are known.
     """
     dated = [
         (each, day)
@@ -280,4 +280,4 @@ def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement
 _DATES: Final = frozenset((
     Meaning.DATED, Meaning.UPDATED, Meaning.REVIEWED, Meaning.PUBLISHED, Meaning.VALID_FROM, Meaning.VALID_UNTIL,
 ))  # fmt: skip
-"""Meanings of which a document has one date each."""
+"""Meanings with only one date per document."""

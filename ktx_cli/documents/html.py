@@ -1,4 +1,4 @@
-"""Reads HTML as Markdown."""
+"""Read HTML as Markdown."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ktx_cli.documents.markdown import fenced
 from ktx_cli.documents.raw import Content
 
 MAX_HTML: Final = 2_000_000
-"""Characters of a page with its tags."""
+"""The maximum length of a page including its tags."""
 
 _MOST_LINKS: Final = 1000
 
 
 def read_html(source: str) -> Content:
-    """Return what a reader of the page sees; never runs a script and never follows a link."""
+    """Return what a reader of the page sees. Never runs a script or follows a link."""
     notes = (f"only the first {MAX_HTML:,} characters of the page were read",) if len(source) > MAX_HTML else ()
     found = list(tokens(source[:MAX_HTML]))
     shown = list(visible(found))
@@ -39,7 +39,7 @@ def _converter() -> Any:
 
     class Converter(MarkdownConverter):
         def convert_pre(self, element: Any, text: str, parent_tags: Any) -> str:
-            """Return code in a fence that no line of it can end."""
+            """Return code in a fence that none of its lines can close."""
             return f"\n\n{fenced(text.strip(chr(10)), _language(element))}\n" if text.strip() else ""
 
     return Converter(
@@ -48,7 +48,7 @@ def _converter() -> Any:
 
 
 def _language(element: Any) -> str:
-    """Return the language of a block of code: its own class, or that of the `code` in it; empty for none."""
+    """Return the language of a code block from its own class or that of the `code` in it, or an empty text."""
     for each in (element, element.find("code")):
         classes = each.get("class") if each is not None else None
         if classes:
@@ -93,19 +93,19 @@ _ATTRIBUTE: Final = re.compile(
     r"""(?P<name>[^\s"'<>/=]{1,80}+)(?:\s*+=\s*+(?:"(?P<double>[^"]*+)"|'(?P<single>[^']*+)'|(?P<bare>[^\s"'<>]++)))?+"""
 )
 _RAW: Final = frozenset(("script", "style", "textarea", "title", "xmp", "noembed", "noframes"))
-"""Elements whose content is text up to their own end tag, whatever it looks like."""
+"""Elements whose content is text up to their own end tag, whatever it contains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A start tag, an end tag or a text. `name` is lower-case; `value` is a text, its entities resolved."""
+    """A start tag, an end tag or a text. `name` is lower-case; `value` is a text with resolved entities."""
 
     kind: Literal["start", "end", "text"]
     name: str = ""
     value: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     empty: bool = False
-    """It was written `<name/>`."""
+    """Whether it was written as `<name/>`."""
 
 
 def text_token(value: str) -> Token:
@@ -114,7 +114,7 @@ def text_token(value: str) -> Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Yield tags and texts in order. Comments, declarations and processing instructions are left out."""
+    """Yield tags and texts in order, without comments, declarations and processing instructions."""
     position = 0
     while position < len(source):
         opening = _OPENING.search(source, position)
@@ -127,7 +127,7 @@ def tokens(source: str) -> Iterator[Token]:
 
 
 def _markup(source: str, at: int) -> Generator[Token, None, int]:
-    """Yield what stands at a `<`, and return where it ends."""
+    """Yield the token at a `<`, and return where it ends."""
     for mark, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">")):
         if source.startswith(mark, at):
             end = source.find(closing, at + len(mark))
@@ -163,7 +163,7 @@ def _tag(found: re.Match[str]) -> Token:
 
 
 def _attributes(rest: str) -> dict[str, str]:
-    """Return the attributes of a tag, the first of a name, as browsers have it."""
+    """Return the attributes of a tag; of duplicates the first, as in browsers."""
     attributes: dict[str, str] = {}
     for found in _ATTRIBUTE.finditer(rest):
         value = found["double"] or found["single"] or found["bare"] or ""
@@ -172,7 +172,7 @@ def _attributes(rest: str) -> dict[str, str]:
 
 
 def written(stream: Iterable[Token]) -> str:
-    """Return tokens as HTML that every parser reads alike."""
+    """Return tokens as HTML that every parser reads in the same way."""
     return "".join(map(_written, stream))
 
 
@@ -186,13 +186,13 @@ def _written(token: Token) -> str:
 
 
 MAX_DEPTH: Final = 60
-"""Elements inside each other; what is deeper is read as if its tags were not there."""
+"""The maximum nesting of elements; deeper tags are ignored."""
 
 MAX_ELEMENTS: Final = 60_000
-"""Elements of a page; of what follows the text is kept."""
+"""The maximum number of elements in a page; only the text of the rest is kept."""
 
 _LIST_RUN: Final = 400
-"""Items after which a numbered list is continued by another: counting them takes the square of their number."""
+"""The number of items after which a numbered list is split, because counting them takes quadratic time."""
 
 _DROPPED: Final = frozenset((
     "script", "style", "template", "noscript", "noembed", "noframes", "iframe", "frame", "object", "embed",
@@ -218,7 +218,7 @@ _ENDED_BY: Final = {
     "th": ("td th", ("tr", "table")),
     "p": ("p", ("div", "td", "th", "li", "blockquote", "section", "article")),
 }
-"""A start tag -> the elements it ends where their end tag was left out, and those in which they stay open."""
+"""A start tag -> the elements that it closes if their end tag was omitted, and those in which they stay open."""
 
 _HIDDEN_STYLE: Final = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?(?:[\s;!]|$)"
@@ -230,12 +230,12 @@ _LANGUAGE: Final = re.compile(r"(?:language|lang|brush:)[-\s]*([A-Za-z0-9_+#-]{1
 
 
 def visible(stream: Iterable[Token]) -> Iterator[Token]:
-    """Yield the tokens a reader sees, every element closed, with the attributes that Markdown has a place for."""
+    """Yield the tokens that a reader sees, with every element closed, and the attributes that Markdown supports."""
     return _without_blanks(_Filter().read(stream))
 
 
 def _without_blanks(stream: Iterable[Token]) -> Iterator[Token]:
-    """Yield texts that touch as one, with one blank for many, which mean nothing outside `pre`."""
+    """Yield adjacent texts as one, with runs of blanks collapsed, which are insignificant outside of `pre`."""
     preformatted = 0
     for is_text, run in itertools.groupby(stream, key=lambda token: token.kind == "text"):
         if is_text:
@@ -273,12 +273,12 @@ class _Filter:
         yield from self._closed(len(self._open))
 
     def _text(self, token: Token) -> Token:
-        """Return a text; a bar in the cell of a table would end the cell."""
+        """Return a text; a bar in a table cell would end the cell."""
         in_cell = "|" in token.value and ("td" in self._open or "th" in self._open)
         return text_token(token.value.replace("|", "\\|")) if in_cell else token
 
     def _skip(self, token: Token) -> None:
-        """Count until the element that is left out ends."""
+        """Count until the skipped element ends."""
         if token.name != self._dropping or token.kind == "text" or token.empty:
             return
         self._dropped_depth += 1 if token.kind == "start" else -1
@@ -310,7 +310,7 @@ class _Filter:
         yield Token("start", token.name, attributes=_html_visible_attributes(token))
 
     def _continued_list(self) -> Iterator[Token]:
-        """End a numbered list that has become long, and go on with the next number."""
+        """Split a numbered list that has become long, and continue with the next number."""
         if not self._items or not self._open or self._open[-1] != "ol":
             return
         self._items[-1] += 1
@@ -352,7 +352,7 @@ def _hidden(token: Token) -> bool:
 
 
 def _empty(token: Token) -> Token:
-    """Return an element without content; of an image that is in the page itself its description alone."""
+    """Return an element without content; for an inline image, only its description."""
     source, described = (token.attributes.get(name, "").strip() for name in ("src", "alt"))
     if token.name == "img" and not _may_link(source):
         return text_token(described)
@@ -370,6 +370,6 @@ def _html_visible_attributes(token: Token) -> dict[str, str]:
 
 
 def _may_link(address: str) -> bool:
-    """Say whether an address is one to show: of the web, of mail, or of the same site."""
+    """Return whether an address may be shown: web, mail, or the same site."""
     scheme = re.match(r"\s*([a-zA-Z][a-zA-Z0-9+.-]*):", address)
     return bool(address.strip()) and (scheme is None or scheme[1].lower() in ("http", "https", "mailto"))

@@ -1,4 +1,4 @@
-"""Markdown: front matter, headings, links, fences, and the passages of a document that can be cited; in linear time."""
+"""Markdown in linear time: front matter, headings, links, fences, and the citable passages of a document."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _MOST_LINKS: Final = 1000
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the mapping at the head of a text and what follows it; `{}` and the whole text where there is none.
+    """Return the front matter of a text and the rest, or `{}` and the whole text if there is none.
 
-    Of front matter that is meant as YAML and is not valid, only what follows it is returned.
+    If front matter is not valid YAML, only the text after it is returned.
     """
     found = _FRONT.match(text)
     if found is None:
@@ -52,12 +52,12 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def with_front_matter(front: Mapping[str, Any], body: str) -> bytes:
-    """Return a file of front matter and body, the same bytes for the same values."""
+    """Return a file of front matter and body; the same values give the same bytes."""
     return f"---\n{yaml.dump(_writable(dict(front)))}---\n\n{body.strip()}\n".encode("utf-8", "replace")
 
 
 def _writable(value: Any) -> Any:
-    """Return a value without lone surrogates, which JSON may hold and UTF-8 cannot."""
+    """Return a value without lone surrogates, which JSON may contain and UTF-8 cannot."""
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -66,7 +66,7 @@ def _writable(value: Any) -> Any:
 
 
 def outside_fences(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are in no fenced code, with their numbers from 0."""
+    """Yield the lines outside of fenced code, with their numbers from 0."""
     mark = ""
     for number, line in enumerate(markdown.split("\n")):
         found = _FENCE.match(line)
@@ -80,7 +80,7 @@ def outside_fences(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def first_heading(markdown: str) -> str:
-    """Return the text of the first heading, empty where there is none."""
+    """Return the text of the first heading, or an empty text."""
     for _, line in outside_fences(markdown):
         found = _HEADING.match(line)
         if found and found["text"]:
@@ -89,12 +89,12 @@ def first_heading(markdown: str) -> str:
 
 
 def is_heading(line: str) -> bool:
-    """Say whether a line that is in no fence is a heading."""
+    """Return whether a line outside of a fence is a heading."""
     return _HEADING.match(line) is not None
 
 
 def links_in(markdown: str) -> tuple[str, ...]:
-    """Return the addresses a text links to, in order, each once; none of images' and of code."""
+    """Return the addresses that a text links to, in order and without duplicates, except for images and code."""
     found: dict[str, None] = {}
     for _, line in outside_fences(markdown):
         for match in _LINK.finditer(_INLINE_CODE.sub("", line[:20_000])):
@@ -105,7 +105,7 @@ def links_in(markdown: str) -> tuple[str, ...]:
 
 
 def without_comments(markdown: str) -> str:
-    """Return a text without HTML comments, which nobody sees who reads the page; its lines keep their numbers."""
+    """Return a text without HTML comments, which readers of the page do not see; line numbers are kept."""
     if "<!--" not in markdown:
         return markdown
     lines = markdown.split("\n")
@@ -118,7 +118,9 @@ def without_comments(markdown: str) -> str:
 
 
 def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
-    """Return what of a line is in no comment, and whether one goes on behind it; `closes`: an end is still to come."""
+    """Return the part of a line outside of comments, and whether one continues after it. `closes`: an end follows
+    later.
+    """
     kept: list[str] = []
     position = 0
     while inside or (start := _comment_start(line, position)) >= 0:
@@ -134,7 +136,7 @@ def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
 
 
 def _comment_start(line: str, position: int) -> int:
-    """Return where the next comment begins that is not in code, -1 where none does."""
+    """Return where the next comment outside of code begins, or -1."""
     for found in _CODE_OR_COMMENT.finditer(line, position):
         if found["comment"]:
             return found.start()
@@ -148,7 +150,7 @@ def fenced(code: str, language: str = "") -> str:
 
 
 LONGEST: Final = 4_800
-"""Characters of a passage."""
+"""The maximum length of a passage."""
 
 _SLUG: Final = 40
 _PLAIN: Final = re.compile(r"[^\w]+")
@@ -157,7 +159,7 @@ _ENDINGS: Final = ("\n", " ")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document. `key` is how it is cited, `heading` the headings it stands below, `order` counts from 0."""
+    """A part of a document. `key`: its citation key. `heading`: the headings above it. `order`: counts from 0."""
 
     key: str
     path: str
@@ -173,7 +175,7 @@ class _Section:
 
 
 def passages(document: Document, source: str) -> tuple[Passage, ...]:
-    """Return the passages of a document of a source, in order; together they are all of its text but blank lines."""
+    """Return the passages of a source's document in order; together they are its whole text except for blank lines."""
     found: list[Passage] = []
     seen: Counter[tuple[str, ...]] = Counter()
     for section in _sections(document.markdown):
@@ -191,12 +193,12 @@ def citation_key(source: str, path: str, headings: tuple[str, ...], occurrence: 
 
 
 def slug(text: str, limit: int = _SLUG) -> str:
-    """Return the letters and digits of a text in lower case, `-` for what is between them."""
+    """Return the letters and digits of a text in lower case, with `-` for everything in between."""
     return _PLAIN.sub("-", text.casefold()).strip("-_")[:limit].rstrip("-_")
 
 
 def _sections(markdown: str) -> Iterator[_Section]:
-    """Yield the sections; one with nothing but its heading goes into the next."""
+    """Yield the sections; a section with only a heading is merged into the next."""
     begun = looked = 0
     headings: tuple[str, ...] = ()
     lines = markdown.split("\n")
@@ -214,7 +216,7 @@ def _sections(markdown: str) -> Iterator[_Section]:
 
 
 def _has_body(lines: list[str], first: int, end: int, *, headed: bool) -> bool:
-    """Say whether lines hold more than headings and blanks."""
+    """Return whether lines contain more than headings and blanks."""
     body = (line for line in lines[first:end] if line.strip())
     return any(not (headed and is_heading(line)) for line in body)
 
@@ -224,7 +226,7 @@ def _joined(lines: list[str], *, ended: bool) -> str:
 
 
 def _below(stack: list[tuple[int, str]], line: str) -> tuple[str, ...]:
-    """Take a heading in, and return the headings that what follows stands below."""
+    """Process a heading, and return the headings above the text that follows."""
     mark = line.strip()
     level = len(mark) - len(mark.lstrip("#"))
     while stack and stack[-1][0] >= level:
@@ -250,7 +252,7 @@ def _shown(part: str) -> Iterator[str]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield paragraphs with the blank lines behind them; of one that is too long, parts."""
+    """Yield paragraphs with the blank lines after them, splitting those that are too long."""
     lines = text.split("\n")
     blank = {number for number, line in outside_fences(text) if not line.strip()}
     first = 0
@@ -262,7 +264,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _cut(block: str) -> Iterator[str]:
-    """Yield a block in parts that end with a line, else with a word, else anywhere."""
+    """Yield a block in parts that end at a line, else at a word, else anywhere."""
     while len(block) > LONGEST:
         found = (block.rfind(ending, 0, LONGEST) + 1 for ending in _ENDINGS)
         place = next((each for each in found if each > LONGEST // 2), LONGEST)

@@ -1,4 +1,4 @@
-"""The outline of a document: title, first sentence, headings, date; and marks where it may not hold any more."""
+"""The outline of a document (title, first sentence, headings, date), and marks if it may no longer be valid."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import read_document
 
 _PAGES: Final = 3
-"""Pages of a PDF that are read."""
+"""The number of pages of a PDF that are read."""
 _MOST_LINES: Final = 5_000
-"""Lines in which headings are looked for."""
+"""The number of lines that are searched for headings."""
 _MOST_SECTIONS: Final = 40
 _LONGEST_SUMMARY: Final = 200
 
@@ -35,17 +35,17 @@ _MARKUP: Final = re.compile(
 
 
 _MOST_BYTES: Final = 200_000
-"""The largest file that is looked through for the dates it states."""
+"""The maximum size of a file that is searched for dates."""
 _READ: Final = frozenset((".html", ".htm", ".pdf"))
-"""Endings of files whose bytes are not their text."""
+"""Extensions of files whose bytes are not their text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a document says in brief. `summary`: its own, else its first sentence. `sections`: its headings.
+    """A summary of a document. `summary`: its own, else its first sentence. `sections`: its headings.
 
-    `date`: in the words of the document or of its file's name, empty where neither states one. `stated`: what it says
-    of its own date and standing. `conventions`: what it says of those of its project.
+    `date`: in the words of the document or its file name, empty if neither states one. `stated`: its statements about
+    its own date and status. `conventions`: its statements about conventions of its project.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Outline:
 
 
 def outline_of(raw: RawFile) -> Outline:
-    """Return the outline of a raw file; raises what `read_document` does. Of a PDF the first pages are read."""
+    """Return the outline of a raw file. Raises the errors of `read_document`. Of a PDF, the first pages are read."""
     document = read_document(raw, pages=_PAGES)
     stated = _stated(raw, document)
     headings, title = list(_headings(document.markdown)), without_markup(document.title) or document.title
@@ -74,7 +74,7 @@ def outline_of(raw: RawFile) -> Outline:
 
 
 def dates_of(raw: RawFile) -> tuple[str, ...]:
-    """Return what a raw file says of its own date, as `stated_dates`; nothing for one that is large or unreadable.
+    """Return the statements of a raw file about its own date, as `stated_dates`; none for large or unreadable files.
 
     HTML and PDF are read as documents, other files as text.
     """
@@ -84,12 +84,12 @@ def dates_of(raw: RawFile) -> tuple[str, ...]:
         if PurePosixPath(raw.path).suffix.lower() in _READ:
             return stated_dates(read_document(raw, pages=_PAGES).markdown)
         return stated_dates(raw.text())
-    except (StorageError, UnreadableDocumentError):  # the tool that reads it says so
+    except (StorageError, UnreadableDocumentError):  # The tool that reads it reports the error.
         return ()
 
 
 def _stated(raw: RawFile, document: Document) -> tuple[Statement, ...]:
-    """Return what a document says of itself: of Markdown in its front matter, too."""
+    """Return a document's statements about itself, for Markdown including its front matter."""
     is_text = PurePosixPath(raw.path).suffix.lower() in (".md", ".markdown")
     return statements(raw.text().replace("\r\n", "\n") if is_text else document.markdown)
 
@@ -134,7 +134,7 @@ def _summary(document: Document) -> str:
 
 
 def _is_statement(line: str) -> bool:
-    """Whether a line only states a date or a standing: the entry has it at its own place."""
+    """Return whether a line only states a date or a status, which the entry shows separately."""
     plain = rest = " ".join(line.replace("*", "").split())
     for each in statements(line):
         rest = rest.replace(each.words, "")
@@ -142,12 +142,12 @@ def _is_statement(line: str) -> bool:
 
 
 def without_markup(text: str) -> str:
-    """Return a line of Markdown as it is read: without emphasis and code marks, links by their texts."""
+    """Return a line of Markdown as readers see it: without emphasis and code marks, links by their texts."""
     return one_line(_MARKUP.sub(lambda found: found[1] or "", text))
 
 
 class Standing(StrEnum):
-    """Why a document may not hold any more, or why two of its statements cannot both be right."""
+    """Why a document may no longer be valid, or why two of its statements contradict each other."""
 
     SUPERSEDED = "superseded"
     DRAFT = "draft"
@@ -159,11 +159,11 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark of a document with its evidence: `quotes` are its own words, or those of `other`, a document's path."""
+    """A mark of a document with its evidence. `quotes`: from the document. `other`: the path of another document."""
 
     standing: Standing
     quotes: tuple[tuple[str, str], ...] = ()
-    """Words, and where they stand: `front matter` or `text`."""
+    """A quote and its location: `front matter` or `text`."""
     other: str = ""
 
 
@@ -177,7 +177,7 @@ _STANDINGS: Final = {
 
 
 def marks_of(outlines: Mapping[str, Outline]) -> dict[str, tuple[Mark, ...]]:
-    """Return path -> the marks of a document, for those that have any; `outlines`: of all documents of a source."""
+    """Return path -> the marks of a document, for documents with any. `outlines`: of all documents of a source."""
     found: dict[str, dict[Mark, None]] = {}
     names = _names(outlines)
     for path, each in outlines.items():
@@ -198,18 +198,18 @@ def marks_of(outlines: Mapping[str, Outline]) -> dict[str, tuple[Mark, ...]]:
 
 
 def stated_standing(raw: RawFile, document: Document) -> Standing | None:
-    """Return whether a document says of itself that it is superseded or a draft."""
+    """Return whether a document states that it is superseded or a draft."""
     found = {_STANDINGS.get(each.meaning) for each in _stated(raw, document)}
     return next((each for each in (Standing.SUPERSEDED, Standing.DRAFT) if each in found), None)
 
 
 def is_current(outline: Outline) -> bool:
-    """Whether a document does not say of itself that it is superseded or a draft."""
+    """Return whether a document does not state that it is superseded or a draft."""
     return not any(_STANDINGS.get(each.meaning) in (Standing.SUPERSEDED, Standing.DRAFT) for each in outline.stated)
 
 
 def _names(outlines: Mapping[str, Outline]) -> dict[str, set[str]]:
-    """Return a path, a file's name with and without its ending, and a title, in small letters -> the documents."""
+    """Return a lower-case path, file name (with and without extension) or title -> the documents."""
     names: dict[str, set[str]] = {}
     for path, each in outlines.items():
         place = PurePosixPath(path)
@@ -222,7 +222,7 @@ _LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^()\s]*)\)")
 
 
 def _targets(path: str, value: str, names: Mapping[str, set[str]]) -> Iterator[str]:
-    """Yield the one document that a statement names; nothing where it names none or several."""
+    """Yield the document that a statement names; nothing if it matches none or several."""
     link = _LINK.search(value)
     folder = PurePosixPath(path).parent
     written = (link[2].partition("#")[0], link[1]) if link else (value,)
@@ -240,11 +240,11 @@ _VERSION: Final = re.compile(
     re.IGNORECASE,
 )
 _MOST_VERSIONS: Final = 20
-"""Of one name; more are a series of numbers."""
+"""Per name; more numbers are a series."""
 
 
 def _later_versions(outlines: Mapping[str, Outline]) -> Iterator[tuple[str, str]]:
-    """Yield (document, another in its folder whose name or title is the same with a later year or version)."""
+    """Yield (document, another in its folder with the same name or title but a later year or version)."""
     groups: dict[tuple[str, str, str], list[tuple[tuple[int, ...], str]]] = {}
     for path, each in outlines.items():
         place = PurePosixPath(path)

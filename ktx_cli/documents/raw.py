@@ -1,4 +1,4 @@
-"""Raw files of a source, what changed of them, and the units of work they are cut into."""
+"""Raw files of a source, their changes, and the work units into which they are divided."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ktx_cli.core import KtxError, Record, ResultWarning
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A file as its source gave it: `path` is relative, with `/`; `sha256` in hex; `size` in bytes.
+    """A file from a source. `path` is relative, with `/`; `sha256` in hexadecimal; `size` in bytes.
 
-    `read` returns the content, and raises `StorageError` where it is gone.
+    `read` returns the content, and raises `StorageError` if it no longer exists.
     """
 
     path: str
@@ -22,13 +22,13 @@ class RawFile:
     read: Callable[[], bytes] = field(compare=False, repr=False)
 
     def text(self) -> str:
-        """Return the content as text; bytes that are no UTF-8 become U+FFFD."""
+        """Return the content as text; bytes that are not UTF-8 become U+FFFD."""
         return self.read().decode("utf-8-sig", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped(Record):
-    """Something of the source that could not be read. `retry`: whether the next run may succeed."""
+    """An item of the source that could not be read. `retry`: whether the next run may succeed."""
 
     what: str
     reason: str
@@ -37,10 +37,10 @@ class Skipped(Record):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a source has now. `files` is sorted by path.
+    """The current content of a source. `files` is sorted by path.
 
-    `complete`: everything in scope was read, so what is missing is deleted. `cursor`: where the next fetch may go on,
-    stored only when the run succeeds. `origin`: one line for people, without credentials.
+    `complete`: everything in scope was read, so missing files count as deleted. `cursor`: where the next fetch can
+    continue, stored only if the run succeeds. `origin`: a one-line description without credentials.
     """
 
     files: Mapping[str, RawFile]
@@ -54,9 +54,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Paths of a snapshot against those of the last run that succeeded with them, each sorted.
+    """The paths of a snapshot compared with those of the last successful run, each sorted.
 
-    `retried`: as they were when their work did not land. `unread`: as they were when there was no model to read them.
+    `retried`: unchanged since their work failed. `unread`: unchanged since there was no model to read them.
     """
 
     added: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Changes:
 
     @property
     def touched(self) -> frozenset[str]:
-        """What is to be worked through: new, different, or left by an earlier run."""
+        """The paths to process: new, modified, or unfinished by an earlier run."""
         return frozenset((*self.added, *self.modified, *self.retried, *self.unread))
 
     def to_json(self) -> dict[str, int]:
@@ -78,10 +78,11 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class WorkUnit:
-    """A piece of work for one agent loop.
+    """The work for one agent loop.
 
-    `key`: stable from run to run, unique in its source. `files` must be worked through; `dependencies` may be read
-    too; of `peers` the agent sees the names. `semantic` False: the unit may write wiki pages alone, for `why_not`.
+    `key`: stable between runs, unique in its source. `files` must be processed; `dependencies` may be read too; of
+    `peers`, the agent sees only the names. `semantic` False: the unit may only write wiki pages, for the reason
+    `why_not`.
     """
 
     key: str
@@ -95,12 +96,12 @@ class WorkUnit:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """What its agent may read."""
+        """The files that its agent may read."""
         return (*self.files, *self.dependencies)
 
 
 MAX_CHARACTERS: Final = 1_000_000
-"""Characters of a document; what follows is left out, and its notes say so."""
+"""The maximum length of a document; the rest is dropped, and its notes say so."""
 
 Reason = Literal["encrypted", "broken", "no_text", "binary", "unknown_kind"]
 
@@ -110,7 +111,7 @@ class Document:
     """A document as Markdown.
 
     `path`: of its raw file. `url`: where people read it. `parent`: the id of the page above it, or its folder. `links`:
-    addresses in it, each once. `properties`: facts its author gave it, as JSON. `notes`: what of it was left out.
+    addresses in it, without duplicates. `properties`: facts from its author, as JSON. `notes`: what was omitted.
     """
 
     path: str
@@ -124,7 +125,7 @@ class Document:
 
 
 class UnreadableDocumentError(KtxError):
-    """A file that is no document ktx can read; `reason` says why."""
+    """A file that is not a document that ktx can read; `reason` says why."""
 
     def __init__(self, path: str, reason: Reason, what: str, hint: str) -> None:
         super().__init__(f"{path} {what}", hint=hint, details={"path": path, "reason": reason})
@@ -133,7 +134,7 @@ class UnreadableDocumentError(KtxError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What the reader of one format gives: `title` empty where the format has none."""
+    """The result of a format's reader. `title` is empty if the format has none."""
 
     markdown: str
     title: str = ""

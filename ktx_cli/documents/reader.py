@@ -1,4 +1,4 @@
-"""Turns a raw file of any kind into a document: Markdown, HTML, PDF, SQL, plain text."""
+"""Convert a raw file of any kind to a document: Markdown, HTML, PDF, SQL, plain text."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 MAX_PAGES: Final = 500
 MAX_PAGE_BYTES: Final = 5_000_000
-"""The largest program that draws a page, unpacked; a larger one is a drawing, not a text."""
+"""The maximum uncompressed size of a page's content stream; a larger one is a drawing rather than text."""
 
 MAX_OPERATIONS: Final = 3_000_000
-"""How many steps of programs that draw pages are followed in a document, in all: a small file can name millions."""
+"""The maximum number of drawing steps in a document, because a small file can contain millions."""
 
-logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else what it finds odd is printed to stderr
+logging.getLogger("pypdf").addHandler(
+    logging.NullHandler()
+)  # Otherwise its messages about odd input are printed to stderr.
 
 
 def read_pdf(path: str, content: bytes, pages: int | None = None) -> Content:
-    """Return the text of the first pages under `## Page n`; raises `UnreadableDocumentError` where there is none."""
+    """Return the text of the first pages under `## Page n`. Raises `UnreadableDocumentError` if there is none."""
     reader = _opened(path, content)
     pieces: list[str] = []
     notes: list[str] = []
@@ -45,11 +47,11 @@ def read_pdf(path: str, content: bytes, pages: int | None = None) -> Content:
         if text:
             pieces.append(f"## Page {number}\n\n{text}\n")
     if not pieces:
-        raise UnreadableDocumentError(path, "no_text", "has no text in it, only pictures", _OTHER_FORMAT)
+        raise UnreadableDocumentError(path, "no_text", "contains only images and no text", _OTHER_FORMAT)
     return Content("\n".join(pieces), _title(reader), notes=tuple(notes))
 
 
-_OTHER_FORMAT: Final = "save it as a PDF with text in it, or as Markdown"
+_OTHER_FORMAT: Final = "save it as a PDF with text, or as Markdown"
 
 
 def _opened(path: str, content: bytes) -> PdfReader:
@@ -58,10 +60,10 @@ def _opened(path: str, content: bytes) -> PdfReader:
     try:
         reader = PdfReader(io.BytesIO(content), strict=False)
         locked = reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED
-    except Exception as error:  # a broken file makes the parser raise nearly anything
+    except Exception as error:  # A broken file can make the parser raise almost any error.
         raise _unreadable(path, error) from error
     if locked:
-        raise UnreadableDocumentError(path, "encrypted", "needs a password", "save it without a password")
+        raise UnreadableDocumentError(path, "encrypted", "requires a password", "save it without a password")
     return reader
 
 
@@ -78,18 +80,18 @@ def _unreadable(path: str, error: Exception) -> UnreadableDocumentError:
     if isinstance(error, DependencyError | FileNotDecryptedError):
         return UnreadableDocumentError(path, "encrypted", "is encrypted", "save it without encryption")
     why = one_line(str(error), 120) or type(error).__name__
-    return UnreadableDocumentError(path, "broken", f"is no PDF that can be read: {why}", _OTHER_FORMAT)
+    return UnreadableDocumentError(path, "broken", f"is not a readable PDF: {why}", _OTHER_FORMAT)
 
 
 class _TooManyStepsError(Exception):
-    """A document whose programs have no end."""
+    """A document with endless drawing instructions."""
 
     def __str__(self) -> str:
-        return f"more than {MAX_OPERATIONS:,} steps to draw the document"
+        return f"more than {MAX_OPERATIONS:,} steps to render the document"
 
 
 class _Steps:
-    """Counts the steps of the programs of a document, and ends the one that goes on after the last."""
+    """Counts the drawing steps of a document, and stops it after the last allowed one."""
 
     def __init__(self) -> None:
         self.left = MAX_OPERATIONS
@@ -101,7 +103,7 @@ class _Steps:
 
 
 def _page_text(reader: PdfReader, number: int, steps: _Steps, notes: list[str]) -> str:
-    """Return a page's text; a page that cannot be read is left out and noted, the others are not worse for it."""
+    """Return a page's text. A page that cannot be read is skipped and noted, without affecting the others."""
     try:
         page = reader.pages[number - 1]
         if _size(page) > MAX_PAGE_BYTES:
@@ -139,7 +141,7 @@ KINDS: Final = {
     ".sql": "sql",
 }
 SUFFIXES: Final = frozenset(KINDS)
-"""Endings of the files that can be read, in lower case."""
+"""Lower-case extensions of the files that can be read."""
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -152,14 +154,17 @@ _OWN_KEYS: Final = ("title", "url", "parent", "properties")
 
 
 def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
-    """Return a raw file as a document; the same file always gives the same one. `pages`: of a PDF, at most.
+    """Return a raw file as a document; the same file always gives the same one. `pages`: the maximum for a PDF.
 
-    Raises `UnreadableDocumentError` for what is no readable document, `StorageError` where the file is gone.
+    Raises `UnreadableDocumentError` for an unreadable document, `StorageError` if the file no longer exists.
     """
     kind = KINDS.get(PurePosixPath(raw.path).suffix.lower())
     if kind is None:
         raise UnreadableDocumentError(
-            raw.path, "unknown_kind", "is of no kind ktx can read", f"save it as one of {', '.join(sorted(SUFFIXES))}"
+            raw.path,
+            "unknown_kind",
+            "has a file type that ktx cannot read",
+            f"save it as one of {', '.join(sorted(SUFFIXES))}",
         )
     content = raw.read()
     if kind == "markdown":
@@ -168,7 +173,7 @@ def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
 
 
 def _content(kind: str, path: str, content: bytes, pages: int | None) -> Content:
-    """Return what the reader of a format says; each is imported when the first file of its kind comes."""
+    """Return the result of a format's reader, which is imported with the first file of its kind."""
     if kind == "pdf":
         return read_pdf(path, content, pages)
     text = _text(path, content)
@@ -211,7 +216,7 @@ def _bounded(content: Content) -> tuple[str, tuple[str, ...]]:
 
 
 def _properties(front: dict[str, Any]) -> dict[str, Any]:
-    """Return what front matter says besides the fields that have a place of their own."""
+    """Return the fields of front matter that have no place of their own."""
     inner = front.get("properties")
     rest = {key: value for key, value in front.items() if key not in _OWN_KEYS}
     return {**rest, **inner} if isinstance(inner, dict) else rest
@@ -222,7 +227,7 @@ def _address(value: Any) -> str | None:
 
 
 def _parent(path: str, value: Any) -> str | None:
-    """Return the parent a page names, else the folder of its file; None at the top."""
+    """Return the parent that a page names, else the folder of its file, or None at the top."""
     if isinstance(value, str | int) and str(value):
         return str(value)
     folder = PurePosixPath(path).parent.as_posix()
@@ -234,7 +239,7 @@ def _stem(path: str) -> str:
 
 
 def _rst_title(text: str) -> str:
-    """Return the first line that is underlined, of reStructuredText."""
+    """Return the first underlined line, which is a title in reStructuredText."""
     for line, below in itertools.pairwise(text.splitlines()[:200]):
         mark = below.strip()
         if line.strip() and len(mark) >= 3 and mark[0] in "=-~^\"'#*+" and set(mark) == {mark[0]}:
@@ -243,12 +248,14 @@ def _rst_title(text: str) -> str:
 
 
 def _text(path: str, content: bytes) -> str:
-    """Return bytes as text: by their byte order mark, as UTF-8, else as Windows-1252; line ends become LF."""
+    """Return bytes as text: by their byte order mark, as UTF-8, else as Windows-1252, with LF line ends."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _lines(content[len(mark) :].decode(encoding, "replace"))
     if b"\x00" in content[:8192]:
-        raise UnreadableDocumentError(path, "binary", "is no text", "save it as UTF-8, or name it by what it is")
+        raise UnreadableDocumentError(
+            path, "binary", "is not text", "save it as UTF-8, or use the correct file extension"
+        )
     try:
         return _lines(content.decode("utf-8"))
     except UnicodeDecodeError:
@@ -269,7 +276,7 @@ _PIECE: Final = re.compile(
 
 
 def read_sql(source: str) -> Content:
-    """Return the file as Markdown. A comment behind code stays in it."""
+    """Return the file as Markdown. A comment after code stays in it."""
     runs = itertools.groupby(_pieces(source), key=itemgetter(0))
     shown = (_shown(is_prose, "".join(text for _, text in run)) for is_prose, run in runs)
     return Content("\n".join(text for text in shown if text))
@@ -284,7 +291,7 @@ def _shown(is_prose: bool, text: str) -> str:
 
 
 def _pieces(source: str) -> Iterator[tuple[bool, str]]:
-    """Yield pieces, each with whether it is prose; blanks belong to what stands before them."""
+    """Yield pieces, each with whether it is prose; blanks belong to the piece before them."""
     is_prose = line_begins = True
     for is_comment, text in _tokens(source):
         if is_comment and line_begins:
@@ -303,7 +310,7 @@ def _tokens(source: str) -> Iterator[tuple[bool, str]]:
     position = 0
     while position < len(source):
         found = _PIECE.match(source, position)
-        assert found is not None  # the last choice takes any character
+        assert found is not None  # The last alternative matches any character.
         end = found.end()
         if found["quote"]:
             closing = source.find(found["quote"], end)
@@ -313,7 +320,7 @@ def _tokens(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def _uncommented(text: str) -> str:
-    """Return a comment without its marks."""
+    """Return a comment without its delimiters."""
     if text.startswith("--"):
         return text.lstrip("-").strip()
     lines = text.removeprefix("/*").removesuffix("*/").splitlines()

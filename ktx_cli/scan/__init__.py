@@ -1,4 +1,4 @@
-"""Scans databases: profiles, keys and joins, descriptions, and the manifest that comes of them."""
+"""Scan a database: profile its columns, infer keys and joins, write descriptions, and build the manifest."""
 
 from __future__ import annotations
 

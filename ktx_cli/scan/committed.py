@@ -1,4 +1,4 @@
-"""The committed files of a connection: snapshot, shards and records, and the tables a scan carries over."""
+"""The committed files of a connection (snapshot, shards, records), and the tables that a scan carries over."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import Relationship
 
 WHOLESALE = frozenset({"schema", "folder"})
-"""Problems that hide an unknown number of tables; a table that is missing then does not count as dropped."""
+"""Problems that hide an unknown number of tables. While one occurs, a missing table does not count as dropped."""
 
 
 def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequence[Table]) -> None:
-    """Raise `SourceError` if a database that had tables shows none: privileges are lost more often than all tables."""
+    """Raise `SourceError` if a database that had tables now has none, which usually means lost privileges."""
     if before and not schema.tables and not schema.problems:
         raise SourceError(
-            f"connection `{connection}` shows no table; at the last scan it had {len(before)}",
-            hint="check the role's privileges, `include` and the path; to start anew, delete its folders in "
-            "semantic-layer/ and raw-sources/",
+            f"connection `{connection}` has no visible tables; the last scan read {len(before)}",
+            hint="check the role's privileges, `include` and the path; to start over, delete the connection's "
+            "folders in semantic-layer/ and raw-sources/",
         )
 
 
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
-    """Return all tables, and those of them that are carried over from the last scan.
+    """Return all tables, and which of them are carried over from the last scan.
 
-    A table that could not be read, or shows no columns any more, is carried over whole. If one kind of metadata could
-    not be read at all (`foreign keys`, `indexes`), that part of each table is.
+    A table that could not be read, or that no longer has visible columns, is carried over whole. If one kind of
+    metadata could not be read at all (such as `foreign keys` or `indexes`), that part of each table is carried over.
     """
     found = {table.ref: table for table in schema.tables}
     unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
@@ -55,7 +55,7 @@ def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[
     kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
     missing = frozenset(problem.what for problem in schema.problems if problem.ref is None)
     old = {table.ref: table for table in before}
-    # A table that is dropped and created again while the catalog is read keeps its name and shows no columns.
+    # A table that is dropped and recreated while the catalog is being read keeps its name but has no visible columns.
     bare = {table.ref for table in schema.tables if not table.columns and table.ref in old and old[table.ref].columns}
     kept += [old[ref] for ref in sorted(bare, key=str)]
     tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables if table.ref not in bare]
@@ -89,23 +89,23 @@ def _with_comments(table: Table, old: Table, missing: frozenset[str]) -> Table:
 
 
 class Base(Protocol):
-    """The committed tree a scan compares with."""
+    """The committed tree that a scan compares with."""
 
     def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the contents of those paths that exist."""
+        """Return the contents of the paths that exist."""
 
     def blobs(self, prefix: str) -> Mapping[str, str]:
-        """Return path -> blob id of everything below a folder."""
+        """Return path -> blob id for every file below a folder."""
 
 
 def folders(connection: str) -> tuple[str, str]:
-    """Return the two folders a scan writes: the shards and the snapshot."""
+    """Return the two folders that a scan writes: the shards and the snapshot."""
     return Layout.schema_path(connection), Layout.raw_path(connection, DATABASE_SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The last snapshot: path -> sha256, and its tables; `tables` None: there is none, or it cannot be read."""
+    """The last snapshot: path -> sha256, and its tables, which are None if there is no readable snapshot."""
 
     hashes: Mapping[str, str]
     tables: tuple[Table, ...] | None
@@ -113,7 +113,7 @@ class Snapshot:
 
 
 class Committed:
-    """The committed files of one connection. `files`: path -> blob id, of those whose names are UTF-8."""
+    """The committed files of one connection. `files`: path -> blob id, for files whose names are UTF-8."""
 
     def __init__(self, base: Base, connection: str, copies: ParsedCopies) -> None:
         self.base, self.connection = base, connection
@@ -139,14 +139,14 @@ class Committed:
 
     @cached_property
     def manifest(self) -> WrittenShards:
-        """The shards by path; `ConfigError` for a broken one."""
+        """Return the shards by path. Raises `ConfigError` for a broken shard."""
         paths = [path for path in self.files if is_shard_path(path) and path.endswith(SUFFIXES)]
         contents = self.base.read_many(paths)
         return WrittenShards.of({path: self._copies.parse(content, path) for path, content in contents.items()})
 
     @property
     def shards(self) -> Mapping[str, Shard]:
-        """Path -> shard, with every join on both of its tables; `ConfigError` for a broken one."""
+        """Return path -> shard, with joins on both of their tables. Raises `ConfigError` for a broken shard."""
         return self.manifest.shards
 
     @cached_property
@@ -161,17 +161,17 @@ class Committed:
             contents = self.base.read_many([f"{self.raw_folder}/{path}" for path in hashes])
             return Snapshot(hashes, tuple(read_table(content, path) for path, content in contents.items()))
         except KtxError as error:
-            message = f"{error.message}; it is written anew"
+            message = f"{error.message}; ktx writes a new one"
             note = ResultWarning("broken_snapshot", message, problem=error.message, path=self.raw_folder)
             return Snapshot({}, None, (note,))
 
     def all_tables(self, schema: DatabaseSchema) -> list[Table]:
-        """Return the tables of a database, with those that only the last scan could read."""
+        """Return the tables of a database, including those that only the last scan could read."""
         whole = not schema.problems and all(table.columns for table in schema.tables)
         return list(schema.tables) if whole else carried_over(schema, self.snapshot.tables or ())[0]
 
     def texts(self, tables: Iterable[Table]) -> dict[TableRef, facts.KnownTexts]:
-        """Return what people and other tools wrote about tables; `ConfigError` for a broken shard."""
+        """Return the texts that people and other tools wrote about tables. Raises `ConfigError` for a broken shard."""
         refs = [table.ref for table in tables]
         primary = ManifestIndex.of(self.shards, refs).primary
         found = {ref: primary[physical_name(ref)] for ref in refs if physical_name(ref) in primary}
@@ -192,7 +192,7 @@ _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
 class Records:
     """The recorded relationships, descriptions, proposed measures and decision points of a connection.
 
-    None: no scan recorded any, or the file is one of the `broken` ones, which are left alone.
+    A value is None if no scan recorded any, or if its file is one of the `broken` ones, which ktx does not change.
     """
 
     relationships: RelationshipRecord | None = None
@@ -212,7 +212,7 @@ class Records:
         return self.described or {}
 
     def restricted(self, tables: Iterable[Table]) -> Records:
-        """Return the records of the tables and columns that exist."""
+        """Return the records of tables and columns that still exist."""
         by_ref = {table.ref: table for table in tables}
         return replace(
             self,
@@ -223,7 +223,7 @@ class Records:
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return name -> content of the files, except for those of records that are None.
+        """Return name -> content of the files, except for records that are None.
 
         `written`: the contents of `before`, reused for records that did not change.
         """
@@ -248,7 +248,7 @@ class Records:
     def entries(
         self, tables: Iterable[Table], names: Mapping[TableRef, str], manual: Sequence[Relationship] = ()
     ) -> dict[TableRef, Entry]:
-        """Return the generated manifest entry of every table; `manual`: those restored as a person's."""
+        """Return the generated manifest entry of every table. `manual`: relationships restored as manual ones."""
         generated = entries(tables, names, self.relationships, manual)
         proposed = self.measures or {}
         return {
@@ -258,7 +258,7 @@ class Records:
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
-    """Return the records among `contents` (path -> bytes) in a folder, and a warning for each broken one."""
+    """Return the records among `contents` (path -> bytes) of a folder, and a warning for each broken record."""
     found: dict[str, Any] = {}
     warnings = []
     for name, read in _READERS.items():
@@ -282,12 +282,13 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
 
 @dataclass(frozen=True, slots=True)
 class LinkedFiles:
-    """The files of a scan that change together or not at all: snapshot files, shards and records.
+    """The files of a scan that must change together: snapshot files, shards and records.
 
-    From a snapshot file and its shard the next scan tells people's values from generated ones. The records of
-    relationships, proposed measures and decision points belong to all tables, a part of the descriptions to each.
+    The next scan compares a snapshot file with its shard to tell people's values from generated ones. The records of
+    relationships, proposed measures and decision points cover all tables; each table has its own part of the
+    descriptions.
     `shard_of`: snapshot path -> shard path. `moves`: the old and the new shard of entries that move. `old`, `new`: path
-    below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the record of descriptions, before and after.
+    below `folder` -> sha256, before and after. `old_texts`, `new_texts`: the record of descriptions, before and after.
     """
 
     connection: str
@@ -301,7 +302,7 @@ class LinkedFiles:
     moves: Collection[tuple[str, str]] = ()
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return `files` without those that are linked to a held path, and with a manifest that fits."""
+        """Return `files` without those linked to a held path, and with a manifest that matches."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
@@ -353,10 +354,10 @@ _COMMENT = re.compile(r"(?m)(?:^|[ \t])#")
 
 @dataclass(frozen=True, slots=True)
 class RemovedTexts:
-    """Texts of people that a scan removes.
+    """Texts by people that a scan removes.
 
     `tables`: physical name of a removed table with descriptions by people -> its shard. `comments`: rewritten shards
-    that had comments.
+    that contained comments.
     """
 
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -370,32 +371,36 @@ class RemovedTexts:
     def warnings(
         self, connection: str, written: Collection[str], replaced: Mapping[str, str]
     ) -> Iterator[ResultWarning]:
-        """Yield a warning for each kind, about the shards in `written`; `replaced`: path -> where its old text is."""
+        """Yield a warning for each kind of text, about the shards in `written`. `replaced`: path -> where the old text
+        is kept.
+        """
         tables = [table for table, shard in sorted(self.tables.items()) if shard in written]
         if tables:
-            message = f"connection `{connection}`: removed with what people wrote about them: {listing(tables)}"
+            message = (
+                f"connection `{connection}`: removed tables that had descriptions written by people: {listing(tables)}"
+            )
             hint = _hint({self.tables[table] for table in tables}, replaced)
             yield ResultWarning("removed_text", message, hint=hint, tables=tables)
         shards = [shard for shard in self.comments if shard in written]
         if shards:
-            message = f"connection `{connection}`: comments are gone from {listing(shards)}, which ktx wrote anew"
-            hint = f"{_hint(shards, replaced)}; what is to stay goes into a `descriptions` value"
+            message = f"connection `{connection}`: ktx rewrote {listing(shards)} without the YAML comments"
+            hint = f"{_hint(shards, replaced)}; put text that ktx must keep into a `descriptions` value"
             yield ResultWarning("removed_comments", message, hint=hint, paths=shards)
 
 
 def _hint(shards: Collection[str], replaced: Mapping[str, str]) -> str:
     kept = [replaced[shard] for shard in sorted(shards) if shard in replaced]
-    return f"the text before is in {listing(kept)}" if kept else "the last commit before this one has the text"
+    return f"the previous text is in {listing(kept)}" if kept else "the previous commit has the text"
 
 
 def has_comments(content: bytes, where: str) -> bool:
-    """Say whether a valid shard has comments other than the one ktx writes at the top."""
+    """Return whether a valid shard has comments other than the header that ktx writes."""
     text = content.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").removeprefix(MANIFEST_HEADER)
     if _COMMENT.search(text) is None:
         return False
     try:
         root = yaml.compose(text, where=where)
-    except ConfigError:  # as bytes it was valid before; its comments are not known then
+    except ConfigError:  # It was valid as bytes before; its comments are then unknown.
         return False
     pieces, position = [], 0
     for node in _scalars(root):
@@ -405,7 +410,7 @@ def has_comments(content: bytes, where: str) -> bool:
 
 
 def _scalars(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Yield the scalars of a document in the order of its text."""
+    """Yield the scalars of a document in text order."""
     waiting = [] if root is None else [root]
     while waiting:
         node = waiting.pop()
@@ -416,7 +421,7 @@ def _scalars(root: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def _outside(block: str) -> str:
-    """Return the lines that are not text of a block scalar: its header, and comments below it."""
+    """Return the lines of a block scalar that are not its text: its header, and comments below it."""
     header, _, body = block.partition("\n")
     lines = [line for line in body.split("\n") if line.strip()]
     indent = len(lines[0]) - len(lines[0].lstrip(" ")) if lines else 0

@@ -1,6 +1,6 @@
-"""Draws the entity-relationship diagram of a connection from its manifest.
+"""Draw the entity-relationship diagram of a connection from its manifest.
 
-A join that both of its tables have is one edge of the diagram, from the many to the one.
+A join that both of its tables define is one edge of the diagram, from the many side to the one side.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.semantic import Entry
 
 MOST_COLUMNS = 20
-"""The number of columns of a table that are drawn; keys and columns of joins always are."""
+"""The number of columns that are drawn per table, in addition to keys and columns of joins."""
 
 _NAME: Final = r'(?:"(?:[^"]|"")*"|[^\W\d]\w*)'
 _PATH: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _EQUAL: Final = re.compile(rf"\s*({_PATH})\s*=\s*({_PATH})\s*")
 _AND: Final = re.compile(r"and\b", re.IGNORECASE)
 _ORIGINS: Final = ("formal", "manual", "inferred")
-"""The sources of joins, the most certain first."""
+"""The sources of joins, most certain first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column of an entity; `joins`: whether it is a column of a join on the many side."""
+    """A column of an entity. `joins`: whether a join uses it on the many side."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A source: the columns that are drawn, and the number of those that are not."""
+    """A source: the columns that are drawn, and the number of columns that are not."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -52,10 +52,10 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A join: `pairs[i]` are equal columns of `many` and `one`; empty if the condition is not that simple.
+    """A join. `pairs[i]` are equal columns of `many` and `one`; empty if the condition is more complex.
 
-    The ends of `one_to_one` and `many_to_many` are in the order of their names. `optional`: a column on the many side
-    may be NULL. `origin`: `formal` (a declared key), `manual`, `inferred`.
+    The ends of `one_to_one` and `many_to_many` are sorted by name. `optional`: a column on the many side may be NULL.
+    `origin`: `formal` (a declared key), `manual` or `inferred`.
     """
 
     many: str
@@ -86,7 +86,7 @@ def diagram_of(
     keys_only: bool = False,
     most_columns: int = MOST_COLUMNS,
 ) -> Diagram:
-    """Return the diagram of the sources that match a pattern, by source name or `schema.table`; without one, of all.
+    """Return the diagram of the sources that match a pattern by source name or `schema.table`, or of all sources.
 
     Raises `UsageError` for a pattern without a match.
     """
@@ -117,8 +117,8 @@ def _chosen(tables: Mapping[str, Entry], patterns: Sequence[str]) -> set[str]:
 def _no_table(pattern: str, tables: Iterable[str]) -> UsageError:
     known = sorted(tables)
     near = did_you_mean(pattern, known)
-    hint = f"did you mean --tables {near}?" if near else f"known: {listing(known)}" if known else Command("scan")
-    return UsageError(f"no table is covered by `{pattern}`", hint=hint)
+    hint = f"did you mean `--tables {near}`?" if near else f"known: {listing(known)}" if known else Command("scan")
+    return UsageError(f"no table matches `{pattern}`", hint=hint)
 
 
 def _edges(tables: Mapping[str, Entry]) -> list[Edge]:
@@ -155,7 +155,7 @@ def _edge(name: str, join: Mapping[str, Any]) -> Edge | None:
 
 
 def _pairs(on: str, to: str) -> list[tuple[str, str]]:
-    """Return (own column, column of `to`) for `a = to.b AND c = to.d`; empty for any other condition."""
+    """Return (own column, column of `to`) for `a = to.b AND c = to.d`, or nothing for any other condition."""
     pairs: list[tuple[str, str]] = []
     place = 0
     while found := _EQUAL.match(on, place):
@@ -215,10 +215,10 @@ def _bounded(entity: Entity, edges: Sequence[Edge], *, keys_only: bool, most: in
 
 
 MOST_TEXT = 50_000
-"""How many characters Mermaid draws unless it is configured otherwise (`maxTextSize`)."""
+"""Mermaid's default limit of characters (`maxTextSize`)."""
 
 MOST_EDGES = 500
-"""How many relationships Mermaid draws unless it is configured otherwise (`maxEdges`)."""
+"""Mermaid's default limit of relationships (`maxEdges`)."""
 
 _ENDS: Final = {"many_to_one": ("}o", "||"), "one_to_one": ("|o", "||"), "many_to_many": ("}o", "o{")}
 _ENTITIES: Final = {"#": "#35;", '"': "#quot;", "%": "#37;", "\\": "#92;", "<": "#lt;", ">": "#gt;", "~": "#126;"}
@@ -229,7 +229,7 @@ _NAME_LENGTH: Final = 80
 
 
 def mermaid(diagram: Diagram) -> str:
-    """Return the text of an `erDiagram`: entities, then relationships; solid lines are declared keys."""
+    """Return the text of an `erDiagram`: entities, then relationships. Solid lines are declared keys."""
     names = _entity_names(entity.name for entity in diagram.entities)
     lines = ["erDiagram"]
     for entity in diagram.entities:
@@ -239,7 +239,7 @@ def mermaid(diagram: Diagram) -> str:
 
 
 def _entity_names(names: Iterable[str]) -> dict[str, str]:
-    """Return name -> quoted entity name; names that differ only in what cannot be written get a number."""
+    """Return name -> quoted entity name. Names that differ only in unsupported characters get a number."""
     written: dict[str, str] = {}
     for name in names:
         text = _quoted(name)
@@ -261,7 +261,7 @@ def _mermaid_entity(name: str, entity: Entity) -> list[str]:
 
 
 def _words(names: Iterable[str]) -> list[str]:
-    """Return the columns of an entity as words; of several that become one word the later ones get a number."""
+    """Return the columns of an entity as words. If several become the same word, the later ones get a number."""
     columns = list(names)
     taken = {name for name in columns if _word(name) == name}
     words = []
@@ -290,7 +290,7 @@ def _mermaid_edge(names: dict[str, str], edge: Edge) -> str:
 
 
 def edge_label(edge: Edge) -> str:
-    """Return the columns of a join, and its origin in brackets unless a key declares it."""
+    """Return the columns of a join, and its origin in parentheses unless a key declares it."""
     columns = ", ".join(mine if mine == theirs else f"{mine} = {theirs}" for mine, theirs in edge.pairs)
     origin = "" if edge.origin == "formal" else f"({edge.origin})"
     return f"{columns} {origin}".strip() or "joined"
@@ -303,7 +303,7 @@ def _quoted(text: str) -> str:
 
 
 def visible(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
-    """Return the text without unprintable characters: marks of direction, lone surrogates, noncharacters."""
+    """Return the text without unprintable characters: direction marks, lone surrogates, noncharacters."""
     return "".join(character if character.isprintable() else instead for character in text)
 
 
@@ -313,7 +313,7 @@ def _word(name: str) -> str:
 
 
 DRAWING_SECONDS = 60.0
-"""How long `dot` may take; some hundred tables take it seconds."""
+"""The time limit for `dot`, which takes seconds for a few hundred tables."""
 
 _LONGEST_NAME: Final = 60
 _COLOURS: Final = {"formal": "#2f4f6f", "manual": "#2e7d32", "inferred": "#b26a00"}
@@ -331,9 +331,9 @@ _ARROWS: Final = {
 
 
 def dot(diagram: Diagram) -> str:
-    """Return the text of a `digraph`: a table per entity, an edge from column to column per join.
+    """Return the text of a `digraph`: one table per entity, and one edge from column to column per join.
 
-    Solid lines are declared keys, dashed ones are not.
+    Solid lines are declared keys; dashed lines are not.
     """
     nodes = {entity.name: f"t{number}" for number, entity in enumerate(diagram.entities)}
     ports = {
@@ -347,29 +347,33 @@ def dot(diagram: Diagram) -> str:
 
 
 def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path | None = None) -> str:
-    """Return the SVG of a DOT text; no program in `project_dir` is run (default: the project of the current folder).
+    """Return the SVG of a DOT text. No program in `project_dir` is run (default: the project of the current folder).
 
-    Raises `NotReadyError` if Graphviz is not installed, `KtxError` if `dot` refuses or takes too long.
+    Raises `NotReadyError` if Graphviz is not installed, `KtxError` if `dot` fails or takes too long.
     """
     program, passed = find_program("dot", project_dir=project_dir)
     if program is None and passed is not None:
-        message = f"the only `dot` on the PATH is {passed}, which lies in the project: it could have come with it"
+        message = f"the only `dot` on the PATH is {passed}, which is inside the project and therefore not trusted"
         raise NotReadyError(message, hint="install Graphviz elsewhere: apt-get install graphviz")
     if program is None:
-        message = "SVG needs the program `dot` of Graphviz, which is not installed"
+        message = "SVG output needs the Graphviz program `dot`, which is not installed"
         raise NotReadyError(message, hint="apt-get install graphviz")
     try:
         done = subprocess.run(
             [program, "-Tsvg"], input=text.encode("utf-8", "replace"), capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
-        message = f"`dot` was stopped after {seconds:g} seconds"
-        raise KtxError(message, hint="draw less: add --keys-only or --tables PATTERN", code="timeout") from error
+        message = f"`dot` did not finish within {seconds:g} seconds"
+        raise KtxError(
+            message, hint="draw fewer elements with `--keys-only` or `--tables PATTERN`", code="timeout"
+        ) from error
     except OSError as error:
         raise KtxError(f"`{program}` cannot be run: {error.strerror or error}", hint="dot -V") from error
     if done.returncode != 0 or not done.stdout:
         why = one_line(done.stderr.decode("utf-8", "replace")) or f"exit status {done.returncode}"
-        raise KtxError(f"`dot` could not draw the diagram: {why}", hint="add --format mermaid, which needs no program")
+        raise KtxError(
+            f"`dot` could not draw the diagram: {why}", hint="use `--format mermaid`, which needs no other program"
+        )
     return done.stdout.decode("utf-8")
 
 
@@ -393,7 +397,7 @@ def _row(number: int, attribute: Attribute) -> str:
 
 
 def _small(text: str) -> str:
-    """Return the text small and grey; an empty one stays empty, which `<font>` must not be."""
+    """Return the text in small grey type. An empty text stays empty, because `<font>` may not be."""
     return f'<font color="#888888" point-size="9">{text}</font>' if text else ""
 
 
@@ -417,7 +421,7 @@ def _port(port: str | None, side: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text for an HTML-like label, which must not be empty."""
+    """Return text for an HTML-like label, which may not be empty."""
     return html.escape(visible(one_line(text, _LONGEST_NAME)), quote=True) or " "
 
 
@@ -431,4 +435,4 @@ DIAGRAM_WRITERS: Final[Mapping[str, Callable[[Diagram, Path], str]]] = {
     "svg": lambda diagram, project_dir: draw_svg(dot(diagram), project_dir=project_dir),
     "dot": lambda diagram, _: dot(diagram),
 }
-"""Format -> what writes a diagram in it, from the diagram and the folder of the project."""
+"""Format -> the function that writes a diagram in it, given the diagram and the project folder."""

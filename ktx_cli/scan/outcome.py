@@ -1,4 +1,4 @@
-"""The outcome of a scan: the files it changes (shards, snapshot, records), its row in the state database, warnings."""
+"""The outcome of a scan: changed files (shards, snapshot, records), its row in the state database, and warnings."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def plan_manifest(
     contents: Mapping[str, bytes],
     layout: ManifestLayout = ManifestLayout.PER_SCHEMA,
 ) -> ManifestPlan:
-    """Return the files that change. `texts`: the descriptions of this scan; `contents`: the bytes of the `records`.
+    """Return the files that change. `texts`: the descriptions of this scan. `contents`: the bytes of the `records`.
 
-    `layout`: of the shards. Where others are of another layout, their entries move.
+    `layout`: of the shards. Entries of shards with another layout move.
 
-    Raises `SourceError` if a database that had tables shows none, `ConfigError` if a committed shard is broken.
+    Raises `SourceError` if a database that had tables now has none, `ConfigError` if a committed shard is broken.
     """
     last, shards = committed.snapshot, committed.shards
     require_some_tables(committed.connection, schema, last.tables or ())
@@ -134,9 +134,9 @@ def plan_manifest(
 def adopted_texts(
     refs: Iterable[TableRef], recorded: Mapping[TableRef, Described], shards: Mapping[str, Shard], index: ManifestIndex
 ) -> dict[TableRef, Described]:
-    """Return texts under the keys of scans that are not recorded: by another program, or of a lost record.
+    """Return texts under the keys of scans that are not recorded: by another program, or from a lost record.
 
-    They count as generated, and stay until a text of a scan replaces them. Their hash is empty.
+    They count as generated, and are kept until a text of a scan replaces them. Their hash is empty.
     """
     adopted = {}
     for ref in refs:
@@ -151,7 +151,7 @@ def adopted_texts(
 
 
 def _described(ref: TableRef, entry: Entry) -> Described | None:
-    """Return the texts of an entry: the model's if there are any, else those of rules."""
+    """Return the texts of an entry: those of the model, else those of rules."""
     sources: tuple[Source, ...] = ("ai", "rules")
     for source in sources:
         key = TEXT_KEYS[source]
@@ -170,7 +170,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str | None:
 
 
 def _recorded(shown: Records, records: Records) -> Records:
-    """Return the records to write: without adopted texts, and without a record that did not exist and stays empty."""
+    """Return the records to write, without adopted texts and without new records that are empty."""
     if records.described is None:
         return replace(shown, described=None)
     return replace(shown, described={ref: each for ref, each in shown.texts.items() if each.hash})
@@ -245,7 +245,7 @@ def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PreviousScan:
-    """The last scan in the state database: the digest of the structure, and path -> blob id as committed then."""
+    """The last scan in the state database: the digest of the structure, and path -> blob id as it was committed."""
 
     digest: str
     files: Mapping[str, str]
@@ -259,12 +259,12 @@ class TableChanges:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    """Tables that could not be read now and are kept as they were."""
+    """Tables that could not be read and are carried over from the last scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """What a scan changes in the project. `files`: path -> new content, None for a removed file."""
+    """The changes of a scan in the project. `files`: path -> new content, None for a removed file."""
 
     relationships: RelationshipRecord
     files: Mapping[str, bytes | None] = field(default_factory=dict)
@@ -280,7 +280,7 @@ class ManifestPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
-    """The results of a scan, and what it changes."""
+    """The results of a scan and the files that it changes."""
 
     connection: str
     driver: str
@@ -295,14 +295,14 @@ class ScanOutcome:
     row_estimates: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[ObjectProblem, ...] = ()
     has_rows: bool = False
-    """Whether rows were read; otherwise the relationships are those of an earlier scan."""
+    """Whether rows were read. If not, the relationships are those of an earlier scan."""
     reused: bool = False
-    """Whether the rows are those of the last scan, so that none was read."""
+    """Whether the results of the last scan were reused, so that no rows were read."""
     profiles: tuple[TableProfile, ...] = ()
     descriptions: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
     failures: tuple[StageFailure, ...] = ()
-    """The stages that failed; their part is as the last scan had it."""
+    """The stages that failed. Their results are those of the last scan."""
 
     @property
     def files(self) -> Mapping[str, bytes | None]:
@@ -316,7 +316,7 @@ class ScanOutcome:
 
     @property
     def status_counts(self) -> dict[str, int]:
-        """Status -> number of relationships; declared ones are not counted."""
+        """Status -> number of relationships, without declared ones."""
         return status_counts(self.plan.reviewed)
 
     def all_warnings(self) -> list[ResultWarning]:
@@ -329,9 +329,9 @@ class ScanOutcome:
         return self.files if self.plan.linked is None else self.plan.linked.without(self.files, held)
 
     def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
-        """Return warnings about removed texts of people and removed joins, except for those of held shards.
+        """Return warnings about removed texts by people and removed joins, except for those of held shards.
 
-        `replaced`: path -> where its old text is kept, for files without a history.
+        `replaced`: path -> where its previous text is kept, for files without a history.
         """
         removed = self.plan.removed_texts.warnings(self.connection, self.without(held), replaced)
         return [*removed, *gone_warnings(self.connection, self.plan.gone, held)]
@@ -345,7 +345,7 @@ def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> 
 
 
 def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
-    """Record a scan; `files` None: not all of it was committed, so the next run compares everything again."""
+    """Record a scan. If `files` is None, not all of it was committed, and the next run compares everything again."""
     digest = outcome.digest if files is not None else ""
     counts = (outcome.tables, outcome.columns, json.dumps(outcome.row_estimates))
     row = (outcome.connection, run_id, isoformat(now()), digest, json.dumps(files or {}), *counts)
@@ -354,11 +354,11 @@ def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome,
 
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})
-"""Problems of a scope in `ktx.yaml` that matches nothing."""
+"""Problems with `include` or `exclude` patterns in `ktx.yaml` that match nothing."""
 
 
 def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list[ResultWarning]:
-    """Return a warning about objects that could not be read, and one about a scope without a match."""
+    """Return a warning about objects that could not be read, and one about patterns that match nothing."""
     of_scope = {True: list[ObjectProblem](), False: list[ObjectProblem]()}
     for problem in problems:
         of_scope[problem.what in OF_THE_SCOPE].append(problem)
@@ -371,8 +371,10 @@ def comment_warnings(connection: str, shards: Mapping[str, Shard], changes: Tabl
     objects = list(_instructing(shards, changes))
     if not objects:
         return []
-    message = f"comments in the database speak to agents: {listing((f'`{name}`' for name in objects), 3)}"
-    hint = "look at them, and at who may write there; agents get comments as data"
+    message = (
+        f"comments in the database contain instructions to agents: {listing((f'`{name}`' for name in objects), 3)}"
+    )
+    hint = "review them, and who may write comments there; agents receive comments as data, not as instructions"
     return [connection_warning("comment_instructions", connection, message, hint, objects=objects)]
 
 
@@ -401,7 +403,7 @@ def _comment(fields: Mapping[str, Any]) -> str:
 def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
     objects = list(dict.fromkeys(str(problem.ref) for problem in problems if problem.ref is not None))
     message = (
-        f"{plural(len(problems), 'object')} could not be read, or not in full: "
+        f"{plural(len(problems), 'object')} could not be read completely: "
         f"{listing((_problem(problem) for problem in problems), 3)}"
     )
     hint = exclusion_hint(connection, objects) if objects else Command("connection", "test", connection)
@@ -409,14 +411,14 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
 
 
 def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> Hint:
-    """Return a hint for objects that can never be read as they are."""
+    """Return a hint for objects that ktx can never read in their current form."""
     entries = listing(map(_entry, objects), limit)
     place = SettingPath(f"connections.{connection}")
-    return Hint("repair or drop them, or add to `exclude` of {} in ktx.yaml: {}", place, entries)
+    return Hint("fix or drop them, or add this to `exclude` of {} in ktx.yaml: {}", place, entries)
 
 
 def _entry(name: str) -> str:
-    """Return the YAML of an `exclude` entry that matches this object alone."""
+    """Return the YAML of an `exclude` entry that matches only this object."""
     pattern = glob.escape(name)
     return pattern if re.fullmatch(r"\w[\w./-]*", pattern) else json.dumps(pattern, ensure_ascii=False)
 
@@ -433,10 +435,10 @@ def _unmatched(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
 
 
 MOST_REASONS = 5
-"""The number of reasons with a warning of their own; the rest share one."""
+"""The number of reasons that get their own warning; the rest share one."""
 
 NAMED_TABLES = 10
-"""A GRANT names the tables up to this number, beyond it their schemas."""
+"""Up to this number, a GRANT lists the tables; beyond it, their schemas."""
 
 _FORBIDDEN: Final = re.compile(
     r"permission (was )?denied|access denied|command denied|not authori[sz]ed|insufficient privilege", re.IGNORECASE
@@ -458,7 +460,7 @@ class _Unread:
 
     @property
     def kind(self) -> str:
-        """The reason without names, values and positions, which differ from table to table."""
+        """The reason without names, values and positions, which differ between tables."""
         if _FORBIDDEN.search(self.reason):
             return "forbidden"
         text = _VARYING.sub("?", self.reason)
@@ -482,12 +484,14 @@ def _left_out(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
     late, views = profiled.out_of_time, profiled.not_read
     if late:
         total = len(profiled.tables)
-        message = f"{plural(late, 'table')} of {total} not looked at, the time was up; the next run begins with them"
-        hint = Hint("raise {}, or narrow the connection by `include`", SettingPath("scan.budget.seconds"))
+        message = (
+            f"{plural(late, 'table')} of {total} not profiled within the time limit; the next run starts with them"
+        )
+        hint = Hint("raise {}, or restrict the connection with `include`", SettingPath("scan.budget.seconds"))
         yield connection_warning("profile_out_of_time", connection, message, hint, left=late)
     if views:
         always = Command("config", "set", "scan.views", "always")
-        message = f"{plural(views, 'view')} not read: scan.views"
+        message = f"{plural(views, 'view')} not profiled because of `scan.views`"
         yield connection_warning("views_not_read", connection, message, always, views=views)
 
 
@@ -504,7 +508,7 @@ def _warning(connection: str, connector: Connector, group: Sequence[_Unread]) ->
     parts = [(tables, "table"), (len(group) - tables, "column")]
     counted = " and ".join(plural(count, noun) for count, noun in parts if count)
     objects = list(map(str, group))
-    message = f"the rows of {counted} could not be read ({listing(objects, 3)}): {group[0].reason}"
+    message = f"could not read rows of {counted} ({listing(objects, 3)}): {group[0].reason}"
     hint = _hint(connection, connector, group)
     return connection_warning("not_profiled", connection, message, hint, objects=objects)
 
@@ -514,27 +518,30 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
     if all(_FORBIDDEN.search(each.reason) for each in group):
         return _grant(connection, connector, refs, group[0].reason)
     if all(_TEMPORARY.search(each.reason) for each in group):
-        return Hint("try again later: {}", Command("scan", connection))
+        return Hint("retry later with {}", Command("scan", connection))
     return exclusion_hint(connection, map(str, refs), NAMED_TABLES)
 
 
 def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reason: str) -> str:
-    """Return the statements that let the role read, or for engines without GRANT the command that shows the role."""
+    """Return statements that grant the role access, or for engines without GRANT the command that shows the role."""
     dialect = dialect_named(connector.dialect)
     user = _user(connector) if dialect.has_grants else None
     if user is None:
-        message = "let the role SELECT from them; to see which one it is: {}"
+        message = "grant the role SELECT on them; to see the role, run {}"
         return Hint(message, Command("connection", "test", connection))
     role = dialect.role(user)
     schemas = [dialect.quote(schema) for schema in sorted({ref.schema for ref in refs if ref.schema is not None})]
     by_name = len(refs) <= NAMED_TABLES or not schemas
     places = map(dialect.path, refs) if by_name else map(dialect.all_tables_form.format, schemas)
     usage = [f"GRANT USAGE ON SCHEMA {schema} TO {role}" for schema in schemas if "for schema" in reason]
-    return f"as the tables' owner: {'; '.join([*usage, *(f'GRANT SELECT ON {place} TO {role}' for place in places)])}"
+    return (
+        "run as the owner of the tables: "
+        f"{'; '.join([*usage, *(f'GRANT SELECT ON {place} TO {role}' for place in places)])}"
+    )
 
 
 def _user(connector: Connector) -> str | None:
     try:
         return connector.test(Scope(enabled_tables=())).user
-    except SourceError:  # the hint only names it
+    except SourceError:  # The hint only names it.
         return None

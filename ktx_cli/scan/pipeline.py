@@ -1,4 +1,4 @@
-"""The scan of one connection: introspect, profile, infer keys and joins, describe, and plan the manifest's files."""
+"""The scan of one connection: introspect, profile, infer keys and joins, describe, and plan the manifest files."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
 
 GENERATOR = 6
-"""Increased when the same structure gives other files, so that an unchanged database is written again once."""
+"""Increase this when the same structure yields different files, so that an unchanged database is written once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """What to scan and how deep, and the last scan. `base`: the committed tree; `copies`: its shards."""
+    """What to scan and at which depth, and the last scan. `base`: the committed tree. `copies`: its shards."""
 
     connection: str
     driver: str
@@ -92,11 +92,11 @@ class ScanJob:
     settings: Scan = field(default_factory=Scan)
     layout: ManifestLayout = ManifestLayout.PER_SCHEMA
     entry: Database | None = None
-    """The connection's entry in `ktx.yaml`; hints name it."""
+    """The connection's entry in `ktx.yaml`, which hints refer to."""
     describer: Describer | None = None
-    """Proposes joins and writes descriptions, if anything does."""
+    """Proposes joins and writes descriptions, if configured."""
     store: ProfileStore | None = None
-    """Keeps profiles and value lists; None in a dry run, which lists no values and reuses no results."""
+    """Stores profiles and value lists. None in a dry run, which lists no values and reuses no results."""
     emit: Emit = ignore_events
 
 
@@ -104,7 +104,7 @@ class ScanJob:
 class RowResults:
     """The results of reading the rows of a database. `shown`: the profiles as a model may see them.
 
-    `relationships`: with old lines where nothing important changed.
+    `relationships`: the new record, which keeps old lines without important changes.
     """
 
     relationships: RelationshipRecord
@@ -113,18 +113,18 @@ class RowResults:
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
     reused: StoredResults | None = None
-    """The results of the last scan that these are, as no data has changed; the profiles lack values then."""
+    """The reused results of the last scan if no data has changed; the profiles then lack values."""
     reusable: StoredResults | None = None
-    """The results for the next scan, without proposals; None if it must read the rows again."""
+    """The results for the next scan, without proposals. None if the next scan must read the rows again."""
 
 
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
     """Introspect, profile, infer keys and joins, describe, and plan the files that change.
 
-    No file of the project is written, and no shard is parsed if nothing changed. A stage that fails unexpectedly leaves
-    its part as the last scan had it, and is among the outcome's `failures`.
+    No file of the project is written, and no shard is parsed if nothing changed. A stage that fails unexpectedly keeps
+    its results of the last scan, and is listed in the outcome's `failures`.
 
-    Raises `SourceError` when the database cannot be read, `ConfigError` when a committed shard is broken.
+    Raises `SourceError` if the database cannot be read, `ConfigError` if a committed shard is broken.
     """
     failures = Failures()
     committed = Committed(job.base, job.connection, job.copies)
@@ -173,7 +173,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
 
 @dataclass(frozen=True, slots=True)
 class _RowScan:
-    """Profiles tables, infers keys and joins, and lists values; the part of a stage that fails comes from `record`."""
+    """Profiles tables, infers keys and joins, and lists values. If a stage fails, its results come from `record`."""
 
     job: ScanJob
     connector: Connector
@@ -182,7 +182,7 @@ class _RowScan:
     failures: Failures
 
     def run(self) -> RowResults:
-        """Return the results; no row is read if neither data, hints nor the record changed since the last scan."""
+        """Return the results. No row is read if data, hints and the record have not changed since the last scan."""
         job, store, settings = self.job, self.job.store, self.job.settings
         hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
@@ -224,9 +224,10 @@ class _RowScan:
         return replace(results, report=report, warnings=tuple(warnings))
 
     def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults | None:
-        """Return the results of the last scan, which read the same data; None if its proposals are of another record.
+        """Return the results of the last scan, which read the same data, or None if its proposals belong to another
+        record.
 
-        The record is another one where people or other branches changed it.
+        The record differs if people or other branches changed it.
         """
         not_read = sum(each.unsampled is Unsampled.NOT_READ for each in profiles)
         profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
@@ -236,7 +237,7 @@ class _RowScan:
         if self._known_digest(results) != last.known:
             return None
         with ScanStep("profile", self.job.connection, self.job.emit) as step:
-            step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
+            step.summary = f"{plural(len(profiles), 'table')} unchanged since the last profile"
         return replace(results, reused=last)
 
     def _known_digest(self, results: RowResults) -> str:
@@ -248,7 +249,7 @@ class _RowScan:
         with self.failures.stage(Stage.DIAGNOSTICS):
             warnings = tuple(unprofiled_warnings(self.job.connection, self.connector, profiled))
         unread = frozenset(each.ref for each in profiles if each.unsampled is Unsampled.NOT_READ)
-        # The tables that took no part in the inference of joins because of a failure.
+        # The tables that the inference of joins skipped because of a failure.
         failed = frozenset(
             each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
         )
@@ -258,7 +259,7 @@ class _RowScan:
         )
 
     def _steadied(self, found: RelationshipRecord, unseen: frozenset[TableRef]) -> RelationshipRecord:
-        """Return the new record, with the old lines of tables that could not be read or are not there."""
+        """Return the new record, with the old lines of tables that could not be read or do not exist."""
         with self.failures.stage(Stage.RELATIONSHIPS):
             old, present = self.record, {table.ref for table in self.tables}
             missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
@@ -268,7 +269,7 @@ class _RowScan:
     def _hints(
         self, shown: Sequence[TableProfile], report: DescriptionReport | None
     ) -> tuple[FixedHints, DescriptionReport | None]:
-        """Return hints at joins from the model, or else from the record."""
+        """Return join hints from the model, or else from the record."""
         if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
             with self.failures.stage(Stage.PROPOSALS):
                 return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
@@ -291,7 +292,9 @@ class _RowScan:
         return profiled
 
     def _infer(self, connector: Connector, profiled: Profiled, hints: FixedHints, until: float) -> Discovery:
-        """Infer keys and joins; what is not checked `until` then needs review. If this fails, return the record's."""
+        """Infer keys and joins. What is not checked `until` then needs review. If this fails, return those of the
+        record.
+        """
         settings = self.job.settings.relationships
         with self.failures.stage(Stage.RELATIONSHIPS):
             if not settings.enabled:
@@ -311,8 +314,8 @@ class _RowScan:
     ) -> tuple[list[str], bool]:
         """List the values of columns with few values, and store them with the profiles.
 
-        Return which lists failed, and whether the next scan finds everything in the store. A table whose lists fail
-        unexpectedly keeps its old ones.
+        Return which lists failed, and whether the store has everything that the next scan needs. A table whose lists
+        fail unexpectedly keeps its old ones.
         """
         job, failures = self.job, self.failures
         with ScanStep("values", job.connection, job.emit) as step:
@@ -333,12 +336,14 @@ class _RowScan:
             complete = monotonic() < until and not failed and not dictionary.problems
             stored = complete and all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
             store.save(profiled.tables, dictionary)
-            step.summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
+            step.summary = (
+                f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} hidden (possible personal data)"
+            )
         return [f"{problem.ref}: {problem.message}" for problem in dictionary.problems], stored
 
 
 def _inferred(discovery: Discovery, declared: int) -> str:
-    """Return how many joins were inferred beside the `declared` foreign keys."""
+    """Return how many joins were inferred in addition to the `declared` foreign keys."""
     joins = plural(len(discovery.accepted()), "further join" if declared else "join")
     found = f"{joins} among {plural(len(discovery.relationships), 'candidate')}"
     if not discovery.accepted():
@@ -353,7 +358,7 @@ def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> 
 def _reusable(
     fingerprint: str, hints: FixedHints, found: RelationshipRecord, profiled: Profiled
 ) -> StoredResults | None:
-    """Return the results for the next scan; None if not everything was read, or not everything can be stored."""
+    """Return the results for the next scan, or None if not everything was read or can be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
     if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
@@ -371,7 +376,7 @@ def _keep_results(
     schema: DatabaseSchema,
     failures: Failures,
 ) -> None:
-    """Keep the results for the next scan if nothing failed, and all were made from the same data."""
+    """Store the results for the next scan if nothing failed and all of them were made from the same data."""
     unchanged = False
     with failures.stage(Stage.REUSE):
         unchanged = data_fingerprint(connector, schema.tables, job.settings) == results.fingerprint
@@ -390,9 +395,9 @@ def _with_measures(
     schema: DatabaseSchema,
     failures: Failures,
 ) -> tuple[Records, Proposals]:
-    """Return the records with the proposed measures, and those found now.
+    """Return the records with the proposed measures, and the new proposals.
 
-    The records also have the old ones of tables whose rows were not read.
+    The records also keep the old ones of tables whose rows were not read.
     """
     wanted = job.settings.propose_measures
     if MEASURES in records.broken or (rows is None and wanted) or (records.measures is None and not wanted):
@@ -421,9 +426,9 @@ def _with_decisions(
     schema: DatabaseSchema,
     failures: Failures,
 ) -> tuple[Records, FoundPoints]:
-    """Return the records with the decision points, and those found now.
+    """Return the records with the decision points, and the new points.
 
-    The records also have the old ones of tables whose rows were not read.
+    The records also keep the old ones of tables whose rows were not read.
     """
     wanted, old = job.settings.propose_decisions, records.decisions
     if DECISIONS in records.broken or (rows is None and wanted) or (old is None and not wanted):
@@ -458,7 +463,9 @@ def _describe(
     rows: RowResults | None,
     failures: Failures,
 ) -> tuple[Records, tuple[Described, ...], DescriptionReport | None]:
-    """Return the records with the new descriptions, these, and the report; a table without a new one keeps its old."""
+    """Return the records with the new descriptions, these descriptions, and the report. A table without a new one keeps
+    its old.
+    """
     describer = job.describer
     if describer is None:
         return records, (), None

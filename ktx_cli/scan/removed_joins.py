@@ -1,4 +1,4 @@
-"""Joins that a scan no longer finds: the record keeps them, and the report of the run names them."""
+"""Joins that a scan no longer detects: the record keeps them, and the report of the run lists them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from ktx_cli.scan.review import ReviewedRelationship
     from ktx_cli.scan.shards import JoinKey
 
-NOT_FOUND: Final = "no scan finds it any more"
-DECLARED: Final = "a foreign key declares it now"
+NOT_FOUND: Final = "The scan no longer detects it."
+DECLARED: Final = "A foreign key now declares it."
+
+_STALE: Final = frozenset({DECLARED, "a foreign key declares it now"})
+"""Reasons that a later scan replaces, with the wording of earlier versions of ktx."""
+
+_MISSING: Final = (" no longer exists", " is gone")
+"""How the reason for a missing table or column ends, with the wording of earlier versions of ktx."""
 
 MOST_GONE: Final = 200
-"""The number of them that a record keeps; the oldest ones without a decision are dropped first."""
+"""The maximum number of removed joins in a record; the oldest ones without a decision are dropped first."""
 
 _DECIDED: Final = frozenset({JoinStatus.MANUAL, JoinStatus.DISABLED})
 
@@ -43,7 +49,7 @@ StatusOf = Callable[[Relationship], JoinStatus]
 
 @dataclass(frozen=True, slots=True)
 class GoneJoin(Record):
-    """A join that a scan no longer finds. `shard`: the path of the shard it was in; None: it was in none."""
+    """A join that a scan no longer detects. `shard`: the path of the shard that it was in, or None."""
 
     name: str
     reason: str
@@ -53,14 +59,14 @@ class GoneJoin(Record):
 
 
 class CommittedJoins:
-    """The status of the relationships in the committed record; its files are read when they are needed."""
+    """The status of the relationships in the committed record, whose files are read only when they are needed."""
 
     def __init__(self, committed: Committed) -> None:
         self._committed = committed
 
     @cached_property
     def relationships(self) -> tuple[ReviewedRelationship, ...]:
-        """All of them, those that are gone last; an empty record reads no other file."""
+        """All relationships, removed ones last. An empty record reads no other file."""
         known = self._committed.records.known
         if not known.relationships and not known.gone:
             return ()
@@ -101,10 +107,10 @@ class CommittedJoins:
 
 @dataclass(frozen=True, slots=True)
 class JoinChanges:
-    """The joins of people that a scan removes and restores, and the record after it.
+    """Joins by people that a scan removes and restores, and the record after it.
 
-    `leaving`: physical name of a table -> joins whose table or column is missing now. `returned`: relationships whose
-    table and columns are back.
+    `leaving`: physical name of a table -> joins whose table or column is now missing. `returned`: relationships whose
+    table and columns exist again.
     """
 
     record: RelationshipRecord
@@ -119,7 +125,7 @@ class JoinChanges:
         tables: Mapping[TableRef, Table],
         joins: CommittedJoins,
     ) -> JoinChanges:
-        """Compare the record of this scan with the last one; joins in overlays are left alone."""
+        """Compare the record of this scan with the last one, ignoring joins in overlays."""
         record = with_gone(now, before, tables, joins.status_of)
         by_hand = joins.by_hand(record.waiting - before.waiting)
         record = replace(record, waiting=record.waiting & (before.waiting | by_hand.keys()))
@@ -129,7 +135,7 @@ class JoinChanges:
         return cls(record, leaving, returned_relationships(record, before, tables, joins.status_of))
 
     def without_leaving(self, old: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return what the last scan generated, with the leaving joins, so that they are not kept as a person's."""
+        """Return what the last scan generated, plus the leaving joins, so that they are not kept as a person's."""
         return {
             table: {**entry, "joins": [*entry.get("joins", ()), *self.leaving[table]]}
             if table in self.leaving
@@ -141,7 +147,7 @@ class JoinChanges:
 def with_gone(
     now: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> RelationshipRecord:
-    """Return the record of this scan with the joins of the last one that are not in it as `gone`."""
+    """Return the record of this scan, with joins of the last one that are not in it as `gone`."""
     found = {each.id for each in now.recorded()}
     known = (*before.gone, *before.relationships)
     waiting = {each.id for each in known if _waits(each, before, tables, status_of)}
@@ -162,7 +168,7 @@ def with_gone(
 def _waits(
     relationship: Relationship, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> bool:
-    """Whether a person accepted a relationship whose table or column is missing now."""
+    """Return whether a person accepted a relationship whose table or column is now missing."""
     if missing_end(relationship, tables) is None:
         return False
     return status_of(relationship) is (JoinStatus.REVIEW if relationship.id in before.waiting else JoinStatus.MANUAL)
@@ -171,7 +177,7 @@ def _waits(
 def returned_relationships(
     known: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> tuple[Relationship, ...]:
-    """Return the relationships that waited for a table or column that is back, as this scan knows them."""
+    """Return the relationships that waited for a table or column that exists again, as this scan knows them."""
     if not before.waiting:
         return ()
     found = {each.id: each for each in (*known.gone, *known.relationships)}
@@ -194,11 +200,11 @@ def _is_declared(relationship: Relationship, tables: Mapping[TableRef, Table]) -
 
 
 def _reason(found: Relationship, tables: Mapping[TableRef, Table], unlikely: str | None) -> str:
-    """Return why a relationship is gone; the reason of an earlier scan stays while it is true."""
+    """Return why a relationship was removed. The reason of an earlier scan is kept while it is true."""
     missing = missing_end(found, tables)
     if missing is not None or unlikely is not None:
         return missing or unlikely or NOT_FOUND
-    stale = found.status is Status.ACCEPTED or found.reason == DECLARED or found.reason.endswith(" is gone")
+    stale = found.status is Status.ACCEPTED or found.reason in _STALE or found.reason.endswith(_MISSING)
     return NOT_FOUND if stale or found.status is Status.REVIEW else found.reason
 
 
@@ -220,9 +226,9 @@ def gone_joins(
     shards: Mapping[str, Shard],
     removed: Collection[str],
 ) -> tuple[GoneJoin, ...]:
-    """Return the joins that a scan no longer finds: those of relationships, then those people wrote by hand.
+    """Return the joins that a scan no longer detects: those of relationships, then those that people wrote by hand.
 
-    `shards`: path -> shard before; `removed`: physical names of tables that are gone.
+    `shards`: path -> shard before. `removed`: physical names of removed tables.
     """
     now = {each.relationship.id: each for each in after}
     found = []
@@ -236,13 +242,13 @@ def gone_joins(
 
 
 def _reason_now(now: ReviewedRelationship) -> str:
-    return now.relationship.reason if now.gone else f"{now.status.value} now: {now.relationship.reason}"
+    return now.relationship.reason if now.gone else f"now {now.status.value}: {now.relationship.reason}"
 
 
 def _by_hand(
     recorded: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
 ) -> Iterator[GoneJoin]:
-    """Yield the joins of people that go with a table and belong to no relationship of the record."""
+    """Yield the joins by people that are removed with a table and belong to no relationship of the record."""
     physical = {name: table for table, name in ManifestIndex.of(shards, ()).names.items()} if removed else {}
     gone = {name for name, table in physical.items() if table in removed}
     for path, shard in shards.items() if gone else ():
@@ -250,15 +256,15 @@ def _by_hand(
             for join in entry.get("joins") or ():
                 key, ends = join_key(join), {source, str(join.get("to"))}
                 if ends & gone and (source, key) not in recorded and join.get("source") not in GENERATED_SOURCES:
-                    reason = f"table {physical[min(ends & gone)]} is gone"
+                    reason = f"table {physical[min(ends & gone)]} no longer exists"
                     yield GoneJoin(f"{source} to {key[0]} on {key[1]}", reason, path)
 
 
 def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[str]) -> list[ResultWarning]:
-    """Return a warning about the joins that are gone, except for those of held files."""
+    """Return a warning about the removed joins, except for those of held files."""
     named = [f"{each.name} ({each.reason})" for each in gone if each.shard not in held]
     if not named:
         return []
-    message = f"{plural(len(named), 'join')} of the last scan gone"
+    message = f"{plural(len(named), 'join')} removed since the last scan"
     hint = Command("scan", "relationships", connection, "--status", "all")
     return [connection_warning("joins_gone", connection, message, hint, joins=named)]

@@ -1,8 +1,8 @@
-"""The review of a connection's relationships: what the scan, foreign keys and people decided, and new decisions.
+"""The review of a connection's relationships: decisions of the scan, foreign keys and people, and new decisions.
 
-People decide in the files they write about sources. An overlay (`name:` of a generated source, neither `table` nor
-`sql`) disables joins by `disable_joins`, a list of their `on`, compared without regard to blanks. The `name:` in a file
-counts, not the name of the file.
+People decide in the files that they write about sources. An overlay (`name:` of a generated source, without `table` and
+`sql`) disables joins with `disable_joins`, a list of their `on` conditions, compared with blanks ignored. The `name:`
+in a file decides which source it is about, not the name of the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuthoredFile:
-    """One file that people wrote about a source; `document` is a mapping with a `name`."""
+    """One file that people wrote about a source. `document` is a mapping with a `name`."""
 
     path: str
     content: bytes
@@ -48,26 +48,26 @@ class AuthoredFile:
 
     @property
     def is_overlay(self) -> bool:
-        """Whether it changes a generated source; otherwise it is a source of its own."""
+        """Whether it changes a generated source. Otherwise it is a source of its own."""
         return "table" not in self.document and "sql" not in self.document
 
     @property
     def disabled(self) -> frozenset[str]:
-        """The `on` of the joins it disables."""
+        """The `on` of the joins that it disables."""
         listed = self.document.get(DISABLED)
         return frozenset(map(plain_on, listed)) if isinstance(listed, list) else frozenset()
 
     @property
     def joins(self) -> frozenset[JoinKey]:
-        """The joins it adds."""
+        """The joins that it adds."""
         return frozenset(map(join_key, mappings_in(self.document, "joins")))
 
 
 @dataclass(frozen=True, slots=True)
 class AuthoredSources:
-    """The files people wrote about sources: overlays of generated ones, and sources of their own.
+    """The files that people wrote about sources: overlays of generated ones, and sources of their own.
 
-    `files`: name of a source -> its files; `broken`: path -> the error of a file that cannot be read.
+    `files`: name of a source -> its files. `broken`: path -> the error of a file that cannot be read.
     """
 
     connection: str
@@ -76,7 +76,7 @@ class AuthoredSources:
 
     @classmethod
     def read(cls, base: Base, connection: str) -> AuthoredSources:
-        """Read the files of a connection; one that cannot be read is `broken`, one without a name is left out."""
+        """Read the files of a connection. A file that cannot be read is `broken`; one without a name is ignored."""
         folder, generated = Layout.context_paths(connection)[0], f"{Layout.schema_path(connection)}/"
         below = sorted(base.blobs(folder))
         paths = [path for path in below if path.endswith(SUFFIXES) and not path.startswith(generated)]
@@ -103,9 +103,9 @@ class AuthoredSources:
         return [file for file in self.files.get(source, ()) if file.is_overlay]
 
     def overlay_file(self, source: str) -> tuple[str, bytes | None]:
-        """Return path and content of a source's overlay, or the path of a new one, and None.
+        """Return path and content of a source's overlay, or the path of a new one and None.
 
-        Raises `ConfigError` if there is no single file to edit: the name is that of a source of its own, several
+        Raises `ConfigError` if there is no single file to edit: the name belongs to a source of its own, several
         overlays have it, the overlay is broken, or its path is taken by the file of another source.
         """
         found = self.files.get(source, ())
@@ -114,15 +114,17 @@ class AuthoredSources:
                 raise _standalone(source, file.path)
         if len(found) > 1:
             paths = listing(file.path for file in found)
-            raise ConfigError(f"several files are named `{source}`: {paths}", hint=f"move all into {found[0].path}")
+            raise ConfigError(f"several files are named `{source}`: {paths}", hint=f"merge them into {found[0].path}")
         if found:
             return found[0].path, found[0].content
         path = f"{Layout.context_paths(self.connection)[0]}/{file_stem(source)}.yaml"
         if path in self.broken:
             raise self.broken[path]
         if any(file.path == path for files in self.files.values() for file in files):
-            message = f"{path} is not about `{source}`, whose overlay it would be"
-            raise ConfigError(message, hint=f"rename {path}; the `name:` in it decides, not the file's own")
+            message = f"{path} is about another source, but its path is where the overlay of `{source}` belongs"
+            raise ConfigError(
+                message, hint=f"rename {path}; ktx identifies a source by the `name:` in the file, not by the file name"
+            )
         return path, None
 
 
@@ -132,7 +134,7 @@ def empty_overlay(source: str) -> bytes:
 
 
 def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, Any]], where: str) -> bytes:
-    """Return the overlay with joins disabled, and no longer added by it."""
+    """Return the overlay with joins disabled and no longer added by it."""
     from ktx_cli.project import edit
 
     if content is None:
@@ -147,7 +149,7 @@ def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, A
 
 
 def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> bytes | None:
-    """Return the overlay without joins among its disabled ones; None if nothing is left in it."""
+    """Return the overlay with joins no longer disabled, or None if nothing else is in it."""
     before = content
     for join in joins:
         found = [index for index, on in _disabled(content, where) if on == plain_on(join["on"])]
@@ -158,7 +160,7 @@ def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> 
 
 
 def _without(content: bytes, path: tuple[str | int, ...], indexes: list[int], where: str) -> bytes:
-    """Return the text without some items of a list, and without the list if it has no others."""
+    """Return the text without some items of a list, and without the list if it becomes empty."""
     if not indexes:
         return content
     from ktx_cli.project import edit, lookup
@@ -185,48 +187,48 @@ def _list(content: bytes, key: str, where: str) -> list[Any]:
         return []
     if not isinstance(items, list):
         line, column = yaml.locate(content, (key,)) or (1, 1)
-        raise ConfigError(f"{where}:{line}:{column}: `{key}` must be a list", hint=f"write {key}: [] there")
+        raise ConfigError(f"{where}:{line}:{column}: `{key}` must be a list", hint=f"use `{key}: []` for an empty list")
     return items
 
 
 def _standalone(source: str, path: str) -> ConfigError:
-    message = f"{path} is a source of its own named `{source}`, so there is no overlay to disable its joins in"
-    return ConfigError(message, hint=f"edit the `joins` in {path} by hand, or rename that source")
+    message = f"{path} defines `{source}` as a source of its own, so its joins cannot be disabled in an overlay"
+    return ConfigError(message, hint=f"edit the `joins` in {path} by hand, or rename the source")
 
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
-"""The `source` of joins that a scan wrote; a join with another `source`, or none, is a person's."""
+"""The `source` of joins that a scan wrote. A join with another `source`, or none, is a person's."""
 
 
 class JoinStatus(StrEnum):
-    """What a relationship is now, by the decision of the scan, a person or the database."""
+    """The current state of a relationship, as decided by the scan, a person or the database."""
 
     ACCEPTED = "accepted"
-    """It is a join: the scan is sure."""
+    """A join that the scan accepted."""
     MANUAL = "manual"
-    """It is a join: a person accepted it."""
+    """A join that a person accepted."""
     REVIEW = "review"
-    """It needs a decision by a person."""
+    """A relationship that a person has to review."""
     REJECTED = "rejected"
-    """It is no join: the scan rejected it."""
+    """Not a join: the scan rejected it."""
     DISABLED = "disabled"
-    """It is no join: a person rejected it."""
+    """Not a join: a person rejected it."""
     DECLARED = "declared"
-    """It is a join: a foreign key of the database declares it."""
+    """A join that a foreign key of the database declares."""
 
 
 _DECIDED: Final = {
-    JoinStatus.MANUAL: (Status.ACCEPTED, "a person accepted it"),
-    JoinStatus.DISABLED: (Status.REJECTED, "a person rejected it"),
+    JoinStatus.MANUAL: (Status.ACCEPTED, "accepted by a person"),
+    JoinStatus.DISABLED: (Status.REJECTED, "rejected by a person"),
 }
 
 INFERRED_JOINS: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL})
-"""The statuses of inferred joins in effect: what every count of inferred joins counts."""
+"""The statuses of inferred joins in effect, which every count of inferred joins includes."""
 
 JOINED: Final = INFERRED_JOINS | {JoinStatus.DECLARED}
 
-OTHER_WAY: Final = "the join the other way round stands"
-"""The reason of a relationship that would need review if its opposite were no join."""
+OTHER_WAY: Final = "The join in the opposite direction is in effect."
+"""The reason of a relationship that would need review if its opposite were not a join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +254,7 @@ class Opposite:
 
     @property
     def is_join(self) -> bool:
-        """Whether it is the join between the two tables, instead of the other."""
+        """Whether it, rather than the other, is the join between the two tables."""
         return self.status in JOINED
 
 
@@ -260,8 +262,8 @@ class Opposite:
 class ReviewedRelationship:
     """A relationship, its name and its status. `joins`: forward, then backward unless a table refers to itself.
 
-    `gone`: scans no longer find it; its reason says why. `missing`: a table or column of it that does not exist.
-    `opposite`: the relationship the other way round, if that is a join or needs review.
+    `gone`: scans no longer detect it, and its reason says why. `missing`: a table or column of it that does not exist.
+    `opposite`: the relationship in the opposite direction, if that is a join or needs review.
     """
 
     connection: str
@@ -305,7 +307,7 @@ Reviewed = Mapping["RelationshipId | None", ReviewedRelationship]
 class RelationshipReview:
     """The recorded relationships of a connection in order, with their status and the files it comes from.
 
-    `declared`: those that foreign keys declare, which need no decision.
+    `declared`: relationships that foreign keys declare, which need no decision.
     """
 
     connection: str
@@ -321,7 +323,7 @@ class RelationshipReview:
 
 
 def read_review(base: Base, connection: str, copies: ParsedCopies) -> RelationshipReview | None:
-    """Return the review of a connection; None if no scan has read its rows yet.
+    """Return the review of a connection, or None if no scan has read its rows yet.
 
     Raises `KtxError` for a damaged record, `ConfigError` for a broken shard.
     """
@@ -341,7 +343,7 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Relationsh
 
 @dataclass(frozen=True, slots=True)
 class StatusResolver:
-    """Resolves the status of relationships from shards, the files of people and tables (none: they are not known)."""
+    """Resolves the status of relationships from shards, files of people and tables (none if they are unknown)."""
 
     connection: str
     shards: Mapping[str, Shard]
@@ -349,7 +351,7 @@ class StatusResolver:
     tables: Mapping[TableRef, Table]
 
     def resolve_record(self, record: RelationshipRecord) -> tuple[ReviewedRelationship, ...]:
-        """Return the relationships of a record with their status, those that are gone last."""
+        """Return the relationships of a record with their status, removed ones last."""
         gone = frozenset(each.id for each in record.gone)
         return self.resolve((*record.recorded(), *record.gone), gone, record.waiting)
 
@@ -359,7 +361,7 @@ class StatusResolver:
         gone: Collection[RelationshipId] = (),
         waiting: Collection[RelationshipId] = (),
     ) -> tuple[ReviewedRelationship, ...]:
-        """Return relationships with name and status; `waiting`: as in a `RelationshipRecord`."""
+        """Return relationships with name and status. `waiting`: as in a `RelationshipRecord`."""
         opposites = set(map(_opposite_id, relationships))
         declared = [each for each in declared_relationships(self.tables.values()) if each.id in opposites]
         found = self._resolve_alone((*relationships, *declared), gone, waiting)
@@ -369,7 +371,7 @@ class StatusResolver:
     def _resolve_alone(
         self, found: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
     ) -> tuple[ReviewedRelationship, ...]:
-        """Return relationships with the status they have without regard to their opposites."""
+        """Return relationships with the status that they have without regard to their opposites."""
         ends = (ref for each in found for ref in (each.child, each.parent))
         refs = list(dict.fromkeys((*self.tables, *ends)))
         index = ManifestIndex.of(self.shards, refs)
@@ -388,7 +390,7 @@ class StatusResolver:
         missing = missing_end(found, self.tables) if gone else None
         status = self._status(found, joins[0])
         if missing is not None and (status is JoinStatus.MANUAL or (waits and status is not JoinStatus.DISABLED)):
-            status = JoinStatus.REVIEW  # a person's join that cannot work any more
+            status = JoinStatus.REVIEW  # A person's join that can no longer work.
         name = relationship_name(found, names)
         return ReviewedRelationship(self.connection, name, found, status, joins, gone, missing)
 
@@ -403,7 +405,7 @@ class StatusResolver:
             return JoinStatus.DECLARED if join is not None else JoinStatus.DISABLED
         if join is not None:
             return JoinStatus.ACCEPTED if join.get("source") in GENERATED_SOURCES else JoinStatus.MANUAL
-        # A person removed a sure join that is missing, and scans do not write it again.
+        # A person removed an accepted join, and scans do not write it again.
         return JoinStatus.DISABLED if found.status is Status.ACCEPTED else JoinStatus(found.status.value)
 
     def _written(self, join: GeneratedJoin) -> Mapping[str, Any] | None:
@@ -411,7 +413,7 @@ class StatusResolver:
         return None if join.shard is None else find_join(self.shards[join.shard].entry(join.source), join)
 
     def _beside_opposite(self, each: ReviewedRelationship, known: Reviewed) -> ReviewedRelationship:
-        """Return a relationship with its status beside its opposite: a join of the opposite is not its own."""
+        """Return a relationship with its status next to its opposite. A join of the opposite is not its own."""
         found = each.relationship
         other = known.get(_opposite_id(found))
         if other is None or _is_declared(found) or (each.status in JOINED and not self._is_join_of(other, each)):
@@ -429,7 +431,9 @@ class StatusResolver:
         return replace(each, relationship=found, status=status, opposite=opposite)
 
     def _is_join_of(self, other: ReviewedRelationship, each: ReviewedRelationship) -> bool:
-        """Whether the join at the child of a relationship is that of its opposite (`other`): the many side tells."""
+        """Return whether the join at the child of a relationship is that of its opposite (`other`), judging by the many
+        side.
+        """
         cardinality = (self._written(each.joins[0]) or {}).get("relationship")
         if _is_declared(each.relationship) or _is_declared(other.relationship):
             return _is_declared(other.relationship)
@@ -448,34 +452,34 @@ def _likelihood(found: Relationship) -> tuple[int, float, str]:
 
 
 def _with_decision(each: ReviewedRelationship) -> ReviewedRelationship:
-    """Return a relationship whose reason says so if a person overruled the scan."""
+    """Return a relationship whose reason says that a person overruled the scan, if one did."""
     decision, found = _DECIDED.get(each.status), each.relationship
     if decision is None or each.gone or found.status is decision[0] or not found.reason:
         return each
-    return replace(each, relationship=replace(found, reason=f"{decision[1]}; the scan: {found.reason}"))
+    return replace(each, relationship=replace(found, reason=f"{decision[1]}; evidence of the scan: {found.reason}"))
 
 
 def status_counts(relationships: Iterable[ReviewedRelationship]) -> dict[str, int]:
-    """Return status -> number of relationships; declared ones are not counted."""
+    """Return status -> number of relationships, without declared ones."""
     counts = Counter(each.status for each in relationships)
     return {each.value: counts[each] for each in JoinStatus if each is not JoinStatus.DECLARED}
 
 
 def missing_end(found: Relationship, tables: Mapping[TableRef, Table]) -> str | None:
-    """Return which table or column of a relationship is missing; None if all exist, or no table is known."""
+    """Return which table or column of a relationship is missing, or None if all exist or no table is known."""
     own = found.child_columns if found.condition is None else (*found.child_columns, found.condition[0])
     for ref, columns in ((found.child, own), (found.parent, found.parent_columns)) if tables else ():
         if ref not in tables:
-            return f"table {physical_name(ref)} is gone"
+            return f"table {physical_name(ref)} no longer exists"
         existing = {column.name for column in tables[ref].columns}
         for name in columns:
             if name not in existing:
-                return f"column {physical_name(ref)}.{quoted(name)} is gone"
+                return f"column {physical_name(ref)}.{quoted(name)} no longer exists"
     return None
 
 
 def _opposite_id(found: Relationship) -> RelationshipId | None:
-    """Return the id of the relationship the other way round; None if it has a condition or joins a table to itself."""
+    """Return the id of the opposite relationship, or None if it has a condition or joins a table to itself."""
     if found.condition is not None or found.child == found.parent:
         return None
     return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)
@@ -489,13 +493,13 @@ def _joins(found: Relationship, names: Mapping[TableRef, str]) -> list[tuple[Tab
 
 
 def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:
-    """Return the join of an entry of the manifest that is the wanted one, whoever wrote it."""
+    """Return the join of a manifest entry that is the wanted one, whoever wrote it."""
     key = join_key(wanted.join)
     return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
 
 
 def relationships_named(word: str, relationships: Iterable[ReviewedRelationship]) -> list[ReviewedRelationship]:
-    """Return the relationships a word names: by the whole name, blanks aside, or by the part before the arrow."""
+    """Return the relationships that a word names: by the whole name, ignoring blanks, or up to the arrow."""
     known = list(relationships)
     squeezed = _squeezed(word)
     return (
@@ -520,7 +524,7 @@ class Decision(StrEnum):
 
 
 class ReviewDraft:
-    """New decisions on the relationships of a connection, as changes of its files; nothing is written."""
+    """New decisions on the relationships of a connection, as changes of its files. Nothing is written."""
 
     def __init__(self, review: RelationshipReview) -> None:
         self.connection = review.connection
@@ -530,11 +534,11 @@ class ReviewDraft:
         self._overlays: dict[str, bytes | None] = {}
 
     def decide(self, each: ReviewedRelationship, decision: Decision) -> frozenset[str]:
-        """Make a decision and return the paths it changes; none if it was made before.
+        """Make a decision and return the paths that it changes; none if it was already made.
 
         Accepted: both tables have the join as `manual` (in a file for one table: the one that has it), and no overlay
         disables it. Rejected: the overlays of both disable it, and it is no longer `manual`; only that of the child if
-        the opposite needs review. If the opposite is a join, the joins belong to that one, and nothing changes.
+        the opposite needs review. If the opposite is a join, the joins belong to the opposite, and nothing changes.
 
         Raises `ConfigError` if a file cannot be edited, or if a table or column of the relationship is missing.
         """
@@ -549,7 +553,7 @@ class ReviewDraft:
         return frozenset(path for join in joins for path in change(each, join, is_written=join in written))
 
     def _written_once(self, joins: Sequence[GeneratedJoin]) -> Sequence[GeneratedJoin]:
-        """Return the joins that stand in the manifest: one of the two, if a table has a file of its own there."""
+        """Return the joins that are in the manifest: one of the two, if a table has a file of its own there."""
         if not any(join.shard is not None and is_table_file(join.shard) for join in joins):
             return joins
         shards = self._review.manifest.written
@@ -557,7 +561,7 @@ class ReviewDraft:
         return there or joins[:1]
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return path -> new content of the files that change; None for an overlay with nothing left in it."""
+        """Return path -> new content of the files that change, or None for an overlay that becomes empty."""
         return {**self._rendered(), **self._overlays}
 
     def shards(self) -> dict[str, Shard]:
@@ -569,7 +573,7 @@ class ReviewDraft:
         return {**self._review.manifest.written, **written}
 
     def removed_texts(self, contents: Mapping[str, bytes]) -> RemovedTexts:
-        """Return the texts that are lost when the shards are rewritten; `contents`: path -> current content."""
+        """Return the texts that are lost when the shards are rewritten. `contents`: path -> current content."""
         return RemovedTexts(
             comments=tuple(sorted(p for p in self._documents if p in contents and has_comments(contents[p], p)))
         )
@@ -632,7 +636,7 @@ class ReviewDraft:
 
 
 def _with_manual(joins: Joins, wanted: GeneratedJoin) -> Joins:
-    """Return the joins with the wanted one as `manual`; a declared one stays as it is."""
+    """Return the joins with the wanted one as `manual`. A declared join is unchanged."""
     key = join_key(wanted.join)
     if all(join_key(join) != key for join in joins):
         return [*joins, {**wanted.join, "source": "manual"}]
@@ -652,7 +656,7 @@ def _as_manual(join: dict[str, Any], wanted: GeneratedJoin) -> dict[str, Any]:
 
 
 def _without_manual(joins: Joins, wanted: GeneratedJoin, *, keep: bool) -> Joins:
-    """Return the joins without the wanted one if it is a person's; `keep`: it becomes `inferred` instead."""
+    """Return the joins without the wanted one if it is a person's. `keep`: make it `inferred` instead."""
     key = join_key(wanted.join)
     persons = [join for join in joins if join_key(join) == key and join.get("source") not in GENERATED_SOURCES]
     if not keep:

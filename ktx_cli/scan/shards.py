@@ -1,4 +1,4 @@
-"""The manifest shards: the generated entry of every table, merged with what people changed in it.
+"""The manifest shards: the generated entry of every table, merged with the changes that people made to it.
 
 Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullable, descriptions}], joins: [...]}}`.
 """
@@ -60,7 +60,7 @@ def entries(
     record: RelationshipRecord | None = None,
     manual: Sequence[Relationship] = (),
 ) -> dict[TableRef, Entry]:
-    """Return the generated entry of every table; joins are written on both tables of a reference.
+    """Return the generated entry of every table. Joins are written on both tables of a reference.
 
     `manual`: relationships that a person accepted and whose joins are not in the files.
     """
@@ -83,7 +83,7 @@ def declared_relationships(tables: Iterable[Table]) -> list[Relationship]:
     known = {table.ref: table for table in tables}
     return [
         Relationship(
-            ref, key.columns, key.target, key.target_columns, Status.ACCEPTED, 1.0, "a foreign key declares it",
+            ref, key.columns, key.target, key.target_columns, Status.ACCEPTED, 1.0, "Declared by a foreign key.",
             cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
             sources=(DECLARED,),
         )
@@ -262,7 +262,7 @@ def _without_joins(entry: Entry, source: str, left_out: Collection[SourceJoin]) 
 
 
 def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
-    """Say whether both ends of a foreign key are in scope, with all their columns."""
+    """Return whether both ends of a foreign key are in scope, with all their columns."""
     target = tables.get(key.target)
     if target is None or not key.columns or len(key.columns) != len(key.target_columns):
         return False
@@ -270,7 +270,7 @@ def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
 
 
 def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
-    """Say whether a declared key makes these columns unique."""
+    """Return whether a declared key makes these columns unique."""
     wanted = set(columns)
     keys = [set(table.primary_key), *(set(key.columns) for key in table.unique_keys)]
     return any(key and key <= wanted for key in keys)
@@ -298,8 +298,8 @@ class ShardPlan:
 class ManifestIndex:
     """The location of every entry in a connection's shards.
 
-    `primary`: physical name -> shard path and source name of the entry that scans keep up to date. `custom`: shard path
-    and source name of every other entry, which belongs to people: a second source over a table, or one without a table.
+    `primary`: physical name -> shard path and source name of the entry that scans update. `custom`: shard path and
+    source name of every other entry, which belongs to people: a second source over a table, or one without a table.
     """
 
     primary: dict[str, tuple[str, str]]
@@ -307,7 +307,7 @@ class ManifestIndex:
 
     @classmethod
     def of(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> ManifestIndex:
-        """Index the shards; of several entries over one table the one with the table's own name is primary."""
+        """Index the shards. Of several entries over one table, the one with the table's own name is primary."""
         natural = {physical_name(ref): name for ref, name in source_names(refs, {}).items()}
         entries = [
             (str(entry.get("table")), path, name)
@@ -413,7 +413,7 @@ def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str,
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Say whether two documents are equal, including the order of their tables."""
+    """Return whether two documents are equal, including the order of their tables."""
     return before == after and [*(before.get("tables") or {})] == [*after["tables"]]
 
 
@@ -429,9 +429,9 @@ KEPT_JOIN_SOURCES = frozenset({"manual", "inferred"})
 def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Callable[[str], bool]) -> Entry:
     """Return the entry to write for a source: `new`, with the changes that people made from `old` to `current`.
 
-    `old` None: not known (another program wrote the file); then generated values are taken from `new` and all others
-    from `current`, and a text under a key of scans stays until `new` has one. `joinable` says whether a join to a
-    source may stay.
+    If `old` is None, it is unknown, because another program wrote the file. Generated values are then taken from `new`
+    and all others from `current`, and a text under a key of scans is kept until `new` has one. `joinable` returns
+    whether a join to a source may stay.
     """
     if old is None:
         old = _generated_part(current, new)
@@ -449,7 +449,7 @@ _LISTS: Final = frozenset({"columns", "joins", PROPOSED_MEASURES, PROPOSED_SEGME
 
 
 def has_text(old: Entry | None, current: Entry) -> bool:
-    """Say whether an entry has descriptions that no scan generated; `old` as in `keep_entry`."""
+    """Return whether an entry has descriptions that no scan generated. `old`: as in `keep_entry`."""
     generated = _generated_part(current) if old is None else old
     return _descriptions(current) != _descriptions(generated)
 
@@ -499,7 +499,7 @@ def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
 
 
 def _keep_named(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return proposed definitions: new ones, those that people changed, and none that they removed."""
+    """Return proposed definitions: new ones and those that people changed, but none that people removed."""
     kept = []
     for name, item in new.items():
         if name in current or name not in old:
@@ -516,7 +516,7 @@ def _keep_joins(
     kept = []
     for key, join in new.items():
         if key in old and key not in current:
-            continue  # a person took it out
+            continue  # A person removed it.
         kept.append(_keep_mapping(old.get(key, {}), current.get(key, join), join))
     for key, join in current.items():
         persons = key not in old or join != old[key]
@@ -526,7 +526,7 @@ def _keep_joins(
 
 
 def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
-    """Return the part of an unrecorded entry that a scan may have generated; of its texts those that `new` replaces."""
+    """Return the part of an unrecorded entry that a scan may have generated; of its texts, those `new` replaces."""
     part: Entry = {"table": entry.get("table"), **_generated_texts(entry, new)}
     columns = None if new is None else _by_name(new)
     part["columns"] = [
@@ -538,7 +538,7 @@ def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
 
 
 _OF_TYPES: Final = ("natural_granularity", "enum_values")
-"""The keys of a column that its type implies: an entry that lacks one is of an older scan, not of a person's making."""
+"""The keys of a column that its type implies. An entry without one comes from an older scan, not from a person."""
 
 
 def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
@@ -549,7 +549,7 @@ def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dic
 
 
 def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the `descriptions` under keys of scans; `new`: only those of the database and those that `new` has."""
+    """Return the `descriptions` under keys of scans. `new`: only those of the database and those that `new` has."""
     replaced = GENERATED_KEYS if new is None else {"db", *_mapping(new.get("descriptions"))}
     texts = {
         key: text

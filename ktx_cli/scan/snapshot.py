@@ -20,7 +20,7 @@ _COLUMN_FIELDS = ("name", "native_type", "type", "nullable", "comment", "default
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """One table's file: its path in the snapshot's folder, its bytes and their sha256 in hex."""
+    """One table's file: its path in the snapshot's folder, its bytes and their SHA-256."""
 
     path: str
     content: bytes
@@ -51,11 +51,11 @@ def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> st
 
 
 def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
-    """Return path -> sha256 of the files that a manifest lists as done; `ConfigError` for an invalid manifest."""
+    """Return path -> sha256 of the files that a manifest lists as done. Raises `ConfigError` if it is invalid."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):
-        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan writes it anew")
+        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan rewrites it")
     return {
         str(entry["path"]): str(entry["sha256"])
         for entry in files
@@ -64,12 +64,12 @@ def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
 
 
 def read_table(content: bytes, where: str) -> Table:
-    """Return the table in a snapshot file; `KtxError` for a damaged one."""
+    """Return the table in a snapshot file. Raises `KtxError` for a damaged file."""
     try:
         return _from_json(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"the snapshot file {where} is damaged ({type(error).__name__})"
-        raise KtxError(message, hint="restore it from git; the next scan writes it anew") from error
+        raise KtxError(message, hint="restore it from git; the next scan rewrites it") from error
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -142,7 +142,7 @@ def _key_from_json(fields: dict[str, Any]) -> ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class LastScan:
-    """The facts `ktx status` shows of a connection's last scan."""
+    """The facts about a connection's last scan that `ktx status` shows."""
 
     connection: str
     run_id: str

@@ -1,4 +1,4 @@
-"""The depth of a scan, and its stages: a stage that fails costs only its own part, and the rest is committed."""
+"""The depth of a scan, and its stages. If a stage fails, the results of the other stages are still committed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EPIPE})
 
 
 class Stage(StrEnum):
-    """The stages of a scan, each of which may fail without the others, with the names that reports show."""
+    """The stages of a scan, each of which may fail independently, with the names that reports show."""
 
     REUSE = "comparing with the last profile"
     PROFILE = "profiling"
@@ -52,20 +52,20 @@ class Stage(StrEnum):
     DESCRIPTIONS = "descriptions"
     MEASURES = "proposed measures"
     DECISIONS = "decision points"
-    REMEMBER = "remembering the scan"
+    REMEMBER = "storing results for the next scan"
 
 
 def connection_warning(
     code: str, connection: str, message: str, hint: str | None = None, **details: Any
 ) -> ResultWarning:
-    """Return a warning about one connection; its message begins with the connection's name."""
+    """Return a warning about one connection, whose name begins the message."""
     text = f"connection `{connection}`: {message}"
     return ResultWarning(code, text, hint=hint, connection=connection, **details)
 
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """A stage that failed. `table` None: for all tables. `error`: the type of the error; its text may hold values."""
+    """A stage that failed. `table` is None for all tables. `error`: the type of error; its text may hold values."""
 
     stage: Stage
     error: str
@@ -81,8 +81,10 @@ class StageFailure:
 
     def warning(self, connection: str) -> ResultWarning:
         """Return the failure as a warning of the report."""
-        message = f"{self} failed unexpectedly ({self.error}); its earlier results are kept"
-        hint = Hint("{} shows where; please report it", Command("scan", connection, "--debug"))
+        message = f"{self} failed unexpectedly ({self.error}); the results of the last scan are kept"
+        hint = Hint(
+            "rerun with {} to see the traceback, and please report the bug", Command("scan", connection, "--debug")
+        )
         return connection_warning("stage_failed", connection, message, hint, **self.to_json())
 
 
@@ -98,7 +100,7 @@ class Failures:
         return _StageContext(self, stage, table)
 
     def found(self) -> tuple[StageFailure, ...]:
-        """Return each failure once, in the order of the stages and tables."""
+        """Return each failure once, ordered by stage and table."""
         stages = list(Stage)
         return tuple(
             sorted(set(self.noted), key=lambda each: (stages.index(each.stage), str(each.table or ""), each.error))
@@ -127,7 +129,7 @@ class _StageContext:
 
 
 class ScanStep:
-    """Emits the progress events of one step of a scan; a step that fails emits no end."""
+    """Emits the progress events of one step of a scan. A step that fails emits no end event."""
 
     def __init__(self, name: str, connection: str, emit: Emit) -> None:
         self._name, self._connection, self._emit = name, connection, emit
@@ -135,7 +137,7 @@ class ScanStep:
         self.summary = ""
 
     def progress(self, done: int, total: int) -> None:
-        """Emit how far the step is."""
+        """Emit the progress of the step."""
         self._emit(StepProgress(self._name, done, total, self._connection))
 
     def __enter__(self) -> ScanStep:
@@ -149,14 +151,14 @@ class ScanStep:
 
 
 def unexpected(error: str) -> str:
-    """Return the message for an error of ktx itself, by its type; its text may hold values of rows."""
+    """Return the message for an internal error, by its type; its text may hold values of rows."""
     return f"ktx failed unexpectedly ({error})"
 
 
 def ends_more(error: Exception) -> bool:
-    """Whether an error ends more than the part of the scan in which it occurs.
+    """Return whether an error ends more than the part of the scan in which it occurs.
 
-    Every typed error does (a cancelled run, a lost lock, a full disk, a budget, a source that is gone), except for a
+    Every typed error does (a cancelled run, a lost lock, a full disk, a budget, an unreachable database), except for a
     single statement that a database refused.
     """
     if isinstance(error, SourceError):
@@ -173,7 +175,7 @@ class Depth(StrEnum):
 
 
 def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> Depth:
-    """Return the depth of a run: the wanted one, else `enriched` if `scan.enrichment.mode` and the backend allow it.
+    """Return the depth of a run: the requested one, else `enriched` if `scan.enrichment.mode` and the backend allow it.
 
     Raises `UsageError` for a depth that the configuration does not support, `LlmError` (`no_backend`) for one that
     needs a model if none is configured.
@@ -185,31 +187,34 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
     if wanted is None:
         return Depth.ENRICHED if mode == "deterministic" or has_model else Depth.PROFILE
     if wanted is Depth.ENRICHED and mode == "none":
-        message = "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`"
+        message = "`--depth enriched` cannot write descriptions because `scan.enrichment.mode` is `none`"
         raise UsageError(message, hint=Command("config", "set", "scan.enrichment.mode", "deterministic"))
     if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
         if no_llm:
-            raise UsageError("--depth enriched asks the model, and --no-llm forbids it", hint="leave one of them out")
+            raise UsageError(
+                "`--depth enriched` needs a model, but --no-llm forbids model calls",
+                hint="use only one of the two options",
+            )
         raise no_backend()
     return wanted
 
 
 def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
-    """Whether a scan of this depth asks the model."""
+    """Return whether a scan of this depth calls the model."""
     return depth is Depth.ENRICHED and config.scan.enrichment.mode == "llm" and not no_llm
 
 
 def not_enriched(config: KtxConfig) -> ResultWarning | None:
-    """Return a warning if a model is to write descriptions and none is configured."""
+    """Return a warning if a model should write descriptions and none is configured."""
     from ktx_cli.llm import bindings
 
     if config.scan.enrichment.mode != "llm" or bindings(config):
         return None
     return ResultWarning(
         "not_enriched",
-        "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured",
+        "no descriptions are written: `scan.enrichment.mode` is `llm`, but no LLM backend is configured",
         hint=Hint(
-            "{}; by rules instead: {}",
+            "{}; to describe by rules instead, run {}",
             Command("setup", "--llm-backend", "claude-code"),
             Command("config", "set", "scan.enrichment.mode", "deterministic"),
         ),
@@ -225,7 +230,9 @@ class ScanPrompts:
 
     @classmethod
     def load(cls, folder: Path) -> ScanPrompts:
-        """Return the prompts, the project's own ones if `folder` has them; `ConfigError` for an invalid one."""
+        """Return the prompts, replaced by the project's own ones if `folder` has them. Raises `ConfigError` for an
+        invalid one.
+        """
         from ktx_cli.prompts import load_prompt
 
         return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))

@@ -820,7 +820,7 @@ _FEW: Final = 5_000
 
 
 def forget_words(database: sqlite3.Connection, stems: Set[str]) -> None:
-    """Take words out that no document has any more: they may be of values that are withheld from now on."""
+    """Delete words that no document has any more, because they may belong to values that are now hidden."""
     gone = [each for each in sorted(stems) if not _is_had(database, each)] if len(stems) <= _FEW else None
     if gone == []:
         return

@@ -1,4 +1,4 @@
-"""Context sources, one folder for each: dbt, BI tools, documents, query history."""
+"""Context sources, with one folder for each: dbt, BI tools, documents, query history."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ktx_cli.sources.table_texts import TableText, write_texts
 
 BUILT_IN: Final = ("dbt", "metricflow", "lookml", "looker", "metabase", "notion", "confluence", "documents")
-"""The drivers of context sources, in the order of all lists."""
+"""The drivers of context sources, in the order that all lists use."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -1,7 +1,7 @@
-"""The catalog of a source's documents: wiki pages that list each with its title, date, sections and standing.
+"""The catalog of a source's documents: wiki pages that list each document with its title, date, sections and status.
 
-Written without a model, from what the documents say themselves. A text that may not be on a page (a secret, contact
-data, a sentence to agents) is left out, and the entry says why.
+The catalog is written without a model, from the documents themselves. Text that may not be on a page (a secret, contact
+data, instructions to agents) is omitted, and the entry says why.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from ktx_cli.project import Workspace
 
 PREFIX: Final = "documents-"
-"""How the keys of catalog pages begin; the connection follows."""
+"""The prefix of the keys of catalog pages, before the connection."""
 
 _MOST_LISTED: Final = 3_500
-"""Characters of the entries on a page: less than a page may have, for it has a title, too."""
+"""The maximum characters of the entries on a page, leaving room for its title."""
 _MOST_WITH_HEAD: Final = 2_800
-"""Characters of the entries on the page that says what the pages are."""
+"""The maximum characters of the entries on the page that introduces the catalog."""
 _LONGEST_KEY: Final = 100
 _LONGEST_TITLE: Final = 120
 _LONGEST_PATH: Final = 160
@@ -51,36 +51,36 @@ _LONGEST_SECTIONS: Final = 240
 _LONGEST_QUOTE: Final = 90
 _MOST_MARKS: Final = 4
 _DEEPEST: Final = 12
-"""Levels of folders that decide where pages are cut."""
+"""The levels of folders at which pages may be split."""
 
 Listed = tuple[str, Outline | None, str]
-"""The path of a document, what it says, and why it cannot be read where it cannot."""
+"""The path of a document, its content, and why it cannot be read, if so."""
 
 Owned = Mapping[str, Mapping[str, str]]
-"""Path of a file -> item of it that a source owns -> the sha256 of what was written."""
+"""Path of a file -> item in it that a source owns -> the sha256 of what was written."""
 
 Made = tuple[Page, tuple[str, ...]]
-"""A page and the documents on it."""
+"""A page and its documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The catalog of a source as it was written. `pages`: path of a page -> the documents on it."""
+    """The catalog of a source as written. `pages`: path of a page -> its documents."""
 
     pages: Mapping[str, tuple[str, ...]]
     outlines: tuple[Outline, ...]
-    """What the documents say in brief, of those that can be read."""
+    """Summaries of the documents that can be read."""
     owned: Owned
-    """Path of a page -> what ktx wrote there."""
+    """Path of a page -> the content that ktx wrote."""
     warnings: tuple[ResultWarning, ...] = ()
-    """Pages that say that they are of the catalog, and are not."""
+    """Pages that claim to belong to the catalog but do not."""
 
 
 def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot, owned: Owned | None = None) -> Catalog:
-    """Bring the catalog of a source in an overlay up to date.
+    """Update the catalog of a source in an overlay.
 
-    `owned`: what of project files the last run wrote for the source. A page that it did not write stays, whatever the
-    page says of itself, and so does one that somebody edited and that is no longer needed.
+    `owned`: what the last run wrote for the source in project files. A page that it did not write is kept, whatever the
+    page says about itself, and so is an edited page that is no longer needed.
     """
     claimed = {page.path: page for page in _claimed(workspace, connection)}
     own = _own(claimed, connection, owned or {})
@@ -106,11 +106,11 @@ def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot, own
 
 
 _PAGE: Final = "page"
-"""What a catalog owns of its files: the whole page."""
+"""The part of a page that a catalog owns: the whole page."""
 
 
 def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
-    """Yield the pages that say that they are of the catalog of a connection."""
+    """Yield the pages that claim to belong to the catalog of a connection."""
     for path in sorted(workspace.paths(f"{FOLDER}{GLOBAL}/{PREFIX}")):
         place = place_of(path)
         page = None if place is None else own_page(workspace, place[1], GLOBAL)
@@ -119,9 +119,9 @@ def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
 
 
 def _own(claimed: Mapping[str, Page], connection: str, owned: Owned) -> dict[str, str]:
-    """Return the pages that an earlier run wrote, with the sha256 of what it wrote; empty where that is not known.
+    """Return the pages that an earlier run wrote, with the sha256 of what it wrote, which is empty if unknown.
 
-    Before ktx recorded its pages they are known by their headings.
+    Pages from before ktx recorded them are recognized by their headings.
     """
     recorded = {path: items[_PAGE] for path, items in owned.items() if _PAGE in items}
     if recorded:
@@ -135,7 +135,7 @@ def _heading(connection: str) -> str:
 
 def _kept(path: str, connection: str, first: str) -> ResultWarning:
     where = f"; the catalog of {connection} is in {first}" if first and first != path else ""
-    message = f"{path} says that ktx wrote it, but it has other content: it is kept as it is{where}"
+    message = f"{path} claims that ktx wrote it, but its content differs; ktx keeps it unchanged{where}"
     hint = f"delete the page, or remove `source: {CATALOG}` from it"
     return ResultWarning("catalog_page", message, hint=hint, path=path)
 
@@ -151,7 +151,7 @@ def _read(raw: RawFile) -> Listed:
         return raw.path, outline_of(raw), ""
     except UnreadableDocumentError as error:
         return raw.path, None, _UNREADABLE[error.reason]
-    except KtxError:  # it is gone, or its disk failed
+    except KtxError:  # It no longer exists, or its disk failed.
         return raw.path, None, "it could not be read"
 
 
@@ -162,15 +162,15 @@ _UNREADABLE: Final[Mapping[str, str]] = {
     "binary": "it is not a text file",
     "unknown_kind": "ktx cannot read files of this kind",
 }
-"""Why a document is listed without what it says."""
+"""Why the catalog lists a document without its content."""
 
 
 def catalog_pages(
     connection: str, listed: Iterable[Listed], taken: Iterable[str] = (), *, complete: bool = True
 ) -> list[Made]:
-    """Return the pages of a catalog, the first one in front, each with the documents on it; none without documents.
+    """Return the pages of a catalog, first page first, each with its documents; none without documents.
 
-    `taken`: keys in small letters that other pages have. `complete`: whether all documents of the source were read.
+    `taken`: lower-case keys of other pages. `complete`: whether all documents of the source were read.
     """
     ordered = sorted(listed, key=lambda each: (PurePosixPath(each[0]).parts[:-1], each[0]))
     marks = marks_of({path: found for path, found, _ in ordered if found is not None})
@@ -193,7 +193,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Catalog:
-    """The pages of a catalog while they are laid out. `marked`: how many documents have a mark."""
+    """The pages of a catalog during layout. `marked`: the number of documents with a mark."""
 
     connection: str
     taken: set[str]
@@ -202,7 +202,7 @@ class _Catalog:
     complete: bool
 
     def pages(self, entries: list[_Entry]) -> list[Made]:
-        """Return one page, or a first one that leads to the others."""
+        """Return one page, or a first page that links to the others."""
         key, heading = self._free_key(""), _heading(self.connection)[2:]
         marked = f"; {plural(self.marked, 'document is', 'documents are')} marked" if self.marked else ""
         about = f"{plural(self.count, 'document')} of {self.connection}: titles, dates, sections{marked}."
@@ -263,7 +263,7 @@ class _Catalog:
 
 
 def _without_findings(page: Page) -> Page:
-    """Return a page without the lines that may not be there beside the others, though each may be alone."""
+    """Return a page without the lines that may not appear together, even if each may appear alone."""
     while True:
         lines, first = page.body.split("\n"), body_line(page)
         places = sorted({(each.line or 0) - first for each in lint_page(page, ())})
@@ -284,7 +284,7 @@ def _span(chunk: Sequence[_Entry]) -> str:
 
 
 def _common(folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the folders that all of these begin with."""
+    """Return the folders with which all of these begin."""
     first, last = min(folders), max(folders)
     count = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
     return first[: min(len(first), len(last)) if count is None else count]
@@ -295,7 +295,7 @@ def _size(lines: Iterable[str]) -> int:
 
 
 def _cut(entries: list[_Entry], level: int = 0) -> list[list[_Entry]]:
-    """Return the entries in parts that fit on pages, cut between folders where that is possible."""
+    """Return the entries in parts that fit on pages, split between folders if possible."""
     if _size(each.line for each in entries) <= _MOST_LISTED:
         return [entries]
     parts: list[list[_Entry]] = []
@@ -328,7 +328,7 @@ def _packed(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _unfit(text: str) -> str:
-    """Return why a text may not be on a page, empty where it may."""
+    """Return why a text may not be on a page, or an empty text if it may."""
     codes = [each.code for each in lint_page(Page("document", body=text), ())]
     return next((REASONS.get(code, "it contains links or markup") for code in codes), "")
 
@@ -343,12 +343,12 @@ _MEANINGFUL: Final = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    """Return a text that means nothing in Markdown or HTML, with `(link)` for addresses."""
+    """Return a text without meaning in Markdown or HTML, with `(link)` for addresses."""
     return _ENTITY.sub("& ", _ADDRESS.sub("(link)", text).translate(_MEANINGFUL))
 
 
 def safe_text(text: str, limit: int, what: str = "text") -> str:
-    """Return a text as it may stand on a page, else that and why it is not shown."""
+    """Return a text as it may appear on a page, or else a placeholder and why the text is not shown."""
     reason = _unfit(text) if text else ""
     if reason in REASONS.values():
         return f"({what} not shown: {reason})"
@@ -361,7 +361,7 @@ _SIMPLE_PATH: Final = re.compile(r"[\w./ +@(),&=-]+")
 
 
 def _path(path: str) -> str:
-    """Return a path as a page shows it: as code where nothing in it means anything else."""
+    """Return a path as a page shows it: as code if nothing in it has another meaning."""
     shown = safe_text(path, _LONGEST_PATH, "path")
     return f"`{shown}`" if shown == path and _SIMPLE_PATH.fullmatch(path) and "." in path else shown
 
@@ -376,7 +376,7 @@ def _entry(path: str, found: Outline | None, problem: str, marks: Sequence[Mark]
     parts += [f"{text}" for text in (safe_text(found.summary, 200, "first sentence"), _sections(found)) if text]
     parts += [*dict.fromkeys(map(_mark, marks))][:_MOST_MARKS]
     line = ": ".join(parts[:2]) + "".join(f" {each}" for each in parts[2:])
-    if _unfit(line):  # each part may stand alone, but not with the others
+    if _unfit(line):  # Each part may appear alone, but not with the others.
         line = f"- **(title not shown: its text cannot be on a page)** ({shown})"
     return _Entry(path, line, shown)
 

@@ -1,7 +1,7 @@
-"""What documents and variables of dbt state of settings of `ktx.yaml`: the time zone, how fiscal years and weeks begin.
+"""Conventions that documents and dbt variables state for settings in `ktx.yaml`: time zone, fiscal year and week start.
 
-Nothing is set. A run proposes what it reads, and keeps it in a committed record beside the source, so that `ktx status`
-and `ktx doctor` show what is undecided, or differs from the settings, until somebody decides.
+Nothing is set automatically. A run proposes what it reads, and keeps it in a committed record next to the source, so
+that `ktx status` and `ktx doctor` show what is undecided or differs from the settings.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ CONVENTIONS: Final = "conventions.json"
 
 _FORMAT: Final = 1
 _MOST: Final = 3
-"""Places that are named for a value."""
+"""The maximum number of places listed per value."""
 _MOST_KEPT: Final = 50
-"""Statements of a source that are kept."""
+"""The maximum number of recorded statements per source."""
 _LONGEST_WORDS: Final = 160
 
 _WHAT: Final = {
@@ -56,14 +56,14 @@ _WEEK_NAMES: Final = re.compile(r"(?:\w+:)?(?:week_start(?:_day)?|(?:first_day|s
 
 @dataclass(frozen=True, slots=True)
 class StatedConvention:
-    """A convention, and the file that states it."""
+    """A convention and the file that states it."""
 
     path: str
     convention: Convention
 
 
 def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[StatedConvention]:
-    """Yield what variables of a dbt project state; `path`: of the file they are in. Those of packages count, too."""
+    """Yield what the variables of a dbt project state, including those of packages. `path`: the file they are in."""
     for name, value in variables.items():
         if isinstance(value, Mapping):
             yield from stated_variables(value, path)
@@ -81,16 +81,16 @@ def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[Stated
 def record_conventions(
     workspace: Workspace, connection: str, kind: str, snapshot: Snapshot, stated: Iterable[StatedConvention]
 ) -> None:
-    """Write what a source states to its record in an overlay; a source that states nothing has none.
+    """Write what a source states to its record in an overlay. A source that states nothing has none.
 
-    Texts that may not be shown are kept as the reason why. Of files that an incomplete snapshot lacks, the record keeps
-    what they stated.
+    For texts that may not be shown, the record has the reason. For files that are missing from an incomplete snapshot,
+    it keeps what they stated.
     """
     path = Layout.raw_path(connection, kind, CONVENTIONS)
     found = {_screened(each) for each in stated}
     content = workspace.read(path)
     if content is not None and not snapshot.complete:
-        with contextlib.suppress(ConfigError):  # a damaged record is ktx's own, and is written anew
+        with contextlib.suppress(ConfigError):  # A damaged record is ktx's own, and is rewritten.
             found |= {each for each in _parsed(content, path) if each.path not in snapshot.files}
     kept = sorted(found, key=_order)[:_MOST_KEPT]
     if kept:
@@ -102,9 +102,9 @@ def record_conventions(
 
 
 def recorded_conventions(tree: Tree, connections: Iterable[str]) -> dict[str, list[StatedConvention]]:
-    """Return connection -> what its sources state by their records, where they state something.
+    """Return connection -> what the records of its sources state, without connections that state nothing.
 
-    Raises `ConfigError` for a record that cannot be understood.
+    Raises `ConfigError` for an invalid record.
     """
     found: dict[str, list[StatedConvention]] = {}
     for connection in connections:
@@ -150,8 +150,11 @@ def _parsed(content: bytes, where: str) -> list[StatedConvention]:
         if not all(is_convention(found.setting, found.value) for _, found in entries):
             raise ValueError(where)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        hint = f"take it from an earlier commit, or delete {where}: the next run that reads the source writes it"
-        raise ConfigError(f"{where} is no record this version of ktx can read", hint=hint) from None
+        hint = (
+            f"restore it from an earlier commit, or delete {where} and let the next run that reads the source "
+            "write it again"
+        )
+        raise ConfigError(f"{where} is not a record that this version of ktx can read", hint=hint) from None
     return [StatedConvention(path, found) for path, found in entries]
 
 
@@ -161,7 +164,7 @@ _ByValue = Mapping[str, list[tuple[str, StatedConvention]]]
 
 @dataclass(frozen=True, slots=True)
 class OpenConvention:
-    """A setting about which sources state something else than `ktx.yaml`. `is_set`: whether `ktx.yaml` sets it."""
+    """A setting for which sources state another value than `ktx.yaml`. `is_set`: whether `ktx.yaml` sets it."""
 
     setting: str
     is_set: bool
@@ -170,7 +173,7 @@ class OpenConvention:
 
 
 def open_conventions(config: KtxConfig, recorded: Mapping[str, Iterable[StatedConvention]]) -> list[OpenConvention]:
-    """Return the settings that sources state otherwise than a project has them, by their records, in order."""
+    """Return the settings for which the records of sources differ from the project, in order."""
     by_setting: dict[str, dict[str, list[tuple[str, StatedConvention]]]] = {}
     for connection, stated in sorted(recorded.items()):
         for each in stated:
@@ -188,10 +191,12 @@ def _open(config: KtxConfig, setting: str, values: _ByValue) -> OpenConvention |
         return None
     if name in config.semantic.model_fields_set and current is not None:
         differing = {value: places for value, places in values.items() if value in others}
-        message = f"ktx.yaml sets `{setting}` to {current}, and {_statements(differing)}"
-        return OpenConvention(setting, True, message, Hint("correct the source; or, {}", _way_out(setting, differing)))
+        message = f"`ktx.yaml` sets `{setting}` to {current}, but {_statements(differing)}"
+        return OpenConvention(setting, True, message, Hint("correct the source, or {}", _way_out(setting, differing)))
     differs = ", and the statements contradict each other" if len(values) > 1 else ""
-    message = f"sources state {_WHAT[setting]} that ktx.yaml does not set (`{setting}`){differs}: {_statements(values)}"
+    message = (
+        f"sources state {_WHAT[setting]} that `ktx.yaml` does not set (`{setting}`){differs}: {_statements(values)}"
+    )
     hint = _way_out(setting, values) if len(values) > 1 else Command("config", "set", setting, *values)
     return OpenConvention(setting, False, message, hint)
 
@@ -206,16 +211,16 @@ def _statements(values: _ByValue) -> str:
 def _way_out(setting: str, values: Iterable[str]) -> Hint:
     commands = [Command("config", "set", setting, value) for value in values]
     if len(commands) == 1:
-        return Hint("to use it: {}", commands[0])
-    return Hint(f"choose one: {' or '.join('{}' for _ in commands)}", *commands)
+        return Hint("to use it, run {}", commands[0])
+    return Hint(f"run one of: {' or '.join('{}' for _ in commands)}", *commands)
 
 
 def convention_warnings(
     connection: str, stated: Iterable[StatedConvention], models: Mapping[str, Model]
 ) -> tuple[ResultWarning, ...]:
-    """Return a proposal for each setting that a source states and the project has left as it is.
+    """Return a proposal for each setting that a source states and the project does not set.
 
-    `models`: the semantic layers, which have the calendar of the project; without any there is nothing to propose.
+    `models`: the semantic layers, which have the calendar of the project. Without any, there is nothing to propose.
     """
     calendar = next((model.calendar for model in models.values()), None)
     if calendar is None:
@@ -240,7 +245,7 @@ def _proposal(connection: str, setting: str, values: Mapping[str, list[StatedCon
     differs = ", and the statements contradict each other" if len(values) > 1 else ""
     return ResultWarning(
         "convention_stated",
-        f"{connection} states {_WHAT[setting]} that ktx.yaml does not set (`{setting}`){differs}: {statements}",
+        f"{connection} states {_WHAT[setting]} that `ktx.yaml` does not set (`{setting}`){differs}: {statements}",
         hint=_way_out(setting, values),
         connection=connection,
         setting=setting,

@@ -1,6 +1,6 @@
-"""Deliveries of sources: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with what came of the files in it.
+"""Deliveries of sources: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with the results of its files.
 
-The next run compares with it, on any clone. A file whose work failed is in it with its status, and counts as new.
+The next run compares with it, on any clone. A file whose work failed is listed with its status, and counts as new.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FORMAT: Final = 1
 
 
 class FileStatus(StrEnum):
-    """What became of a raw file.
+    """The status of a raw file.
 
-    `failed`: its work did not land, so it counts as new. `waiting`: no model has read it, so it counts as new once
-    there is one. `skipped`: it was found not to be worth work.
+    `failed`: its work was not committed, so it counts as new. `waiting`: no model has read it, so it counts as new once
+    there is one. `skipped`: it was judged not to be worth work.
     """
 
     DONE = "done"
@@ -40,7 +40,7 @@ class FileStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A raw file as it was worked through. `artifacts`: what came of it, such as `wiki:refunds`, sorted."""
+    """A processed raw file. `artifacts`: the results from it, such as `wiki:refunds`, sorted."""
 
     sha256: str
     status: FileStatus = FileStatus.DONE
@@ -51,7 +51,7 @@ class FileState:
 class Delivery:
     """The files of a source by path, and the items of project files that the source owns (see `sources.ownership`).
 
-    `projected`: a digest of all that the last projection read, empty where it has to be made again.
+    `projected`: a digest of everything that the last projection read, empty if it must run again.
     """
 
     files: Mapping[str, FileState] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Delivery:
     projected: str = ""
 
     def artifacts(self) -> dict[str, tuple[str, ...]]:
-        """Return artifact -> the raw files it came of, sorted."""
+        """Return artifact -> the raw files it comes from, sorted."""
         found: dict[str, list[str]] = {}
         for path, state in self.files.items():
             for artifact in state.artifacts:
@@ -73,25 +73,25 @@ def delivery_path(connection: str, kind: str) -> str:
 
 
 def parse_delivery(content: bytes | None, where: str) -> Delivery:
-    """Return the delivery of a file, an empty one for None; raises `ConfigError` for a file that is not one."""
+    """Return the delivery in a file, or an empty one for None. Raises `ConfigError` for an invalid file."""
     if content is None:
         return Delivery()
     document = yaml.load(content, where=where)
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
-        hint = f"take it from an earlier commit, or delete {where}: then everything of the source is read anew"
-        raise ConfigError(f"{where} is no manifest this version of ktx can read", hint=hint)
+        hint = f"restore it from an earlier commit, or delete {where} to read the whole source again"
+        raise ConfigError(f"{where} is not a manifest that this version of ktx can read", hint=hint)
     files = document.get("files") or {}
     owned = document.get("owned") or {}
     try:
         states = {path: _state(value) for path, value in files.items()}
         return Delivery(states, {**owned}, str(document.get("projected", "")))
     except (AttributeError, KeyError, TypeError, ValueError):
-        message = f"{where} has an entry that is no state of a file"
-        raise ConfigError(message, hint=f"take {where} from an earlier commit") from None
+        message = f"{where} has an entry that is not the state of a file"
+        raise ConfigError(message, hint=f"restore {where} from an earlier commit") from None
 
 
 def render_delivery(delivery: Delivery) -> bytes:
-    """Return the text of a delivery file: the same for the same states."""
+    """Return the text of a delivery file; the same states give the same text."""
     document: dict[str, Any] = {
         "version": _FORMAT,
         "files": {path: _entry(delivery.files[path]) for path in sorted(delivery.files)},
@@ -104,7 +104,7 @@ def render_delivery(delivery: Delivery) -> bytes:
 
 
 def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
-    """Return what changed; `model`: whether one reads the files. An incomplete snapshot deletes nothing."""
+    """Return what changed. `model`: whether a model reads the files. An incomplete snapshot deletes nothing."""
     found: dict[str, list[str]] = {each.name: [] for each in fields(Changes)}
     for path, file in snapshot.files.items():
         found[_change(delivery.files.get(path), file.sha256, model=model)].append(path)
@@ -114,7 +114,7 @@ def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
 
 
 def _change(state: FileState | None, sha256: str, *, model: bool) -> str:
-    """Return the field of `Changes` that a file belongs to, by the state in which it was worked through."""
+    """Return the field of `Changes` to which a file belongs, given the state in which it was processed."""
     if state is None:
         return "added"
     if state.sha256 != sha256:
@@ -139,7 +139,7 @@ SourceKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class FetchState:
-    """Where the last fetch that ended in a commit stopped, and path -> sha256 of the files it had.
+    """The cursor of the last committed fetch, and path -> sha256 of its files.
 
     `projected`: the digest of what the last projection read.
     """
@@ -150,18 +150,18 @@ class FetchState:
 
 
 FetchStates = Mapping[SourceKey, FetchState]
-"""(connection, kind) -> what its last fetch left."""
+"""(connection, kind) -> the state after its last fetch."""
 
 
 def load_fetches(database: sqlite3.Connection) -> dict[SourceKey, FetchState]:
-    """Return per source what its last fetch left."""
+    """Return the state of each source after its last fetch."""
     rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
     return {(row[0], row[1]): FetchState(row[2], json.loads(row[3]), row[4]) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class LastFetch(Record):
-    """The facts `ktx status` shows of a source's last fetch; `kind` as in `raw-sources/`."""
+    """The facts about a source's last fetch that `ktx status` shows. `kind`: as in `raw-sources/`."""
 
     connection: str
     kind: str
@@ -172,7 +172,7 @@ class LastFetch(Record):
 
 
 def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
-    """Return connection -> the last fetch of its context source, or of its query history, that a run landed with."""
+    """Return connection -> the last committed fetch of its context source, or of its query history."""
     rows = database.execute(
         "SELECT connection, kind, finished, (SELECT count(*) FROM json_each(files)) FROM fetches ORDER BY connection"
     )
@@ -185,14 +185,14 @@ _GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))
 class RawStore:
     """Files by their sha256. Raises `StorageError` for a disk that does not work.
 
-    Nothing waits for the disk: a content that a power cut broke is not the one its name says, and counts as gone.
+    Writes are not synced to disk: after a power cut, a content that does not match its name counts as missing.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, path: str, content: bytes) -> RawFile:
-        """Keep a content and return the file it is of."""
+        """Store a content and return its file."""
         digest = hashlib.sha256(content).hexdigest()
         place = self._place(digest)
         if self._content(digest) != content:
@@ -200,7 +200,7 @@ class RawStore:
         return self._file(path, digest, len(content))
 
     def discard(self, sha256: str) -> None:
-        """Drop a content; nothing happens where it is not kept."""
+        """Delete a content, if it is stored."""
         place = self._place(sha256)
         try:
             place.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ class RawStore:
             raise storage_error(place, error) from error
 
     def find(self, path: str, sha256: str) -> RawFile | None:
-        """Return a file whose content is kept, None where it is not."""
+        """Return a file whose content is stored, or None if it is not."""
         content = self._content(sha256)
         return None if content is None else self._file(path, sha256, len(content))
 
@@ -218,7 +218,7 @@ class RawStore:
     def _read(self, path: str, digest: str) -> bytes:
         content = self._content(digest)
         if content is None:
-            raise StorageError(f"the copy of {path} in {self._folder} is gone", hint=_GONE)
+            raise StorageError(f"the copy of {path} in {self._folder} is missing", hint=_GONE)
         return content
 
     def _content(self, digest: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Cuts documents into units of work: one a document, small neighbours together, long ones in parts."""
+"""Divide documents into work units: one per document, small neighbours together, long ones in parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ktx_cli.project import SEMANTIC_NAME
 from ktx_cli.sources.port import ProjectContext, Projection, Source
 
 SPAN_CHARACTERS: Final = 40_000
-"""The longest text of a unit; a longer document becomes several."""
+"""The maximum length of a unit's text. A longer document becomes several units."""
 
 GROUP_CHARACTERS: Final = 20_000
-"""The longest texts of a unit of several documents, together."""
+"""The maximum total length of a unit with several documents."""
 
 _CONVERTED: Final = frozenset((".html", ".htm", ".pdf"))
-"""Endings of files whose lines are those of the Markdown made of them; of others a line is one of the file."""
+"""Extensions of files whose lines are those of the Markdown made from them; other files keep their own lines."""
 
 _EARLIEST_CUT: Final = 0.6
 _MOST_PEERS: Final = 100
@@ -61,10 +61,10 @@ class Grouping:
 
 
 NEIGHBOURS: Final = Grouping(minimum=2, small=10_000)
-"""Files of one folder."""
+"""The files of one folder."""
 
 PAGES: Final = Grouping(minimum=5, small=4_000)
-"""Pages below one page."""
+"""The pages below one page."""
 
 
 def document_units(
@@ -74,9 +74,9 @@ def document_units(
     group_of: Callable[[documents.RawFile], str],
     depends: Callable[[documents.RawFile], Iterable[str]] = lambda raw: (),
 ) -> tuple[documents.WorkUnit, ...]:
-    """Return the units of what was added or modified, sorted by their first file.
+    """Return the units for what was added or modified, sorted by their first file.
 
-    `group_of` names a document's folder or parent, `depends` the files that explain it.
+    `group_of` returns a document's folder or parent, `depends` the files that explain it.
     """
     touched = [snapshot.files[path] for path in sorted(changes.touched) if path in snapshot.files]
     groups: dict[str, list[documents.RawFile]] = {}
@@ -161,7 +161,7 @@ def _spans(raw: documents.RawFile, needs: tuple[str, ...], peers: tuple[str, ...
 
 
 def _text(raw: documents.RawFile) -> str:
-    """Return a document's text as agents read it, where it may be too long for a unit; empty for what is unreadable."""
+    """Return a document's text as agents read it if it may be too long for a unit; empty if it is unreadable."""
     suffix = PurePosixPath(raw.path).suffix.lower()
     if raw.size <= (_SMALLEST_PACKED if suffix == ".pdf" else SPAN_CHARACTERS):
         return ""
@@ -174,7 +174,7 @@ def _text(raw: documents.RawFile) -> str:
 
 
 def _line_spans(text: str) -> list[tuple[int, int]]:
-    """Return first and last lines, from 1, of parts that are cut at headings, else at blank lines, else anywhere."""
+    """Return first and last lines, from 1, of parts that are split at headings, else at blank lines, else anywhere."""
     lines = text.removesuffix("\n").split("\n")
     if len(text) <= SPAN_CHARACTERS:
         return [(1, len(lines))]
@@ -189,7 +189,7 @@ def _line_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _span_end(lines: Sequence[str], first: int, headings: set[int]) -> int:
-    """Return the number behind the last line of a part that begins at `first`."""
+    """Return the number of the line after the last one of a part that begins at `first`."""
     length = 0
     at_heading = at_blank = 0
     for number in range(first, len(lines)):

@@ -1,7 +1,7 @@
-"""Fetches over an API: what is new, what is kept of the last one, what had to be left out.
+"""Fetches over an API: what is new, what is reused from the last one, and what had to be skipped.
 
-Whether a thing changed is what its source says of it (`updated_at`), compared as a text with what it said last time: no
-clocks are compared, and nothing that changed between two pages of a list is missed the next time.
+Whether an item changed depends on its `updated_at`, compared as text with the last value: no clocks are compared, and
+nothing that changed between two pages of a list is missed the next time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ktx_cli.sources.http import RETRIED, HttpAuthError
 from ktx_cli.sources.port import FetchContext
 
 MOST_FAILED: Final = 20
-"""How many answers may fail before the whole fetch does."""
+"""The number of failed requests after which the whole fetch fails."""
 
 DEEPEST: Final = 100
-"""Levels of the deepest answer that is read."""
+"""The maximum nesting of a response."""
 
 _FORMAT: Final = 1
 
@@ -28,23 +28,23 @@ AnswerError = SourceError | HttpAuthError
 
 
 def render(document: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a raw file: JSON with sorted keys, the same for the same document."""
+    """Return the bytes of a raw file: JSON with sorted keys, so that equal documents give equal bytes."""
     return (json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; none where it is no list."""
+    """Return the mappings in a list, or none if it is not a list."""
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def require_shallow(answer: Any, what: str) -> None:
-    """Raise `SourceError` for an answer that nests deeper than anything a source has to say."""
+    """Raise `SourceError` for a response that is nested more deeply than any valid content."""
     level = [answer]
     for _ in range(DEEPEST):
         level = [item for each in level for item in _inside(each)]
         if not level:
             return
-    raise SourceError(f"{what} nests deeper than {DEEPEST} levels", hint="mend it where it was made")
+    raise SourceError(f"{what} is nested more than {DEEPEST} levels deep", hint="simplify it where it was created")
 
 
 def _inside(value: Any) -> Iterable[Any]:
@@ -52,7 +52,7 @@ def _inside(value: Any) -> Iterable[Any]:
 
 
 class ApiFetch:
-    """What a fetch has so far. `site` is the address: what was kept of another one does not count."""
+    """The state of a fetch. `site` is the address; files of another address are not reused."""
 
     def __init__(self, context: FetchContext, site: str) -> None:
         self.context, self.site = context, site
@@ -66,20 +66,20 @@ class ApiFetch:
         return path in self._files
 
     def unchanged(self, path: str, moment: object) -> Document | None:
-        """Return the kept document of something that says it changed last at `moment`; None: it has to be read."""
+        """Return the kept document of an item that last changed at `moment`, or None if it must be read."""
         kept = self.kept(path) if moment and self._last and self._last.get(path) == str(moment) else None
         if kept is not None:
             self._moments[path] = str(moment)
         return kept
 
     def kept(self, path: str) -> Document | None:
-        """Return the document the last fetch had; None where it is gone, or of another site."""
+        """Return the document of the last fetch, or None if it is missing or belongs to another site."""
         file = self._kept(path)
         document = json.loads(file.read()) if file else None
         return document if isinstance(document, dict) else None
 
     def read(self, path: str, moment: object) -> None:
-        """Note that something was read as it was at `moment`."""
+        """Note that something was read as of `moment`."""
         self.fetched += 1
         if moment:
             self._moments[path] = str(moment)
@@ -89,16 +89,16 @@ class ApiFetch:
         self._files[path] = self.context.raw.put(path, render(document))
 
     def keep(self, path: str) -> None:
-        """Keep a raw file as the last fetch had it, if it had one."""
+        """Keep a raw file from the last fetch, if it had one."""
         file = self._kept(path)
         if file is not None:
             self._files[path] = file
 
     def skip(self, path: str, error: AnswerError) -> None:
-        """Note what could not be read, and keep what was read of it before.
+        """Note what could not be read, and keep its previous content.
 
-        Raises the error where it is about the site and not about this: nobody answers, nobody may log in, or too much
-        failed already.
+        Raises the error if it concerns the whole site: it does not respond, the login fails, or too much has failed
+        already.
         """
         status = getattr(error, "status", None)
         if status in (0, 401) or len(self._skipped) >= MOST_FAILED:
@@ -111,9 +111,9 @@ class ApiFetch:
         self.context.emit(StepProgress("fetch", done, total, self.context.connection))
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
-        """Return the snapshot; the cursor stays where it was when something failed that may succeed the next time.
+        """Return the snapshot. The cursor does not move if something failed that may succeed the next time.
 
-        What may never be read has no moment in the cursor, so it is asked for each time, and alone.
+        Items that can never be read have no moment in the cursor, so only they are requested again each time.
         """
         return Snapshot(
             files=dict(sorted(self._files.items())),
@@ -135,7 +135,7 @@ class ApiFetch:
 
 
 def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
-    """Return path -> moment of the last fetch; None where it was of another site, or is none."""
+    """Return path -> moment of the last fetch, or None if it belongs to another site or is invalid."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:
@@ -146,9 +146,9 @@ def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
 
 
 class PageFetch:
-    """The pages of a fetch so far. `site`: the address; what was read of another one does not count.
+    """The pages of a fetch so far. `site`: the address; pages of another address are not reused.
 
-    `limit`: how many may be read in this run; those that are as they were do not count.
+    `limit`: the maximum number of pages read in this run; unchanged pages do not count.
     """
 
     def __init__(self, context: FetchContext, site: str, limit: int) -> None:
@@ -163,7 +163,7 @@ class PageFetch:
         self._last = _entries(context.cursor, site)
 
     def unchanged(self, path: str, moment: str) -> bool:
-        """Take a page as the last fetch had it where its source says it is the same; False: it has to be read."""
+        """Reuse a page from the last fetch if its source says it is unchanged. Returns False if it must be read."""
         if not moment or self._last.get(path, ("",))[0] != moment:
             return False
         raw = self._before(path)
@@ -173,11 +173,11 @@ class PageFetch:
         return raw is not None
 
     def below(self, path: str) -> tuple[str, ...]:
-        """Return what `put` was told of a page the last time it was read."""
+        """Return what `put` recorded about a page the last time it was read."""
         return self._last.get(path, ("",))[1:]
 
     def may_read(self, path: str) -> bool:
-        """Say whether another page may be read; where not, the page stays as it was and is for the next run."""
+        """Return whether another page may be read. If not, the page keeps its content until the next run."""
         if self.fetched < self._limit:
             return True
         self._postponed += 1
@@ -185,23 +185,23 @@ class PageFetch:
         return False
 
     def put(self, path: str, content: bytes, moment: str, below: Iterable[str] = ()) -> None:
-        """Keep a page that was read, and what was found below it. `moment` empty: read it again the next time."""
+        """Add a page that was read, and the pages below it. With an empty `moment`, it is read again the next time."""
         self.fetched += 1
         self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
         self._entries[path] = (moment, *below)
         self._files[path] = self.context.raw.put(path, content)
 
     def keep(self, path: str) -> None:
-        """Keep a page as the last fetch had it, if it had it; the next one reads it."""
+        """Keep a page from the last fetch, if it had one; the next fetch reads it."""
         raw = self._before(path)
         if raw is not None:
             self._files[path] = raw
             self._entries[path] = ("", *self.below(path))
 
     def skip(self, what: str, reason: str, *, missing: bool = False, for_good: bool = False) -> None:
-        """Note what could not be read. `missing`: it may be there all the same, so nothing counts as deleted.
+        """Note what could not be read. `missing`: it may still exist, so nothing counts as deleted.
 
-        `for_good`: no later run reads it either, as long as it stays as it is.
+        `for_good`: no later run can read it either while it is unchanged.
         """
         self._skipped.append(Skipped(what, one_line(reason), retry=missing and not for_good))
         self._complete = self._complete and not missing
@@ -209,7 +209,7 @@ class PageFetch:
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
         """Return the snapshot and the cursor for the next fetch."""
         if self._postponed:
-            reason = f"the limit of {plural(self._limit, 'page')} a run is reached"
+            reason = f"the limit of {plural(self._limit, 'page')} per run was reached"
             self.skip(f"{plural(self._postponed, 'more page')}", reason, missing=True)
         return Snapshot(
             files=dict(sorted(self._files.items())),
@@ -230,7 +230,7 @@ class PageFetch:
 
 
 def _entries(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> moment and what is below, of the last fetch; empty where it was of another site, or none."""
+    """Return path -> moment and children of the last fetch, or nothing if it belongs to another site or is invalid."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:

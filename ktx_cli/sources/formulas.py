@@ -1,7 +1,7 @@
 """Metrics that a document states as a formula, such as `Gross margin = (revenue - cost) / revenue`, without a model.
 
 A formula becomes a proposed measure only if all its names are measures or additive columns of one source of one
-database, and no document says it otherwise.
+database, and no document states a different formula.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _READ: Final = (".md", ".markdown", ".txt")
 _LONGEST_LINE: Final = 300
 _MOST_WORDS: Final = 6
-"""Names of metrics and columns are short; more words are a sentence."""
+"""The maximum number of words in the name of a metric or column; more words are a sentence."""
 
 _START: Final = re.compile(r"^(?:[\s>]|[-*+]\s|\d+[.)]\s|#+\s)*")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -51,7 +51,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula of a document. `pieces`: its operators, brackets and numbers as they are, its names as words."""
+    """A formula of a document. `pieces`: its operators, parentheses and numbers unchanged, its names as words."""
 
     name: Words
     pieces: tuple[str | Words, ...]
@@ -59,7 +59,7 @@ class Formula:
     line: int
     text: str
     problem: str = ""
-    """Why it cannot be a measure whatever its names are; empty where nothing is wrong."""
+    """Why it cannot be a measure whatever its names are, or an empty text."""
 
     @property
     def slug(self) -> str:
@@ -68,12 +68,12 @@ class Formula:
 
     @property
     def operands(self) -> frozenset[Words]:
-        """The names it is computed from."""
+        """The names from which it is computed."""
         return frozenset(each for each in self.pieces if isinstance(each, tuple))
 
 
 def formulas_in(raw: str, text: str) -> Iterator[Formula]:
-    """Yield the formulas of a document: one on a line, outside of code."""
+    """Yield the formulas of a document: single lines outside of code."""
     for number, line in outside_fences(without_comments(text)):
         if line.count("=") == 1 and len(line) <= _LONGEST_LINE and "|" not in line:
             found = _formula(raw, number + 1, line)
@@ -109,13 +109,13 @@ def _formula(raw: str, number: int, line: str) -> Formula | None:
 _ORDER_WORDS: Final = frozenset((
     "disregard", "ignore", "instruction", "instructions", "please", "prompt", "prompts", "you", "your",
 ))  # fmt: skip
-"""Words of orders to agents, which no metric has in its name."""
+"""Words for instructions to agents, which no metric has in its name."""
 
 
 def _problem(formula: Formula) -> str:
-    """Return what is wrong with the numbers in a formula: a division by zero, or amounts together with a constant."""
+    """Return what is wrong with the numbers in a formula: a division by zero, or an amount plus a constant."""
     tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
-    assert tree is not None  # `_adds_up` read it
+    assert tree is not None  # `_adds_up` read it.
     if any(_is_zero(each.expression) for each in tree.find_all(exp.Div)):
         return "it divides by zero"
     return "" if _degree(tree) is not None else "it adds amounts and constants, or amounts and ratios"
@@ -144,7 +144,7 @@ def _degree(node: exp.Expr) -> int | None:
 
 
 def _words(name: str) -> Words | None:
-    """Return the words of a name in small letters, None for a text that is none."""
+    """Return the lower-case words of a name, or None for a text that is not a name."""
     if not _NAME.fullmatch(name):
         return None
     words = tuple(word.casefold() for word in _WORD.findall(name))
@@ -153,7 +153,9 @@ def _words(name: str) -> Words | None:
 
 
 def _adds_up(formula: Formula) -> bool:
-    """Whether it holds for sums as for rows: only sums, differences and quotients, and products with a number."""
+    """Return whether it holds for sums as well as for rows: only sums, differences, quotients, and products with a
+    number.
+    """
     tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
     allowed = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Column, exp.Identifier, exp.Literal)
     if tree is None or any(not isinstance(node, allowed) for node in tree.walk()):
@@ -177,9 +179,10 @@ def _expr(formula: Formula, names: Mapping[Words, str]) -> str:
 
 
 def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written, tuple[Fidelity, ...]]:
-    """Propose measures for the formulas of documents in the manifest, and take out those that none states any more.
+    """Propose measures for the formulas of documents in the manifest, and remove those that no document states any
+    more.
 
-    Returns what was written, and what became of each formula.
+    Returns what was written, and the outcome for each formula.
     """
     wanted, report = Wanted(), Report()
     stated: dict[Words, list[Formula]] = {}
@@ -202,7 +205,7 @@ def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written
 
 
 def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, report: Report) -> str:
-    """Add the measure of a formula to what is wanted; return why there is none, empty where there is one."""
+    """Add the measure of a formula, or return why there is none; an empty text means that it was added."""
     formula = formulas[0]
     if len({each.pieces for each in formulas}) > 1:
         return "documents state different formulas for it"
@@ -212,7 +215,7 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         for source, names in _sources(model, formula)
     ]
     if len(found) != 1:
-        return "several sources have all its names" if found else _missing(formula, context.models.values())
+        return "several sources have all of its names" if found else _missing(formula, context.models.values())
     ((connection, source, names),) = found
     known = source.measures.get(formula.slug)
     if formula.slug in source.columns or (known is not None and not known.is_proposed):
@@ -224,8 +227,8 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         return f"a scan already proposes `{formula.slug}` for `{source.name}`"
     value = {
         "name": formula.slug, "expr": _expr(formula, names), "status": "proposed",
-        "reason": f"`{context.connection}/{formula.raw}` states this formula in line {formula.line}.",
-        "descriptions": {"ktx": f"As the document says: {formula.text}"},
+        "reason": f"Formula in `{context.connection}/{formula.raw}`, line {formula.line}.",
+        "descriptions": {"ktx": f"Formula in the document: {formula.text}"},
     }  # fmt: skip
     wanted.add(path, steps, value, formula.raw)
     report.kept(
@@ -244,12 +247,12 @@ def _missing(formula: Formula, models: Iterable[Model]) -> str:
             if unfit and all(columns[words] for words in unfit):
                 names = listing(f"`{source.name}.{columns[words][0].name}`" for words in unfit)
                 are = "is not an amount" if len(unfit) == 1 else "are not amounts"
-                return f"{names} {are} that can be added up over rows, as levels, rates and ids cannot"
-    return "no single source has all its names"
+                return f"{names} {are} that can be summed over rows, unlike levels, rates and ids"
+    return "no single source has all of its names"
 
 
 def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:
-    """Yield the sources of the manifest that have all names of a formula, with what each name is in an expression."""
+    """Yield the sources of the manifest that have all names of a formula, with the expression for each name."""
     dialect = dialect_named(model.dialect)
     for source in _candidates(model):
         names = {words: _operand(source, words, dialect) for words in formula.operands}
@@ -259,14 +262,14 @@ def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[W
 
 
 def _candidates(model: Model) -> Iterator[Source]:
-    """Yield the sources of the manifest that everybody may see."""
+    """Yield the sources of the manifest that are visible to everyone."""
     for source in model.sources.values():
         if source.generated and source.place is not None and source.visibility is Visibility.PUBLIC:
             yield source
 
 
 def _columns(source: Source, words: Words) -> list[LayerColumn]:
-    """Return the columns of a name that everybody may see."""
+    """Return the columns with a name that are visible to everyone."""
     return [
         each
         for each in source.columns.values()
@@ -275,7 +278,7 @@ def _columns(source: Source, words: Words) -> list[LayerColumn]:
 
 
 def _operand(source: Source, words: Words, dialect: Dialect) -> str | None:
-    """Return what a name is in an expression: a measure, or the sum of an additive column. None for neither."""
+    """Return the expression for a name: a measure, or the sum of an additive column. None for neither."""
     measures = [each for each in source.measures.values() if _is_called(each, words)]
     reviewed = [each for each in measures if not each.is_proposed]
     measures = reviewed or measures

@@ -1,7 +1,7 @@
 """Files of a folder on disk or of a git repository, as raw files of a source.
 
-Of a repository only committed files are read, straight from the objects: nothing is checked out. Links lead nowhere,
-submodules and files of LFS are named as skipped.
+In a repository, only committed files are read, directly from the git objects: nothing is checked out. Links are not
+followed; submodules and LFS files are reported as skipped.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ktx_cli.sources.git_cache import Address, Copy, Entry, Remote, look_at, ope
 from ktx_cli.sources.port import FetchContext
 
 MAX_BYTES: Final = 5_000_000
-"""The largest file that is read, unless a source says otherwise."""
+"""The maximum size of a file, unless a source sets another."""
 
 LEFT_OUT: Final = frozenset({"node_modules", "dbt_packages", "dbt_modules", "logs", "__pycache__", "venv"})
-"""Folders, beside hidden ones, of packages and of what tools leave behind."""
+"""Folders, in addition to hidden ones, for packages and the output of tools."""
 
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 Wanted = Callable[[str], int]
-"""Takes a path and returns how many bytes of it may be read at most; 0: it is not wanted."""
+"""Takes a path and returns the maximum number of bytes to read of it, or 0 if it is not wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guided:
-    """A choice of files that rests on what some of them say, such as `dbt_project.yml`.
+    """A selection of files that depends on the content of some of them, such as `dbt_project.yml`.
 
     `is_guide`: takes a path. `wanted`: takes the contents of all guides by path.
     """
@@ -55,15 +55,15 @@ class Guided:
 
 
 Lack = Callable[[str, Iterable[str]], ConfigError | None]
-"""Takes a place and the paths in it, and returns what is wrong where what a source needs is not among them."""
+"""Takes a location and the paths in it, and returns what is wrong if a required file is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the files of a source are, as `ktx.yaml` says: a `folder`, or the `url` of a repository.
+    """The location of a source's files from `ktx.yaml`: a `folder`, or the `url` of a repository.
 
     `path`: a folder in the repository. `token`: a secret reference or the token itself. `where`: the connection in
-    `ktx.yaml`, for errors. `keys`: what its settings are called there, where not as here.
+    `ktx.yaml`, for errors. `keys`: the names of its settings there, if they differ.
     """
 
     where: str
@@ -77,10 +77,10 @@ class Origin:
 
 
 def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted | Guided) -> Snapshot:
-    """Return the files wanted; never those that ktx itself keeps in a project.
+    """Return the wanted files, never those that ktx itself keeps in a project.
 
-    Raises `ConfigError` for settings that lead nowhere, `RepositoryUnreachableError`, `RepositoryDeniedError`,
-    `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
+    Raises `ConfigError` for settings whose target does not exist, `RepositoryUnreachableError`,
+    `RepositoryDeniedError`, `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
     """
     folder = _folder(origin, context)
     if folder is not None:
@@ -89,9 +89,9 @@ def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted | Guided) 
 
 
 def check_files(origin: Origin, context: FetchContext, lack: Lack | None = None) -> str:
-    """Return in one line where the files are, reading none; raises as `fetch_files`.
+    """Return a one-line description of where the files are, without reading them. Raises the errors of `fetch_files`.
 
-    Of a folder on disk the names are looked at: what they lack is raised.
+    In a folder on disk, the names are checked, and missing files are an error.
     """
     folder = _folder(origin, context)
     if folder is not None:
@@ -106,7 +106,7 @@ def check_files(origin: Origin, context: FetchContext, lack: Lack | None = None)
 
 
 def _folder(origin: Origin, context: FetchContext) -> Path | None:
-    """Return the folder on disk that is read, None where it is a repository."""
+    """Return the folder on disk, or None for a repository."""
     if origin.folder:
         return _below(context.layout.root / Path(origin.folder).expanduser(), origin)
     path = _address(origin, context).path
@@ -122,24 +122,30 @@ def _is_repository(path: Path) -> bool:
 
 
 def inner_path(path: str | None, where: str) -> str:
-    """Return a folder in a repository in its one form, empty for the root; `ConfigError` where it leads out."""
+    """Return the normalized path of a folder in a repository, empty for the root. Raises `ConfigError` if it is
+    outside.
+    """
     parts = [part for part in (path or "").replace("\\", "/").split("/") if part not in ("", ".")]
     if (path or "").startswith(("/", "~")) or ".." in parts or any(not part.isprintable() for part in parts):
-        raise ConfigError(f"`{where}.path` leads out of the repository", hint="name a folder in it, such as transform")
+        raise ConfigError(
+            f"`{where}.path` is outside the repository", hint="use a folder inside it, for example `transform`"
+        )
     return "/".join(parts)
 
 
 def _below(folder: Path, origin: Origin) -> Path:
-    """Return the folder to read, in it also where links lead elsewhere."""
+    """Return the folder to read, which must be inside the base even after resolving links."""
     inner = inner_path(origin.path, origin.where)
     base = folder.resolve()
     found = (base / inner).resolve()
     key = origin.folder_key if origin.folder else origin.url_key
     if not found.is_relative_to(base):
-        raise ConfigError(f"`{origin.where}.path` leads out of {base}", hint="name a folder in it, such as transform")
+        raise ConfigError(
+            f"`{origin.where}.path` is outside {base}", hint="use a folder inside it, for example `transform`"
+        )
     if not found.is_dir():
         hint = Hint("correct {}", SettingPath(f"{origin.where}.{key}"))
-        raise SourceError(f"there is no folder {found}", hint=hint, details={"path": str(found)})
+        raise SourceError(f"folder {found} does not exist", hint=hint, details={"path": str(found)})
     return found
 
 
@@ -156,7 +162,7 @@ def _from_folder(folder: Path, context: FetchContext, choice: Wanted | Guided) -
         reason = _why_not(folder, path, place, limit)
         content = None if reason else read_bytes(place)
         if content is None:
-            skipped.append(Skipped(_shown(path), reason or "it is gone", retry=reason is None))
+            skipped.append(Skipped(_shown(path), reason or "it no longer exists", retry=reason is None))
         else:
             files[path] = RawFile(path, hashlib.sha256(content).hexdigest(), len(content), _reader(place))
     return _snapshot(files, skipped, context, origin=str(folder))
@@ -172,14 +178,14 @@ def _reader(place: Path) -> Callable[[], bytes]:
     def read() -> bytes:
         content = read_bytes(place)
         if content is None:
-            raise StorageError(f"{place} is gone", hint=Hint("run `{}` again", Command("ingest")))
+            raise StorageError(f"{place} no longer exists", hint=Hint("run `{}` again", Command("ingest")))
         return content
 
     return read
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (path, place) of all files below a folder, without folders that are links, and without ktx's own files."""
+    """Yield (path, location) of all files below a folder, without linked folders and ktx's own files."""
 
     def refuse(error: OSError) -> None:
         raise storage_error(Path(error.filename or folder), error, "read") from error
@@ -194,35 +200,35 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _why_not(folder: Path, path: str, place: Path, limit: int) -> str | None:
-    """Return why a file is not read, None where it is."""
+    """Return why a file is not read, or None if it is."""
     if place.is_symlink():
         real = Path(os.path.realpath(place))
         if not real.is_relative_to(folder):
-            return "it is a link that leads out of the folder"
+            return "it is a link to a target outside the folder"
         if any(each.startswith(".") for each in real.relative_to(folder).parts):
             return "it is a link to a hidden file"
     try:
         found = place.stat()
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
-            return "it is a link to nothing"
+            return "it is a broken link"
         raise storage_error(place, error, "read") from error
     if not stat.S_ISREG(found.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     return _odd_name(path) or _too_large(found.st_size, limit)
 
 
 def _odd_name(path: str) -> str | None:
-    return None if path.isprintable() else "its name has characters that are not printable, or is not UTF-8"
+    return None if path.isprintable() else "its name is not printable or not UTF-8"
 
 
 def _shown(path: str) -> str:
-    """Return a path as a report can hold it."""
+    """Return a path in a form that reports can show."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
 def _too_large(size: int, limit: int) -> str | None:
-    return f"it has {size:,} bytes, and {limit:,} are read" if size > limit else None
+    return f"it has {size:,} bytes, more than the limit of {limit:,}" if size > limit else None
 
 
 def _from_repository(address: Address, origin: Origin, context: FetchContext, choice: Wanted | Guided) -> Snapshot:
@@ -233,7 +239,7 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, ch
     entries = copy.entries(inner)
     if inner and not entries:
         hint = Hint("correct {}", SettingPath(f"{origin.where}.path"))
-        raise ConfigError(f"{address.url} has no folder `{inner}` on its branch `{copy.branch}`", hint=hint)
+        raise ConfigError(f"{address.url} has no folder `{inner}` on branch `{copy.branch}`", hint=hint)
     _look_up(context)
     entries = _without_own(entries)
     wanted = choice if not isinstance(choice, Guided) else choice.wanted(_guides_in(copy, entries, choice))
@@ -243,14 +249,14 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, ch
 
 
 def _without_own(entries: list[Entry]) -> list[Entry]:
-    """Return the entries without what ktx keeps in the projects among them."""
+    """Return the entries without those that ktx keeps in projects among them."""
     roots = {folder for entry in entries for folder, _, name in [entry.path.rpartition("/")] if name == CONFIG_NAME}
     own = {f"{root}/{name}".lstrip("/") for root in roots for name in OWN_NAMES}
     return [entry for entry in entries if not own.intersection(_ancestry(entry.path))]
 
 
 def _ancestry(path: str) -> Iterator[str]:
-    """Yield a path and the folders it is in."""
+    """Yield a path and its parent folders."""
     while path:
         yield path
         path = path.rpartition("/")[0]
@@ -282,7 +288,7 @@ def _read(
             chosen.append(entry)
     contents = copy.contents(entry.blob for entry in chosen)
     lfs = {entry.path for entry in chosen if contents[entry.blob].startswith(_LFS)}
-    skipped += [Skipped(path, "it is kept in git LFS, which ktx does not fetch") for path in sorted(lfs)]
+    skipped += [Skipped(path, "it is stored in git LFS, which ktx does not fetch") for path in sorted(lfs)]
     kept = (entry for entry in chosen if entry.path not in lfs)
     return {entry.path: context.raw.put(entry.path, contents[entry.blob]) for entry in kept}, skipped
 
@@ -292,14 +298,15 @@ def _is_wanted_place(path: str) -> bool:
 
 
 def _strange(mode: str) -> str | None:
-    """Return what is strange about an entry that is no file."""
-    return {"120000": "it is a link, which is not followed", "160000": "it is a submodule, which is not fetched"}.get(
-        mode
-    )
+    """Return why an entry is not a regular file."""
+    return {
+        "120000": "it is a link, which ktx does not follow",
+        "160000": "it is a submodule, which ktx does not fetch",
+    }.get(mode)
 
 
 def _remote(address: Address, origin: Origin, context: FetchContext) -> Remote:
-    """Return the repository with its token, resolved."""
+    """Return the repository with its resolved token."""
     setting = f"{origin.where}.auth_token_ref"
     token = None
     if origin.token:
@@ -310,11 +317,11 @@ def _remote(address: Address, origin: Origin, context: FetchContext) -> Remote:
 def _token_warnings(remote: Remote) -> tuple[ResultWarning, ...]:
     address, token, setting = remote.address, remote.token, remote.token_setting
     if token and not address.is_web:
-        what = f"{setting} is not used: {address.url} is not read over https"
+        what = f"{setting} is ignored because {address.url} is not read over HTTPS"
         return (ResultWarning("token_unused", what, hint=Hint("remove {}", SettingPath(setting))),)
     if (token or address.password) and address.is_plain:
-        what = f"the token for {address.url} is sent unencrypted"
-        return (ResultWarning("token_unencrypted", what, hint="write the address with https://"),)
+        what = f"the token for {address.url} would be sent unencrypted"
+        return (ResultWarning("token_unencrypted", what, hint="use an https:// address"),)
     return ()
 
 
@@ -333,4 +340,4 @@ def _snapshot(
 
 def _look_up(context: FetchContext) -> None:
     if context.stopped():
-        raise CancelledError("stopped while the source was read")
+        raise CancelledError("stopped while reading the source")

@@ -1,4 +1,4 @@
-"""Copies of git repositories: their addresses, what a fetch of one branch costs, and the errors of a remote."""
+"""Copies of git repositories: addresses, fetching one branch at low cost, and the errors of a remote."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from ktx_cli.project import Git, GitResult, condensed, find_git, mask, redact, s
 from ktx_cli.project import remember as remember_secret
 
 PROTOCOLS: Final = "file:http:https:ssh"
-"""What git may speak, as `GIT_ALLOW_PROTOCOL` has it."""
+"""The protocols that git may use, as in `GIT_ALLOW_PROTOCOL`."""
 
 _USERS: Final = {"github.com": "x-access-token", "gitlab.com": "oauth2", "bitbucket.org": "x-token-auth"}
-"""The user that goes with a token, by host."""
+"""The user name to send with a token, by host."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HELPER: Final = re.compile(r"[A-Za-z0-9+.-]+::")
 _SCP: Final = re.compile(r"(?:[\w.-]+@)?([\w.-]+|\[[0-9A-Fa-f:]+\]):(?!//)(.+)")
-_FORMS: Final = "write https://host/org/repo.git, ssh://git@host/org/repo.git, git@host:org/repo.git or a path"
+_FORMS: Final = "use https://host/org/repo.git, ssh://git@host/org/repo.git, git@host:org/repo.git or a path"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a repository is: `url` without credentials, `path` of one on this disk.
+    """The location of a repository: `url` without credentials, `path` of a local one.
 
-    `user` and `password`: what stood in the URL.
+    `user` and `password`: the credentials in the URL.
     """
 
     url: str
@@ -56,18 +56,18 @@ class Address:
 
     @property
     def is_web(self) -> bool:
-        """Whether it is reached over http or https."""
+        """Whether it is reached over HTTP or HTTPS."""
         return self.url.startswith(("https://", "http://"))
 
     @property
     def is_plain(self) -> bool:
-        """Whether what is sent there can be read on the way; this machine's own servers do not count."""
+        """Whether traffic can be read on the way, except to a server on this machine."""
         return self.url.startswith("http://") and self.host not in ("localhost", "127.0.0.1", "::1")
 
     def header(self, token: str | None) -> str | None:
-        """Return the HTTP header that shows a token, or the credentials of the URL; None where there are none.
+        """Return the HTTP header with a token or the credentials of the URL, or None if there are none.
 
-        A token with a colon is `user:password`. The header is remembered as a secret.
+        A token with a colon is `user:password`. The header is registered as a secret.
         """
         if not self.is_web:
             return None
@@ -88,13 +88,14 @@ class Address:
 
 
 def parse_address(text: str, *, base: Path, where: str) -> Address:
-    """Return the address a setting says; a relative path starts at `base`. `where` names the setting.
+    """Return the address in a setting; a relative path starts at `base`. `where` names the setting.
 
-    Raises `ConfigError` for what is none, and for protocols that run programs (`ext::`) or are not encrypted (`git://`).
+    Raises `ConfigError` for an invalid address, and for protocols that run programs (`ext::`) or are not encrypted
+    (`git://`).
     """
     stripped = text.strip()
     if not stripped or stripped.startswith("-") or _HELPER.match(stripped) or not stripped.isprintable():
-        raise ConfigError(f"{where} is no address of a git repository that ktx reads", hint=_FORMS)
+        raise ConfigError(f"{where} is not an address of a git repository that ktx supports", hint=_FORMS)
     scheme = _SCHEME.match(stripped)
     if scheme is not None:
         return _url(stripped, scheme[1].lower(), where)
@@ -108,7 +109,7 @@ def parse_address(text: str, *, base: Path, where: str) -> Address:
 def _local(text: str, base: Path) -> Path:
     try:
         return (base / Path(text).expanduser()).resolve()
-    except RuntimeError:  # no home folder for this user
+    except RuntimeError:  # This user has no home folder.
         return (base / text).resolve()
 
 
@@ -117,14 +118,14 @@ def _url(text: str, scheme: str, where: str) -> Address:
         path = Path(unquote(urlsplit(text).path)).resolve()
         return Address(path.as_uri(), path=path)
     if scheme not in ("https", "http", "ssh"):
-        raise ConfigError(f"{where} begins with {scheme}://, which ktx does not use", hint=_FORMS)
+        raise ConfigError(f"{where} uses {scheme}://, which ktx does not support", hint=_FORMS)
     try:
         parts = urlsplit(text)
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
         host, port = "", None
     if not host or host.startswith("-"):
-        raise ConfigError(f"{where} names no host that ktx can use", hint=_FORMS)
+        raise ConfigError(f"{where} does not contain a valid host", hint=_FORMS)
     shown = f"[{host}]" if ":" in host else host
     place = shown if port is None else f"{shown}:{port}"
     if scheme == "ssh":
@@ -138,15 +139,15 @@ def _url(text: str, scheme: str, where: str) -> Address:
 
 
 FOLDER: Final = "repositories"
-"""Where the copies are, below the cache."""
+"""The folder of the copies below the cache."""
 
 MOST_LISTED: Final = 100_000_000
-"""The longest list of a repository's files, in bytes: about a million of them."""
+"""The maximum size of a repository's file list in bytes, which is about a million files."""
 
 _TIP: Final = "refs/ktx/tip"
 _HEADS: Final = "refs/heads/"
 _MOST_PACKS: Final = 100
-"""Fetches after which a copy is made anew, because nothing else makes it smaller."""
+"""The number of fetches after which a copy is recreated, because nothing else makes it smaller."""
 
 _DROPPED: Final = ("SSH_ASKPASS", "GIT_CURL_VERBOSE", "GIT_CREDENTIAL_HELPER")
 _SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
@@ -154,10 +155,10 @@ _SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository to copy: its address, the branch wanted (None: its own default) and the token, resolved.
+    """A repository to copy: its address, the wanted branch (None: its default branch) and the resolved token.
 
-    `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`. `project_dir`: where it is asked
-    from, whose programs are not run.
+    `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`. `project_dir`: the project,
+    whose programs are not run.
     """
 
     address: Address
@@ -186,13 +187,17 @@ class Copy:
         self._git, self._folder = git, folder
 
     def entries(self, below: str) -> list[Entry]:
-        """Return all that is below a folder (empty: everything), paths relative to it; none where there is no such."""
+        """Return everything below a folder (empty: the root) with relative paths, or nothing if the folder does not
+        exist.
+        """
         tree = f"{self.commit}:{below}" if below else f"{self.commit}^{{tree}}"
         listed = self._listed(tree, missing=(128,) if below else ())
         return [_entry(line) for line in listed.split(b"\0") if line]
 
     def _listed(self, tree: str, missing: tuple[int, ...]) -> bytes:
-        """Return the list of a tree, empty for exit codes in `missing`; a tree of itself ten times over is not read."""
+        """Return the file list of a tree, empty for exit codes in `missing`. A tree that contains itself ten times is
+        not read.
+        """
         where = ("--git-dir", str(self._folder))
         with self._git.start_reader(*where, "ls-tree", "-r", "-z", "--long", "--full-tree", tree) as process:
             assert process.stdout is not None
@@ -205,17 +210,17 @@ class Copy:
             if too_long:
                 process.kill()
         if too_long:
-            message = f"the repository has more files than ktx reads: their list is longer than {MOST_LISTED:,} bytes"
-            raise SourceError(message, hint="read a smaller one")
+            message = f"the repository has too many files: the file list is longer than {MOST_LISTED:,} bytes"
+            raise SourceError(message, hint="use a smaller repository")
         if process.returncode in missing:
             return b""
         if process.returncode:
-            message = f"the copy of a repository in {self._folder} is broken"
+            message = f"the copy of a repository in {self._folder} is damaged"
             raise StorageError(message, hint=Hint("run `{}` again", Command("ingest")))
         return listed
 
     def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
-        """Return blob id -> content; raises `StorageError` where the copy lost one."""
+        """Return blob id -> content. Raises `StorageError` if the copy lost one."""
         wanted = list(dict.fromkeys(blobs))
         if not wanted:
             return {}
@@ -226,8 +231,8 @@ class Copy:
             end = output.find(b"\n", position)
             size = _size(output[position:end], blob)
             if size is None:
-                hint = Hint("take it away, it is made anew: {}", Command("-r", self._folder, program="rm"))
-                raise StorageError(f"the copy of a repository in {self._folder} is broken", hint=hint)
+                hint = Hint("delete it with {}; ktx recreates it", Command("-r", self._folder, program="rm"))
+                raise StorageError(f"the copy of a repository in {self._folder} is damaged", hint=hint)
             found[blob] = output[end + 1 : end + 1 + size]
             position = end + size + 2
         return found
@@ -237,7 +242,7 @@ class Copy:
 
 
 def open_copy(remote: Remote, cache: Path, connection: str, environ: Mapping[str, str]) -> Copy:
-    """Return the copy of a repository as the repository is now.
+    """Return an up-to-date copy of a repository.
 
     Raises `RepositoryUnreachableError`, `RepositoryDeniedError`, `BranchMissingError`, `StorageError`,
     `GitMissingError`.
@@ -248,13 +253,13 @@ def open_copy(remote: Remote, cache: Path, connection: str, environ: Mapping[str
 
 
 def look_at(remote: Remote, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the branch that would be read, and its commit; nothing is copied. Errors as `open_copy`."""
+    """Return the branch that would be read and its commit, without copying. Raises the errors of `open_copy`."""
     with tempfile.TemporaryDirectory(prefix="ktx-look-") as folder:
         return _Fetch(remote, Path(folder), environ).look()
 
 
 def _prepare(folder: Path) -> None:
-    """Make the folder, and forget the copies of addresses the connection had before."""
+    """Create the folder, and delete copies of earlier addresses of the connection."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for other in folder.parent.iterdir():
@@ -275,7 +280,7 @@ class _Fetch:
         self._shown = [each for each in (remote.token, self._header and self._header.rpartition(" ")[2]) if each]
 
     def copy(self) -> Copy:
-        """Return the copy, refreshed; one that does not work is made anew."""
+        """Return the refreshed copy. A damaged copy is recreated."""
         branch, tip = self.look()
         if self._tip() != tip:
             self._shrink()
@@ -296,7 +301,7 @@ class _Fetch:
         return branch, tip
 
     def _look(self) -> tuple[str, str | None, list[str]]:
-        """Return the branch, its commit (None: there is no such branch), and all branches."""
+        """Return the branch, its commit (None if the branch does not exist), and all branches."""
         output = self._ask("ls-remote", "--symref", "--", self._remote.address.url, "HEAD", f"{_HEADS}*")
         lines = [line.split("\t") for line in output.out.decode("utf-8", "replace").splitlines() if "\t" in line]
         heads = {name.removeprefix(_HEADS): tip for tip, name in lines if name.startswith(_HEADS)}
@@ -315,7 +320,7 @@ class _Fetch:
         if found is None:
             raise ValueError("the branch has no commit")
         copy = Copy(self._git, self._folder, found, branch)
-        copy.entries("")  # a copy that lost objects says so here
+        copy.entries("")  # A copy that lost objects fails here.
         return copy
 
     def _shrink(self) -> None:
@@ -323,7 +328,7 @@ class _Fetch:
             self._clear()
 
     def _tip(self) -> str | None:
-        """Return the commit the copy has, None where it has none that can be read."""
+        """Return the commit of the copy, or None if it has none that can be read."""
         if not (self._folder / "HEAD").is_file():
             return None
         output = self._local("rev-parse", "--verify", "--quiet", f"{_TIP}^{{commit}}", ok=range(256))
@@ -340,7 +345,9 @@ class _Fetch:
         return self._git.read(*arguments, ok=tuple(ok), variables={"GIT_DIR": str(self._folder)})
 
     def _ask(self, *arguments: str) -> GitResult:
-        """Run a command that talks to the repository; killed when ktx is interrupted, as nothing of it is needed."""
+        """Run a command that talks to the repository. It is killed when ktx is interrupted, because it leaves nothing
+        behind.
+        """
         variables = {"GIT_DIR": str(self._folder), "GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_ASKPASS": "",
                      "SSH_ASKPASS_REQUIRE": "never", **self._settings()}  # fmt: skip
         if not {"GIT_SSH_COMMAND", "GIT_SSH"} & self._git.environ.keys() and not self._has_ssh_command():
@@ -360,10 +367,10 @@ class _Fetch:
         return self._git.read("config", "--get", "core.sshCommand", ok=(0, 1), variables=own).code == 0
 
     def _settings(self) -> dict[str, str]:
-        """Return git settings as variables: the token is in no argument and no file."""
+        """Return git settings as variables, so that the token is in no argument and no file."""
         settings = [("fetch.unpackLimit", "1"), ("http.lowSpeedLimit", "1000"), ("http.lowSpeedTime", "60")]
         if self._header is not None:
-            # Other helpers must not answer, nor a redirect carry the header to another host.
+            # Prevent other credential helpers from answering, and redirects from carrying the header to another host.
             settings += [("credential.helper", ""), ("http.followRedirects", "false")]
             settings += [(f"http.{self._remote.address.url}.extraHeader", self._header)]
         keys = {f"GIT_CONFIG_KEY_{index}": key for index, (key, _) in enumerate(settings)}
@@ -372,7 +379,7 @@ class _Fetch:
 
 
 def _likely(heads: Mapping[str, str]) -> str:
-    """Return the default branch of a server that names none."""
+    """Return the default branch of a server that does not announce one."""
     return next((name for name in ("main", "master") if name in heads), min(heads, default="main"))
 
 
@@ -387,21 +394,21 @@ def _entry(line: bytes) -> Entry:
 
 
 def _size(line: bytes, blob: str) -> int | None:
-    """Return the size a line of `cat-file --batch` says, None where the copy has no such blob."""
+    """Return the size in a line of `cat-file --batch`, or None if the copy has no such blob."""
     name, kind, size = (*line.decode("ascii", "replace").split(), "", "", "")[:3]
     return int(size) if name == blob and kind == "blob" else None
 
 
 class RepositoryUnreachableError(SourceError):
-    """A repository that does not answer, or is not there."""
+    """A repository that does not respond or does not exist."""
 
 
 class RepositoryDeniedError(NotReadyError):
-    """A repository that does not accept the credentials, or wants some."""
+    """A repository that rejects the credentials, or requires some."""
 
 
 class BranchMissingError(ConfigError):
-    """A branch the repository does not have; `details.branches` are those it has."""
+    """A branch that the repository does not have. `details.branches` lists its branches."""
 
 
 _DENIED: Final = (
@@ -413,33 +420,33 @@ _MOVED: Final = ("error: 301", "error: 302", "error: 307", "error: 308")
 
 
 def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Collection[str]) -> KtxError:
-    """Return what a failed request to a repository means; `stderr` is what git said.
+    """Return the error for a failed request to a repository. `stderr` is the output of git.
 
-    `origin`: its address. `token_setting`: the setting a token stands in. `shown`: secrets that were sent.
+    `origin`: its address. `token_setting`: the setting with the token. `shown`: secrets that were sent.
     """
     output = redact(mask(stderr.decode("utf-8", "replace")), shown)
-    reason = condensed(output.encode()) or "no answer"
+    reason = condensed(output.encode()) or "no response"
     details = {"repository": origin}
     if any(sign in output for sign in _DENIED):
-        what = "did not accept the token" if shown else "wants credentials"
-        hint = Hint("set {} to a token that may read it, for example env:GIT_TOKEN", SettingPath(token_setting))
+        what = "the token was rejected" if shown else "it requires credentials"
+        hint = Hint("set {} to a token with read access, for example env:GIT_TOKEN", SettingPath(token_setting))
         if not origin.startswith("http"):
             what, hint = (
-                "did not accept the key",
+                "the SSH key was rejected",
                 Hint("check that this works: {}", Command("ls-remote", origin, program="git")),
             )
         return RepositoryDeniedError(f"{origin} {what}: {reason}", hint=hint, details=details)
     if _UNKNOWN_HOST_KEY in output:
-        hint = Hint("connect once by hand to accept the host's key: {}", Command("ls-remote", origin, program="git"))
-        return RepositoryDeniedError(f"the host of {origin} is not known to ssh", hint=hint, details=details)
+        hint = Hint("connect once manually to accept the host key: {}", Command("ls-remote", origin, program="git"))
+        return RepositoryDeniedError(f"the host key of {origin} is unknown to ssh", hint=hint, details=details)
     hint = Hint("check the address and the network, then run `{}` again", Command("ingest"))
     if any(sign in output for sign in _MOVED) or "redirect" in output:
-        hint = Hint("it has moved: write its new address; a token is never sent on to another one")
-    return RepositoryUnreachableError(f"{origin} cannot be read: {reason}", hint=hint, details=details)
+        hint = Hint("the repository has moved; use its new address, because ktx never sends a token to another address")
+    return RepositoryUnreachableError(f"cannot read {origin}: {reason}", hint=hint, details=details)
 
 
 def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> BranchMissingError:
-    """Return the error for a branch the repository does not have; `where` is the setting."""
+    """Return the error for a branch that the repository does not have. `where` is the setting."""
     known = sorted(branches)
     near = did_you_mean(branch, known)
     hint = (
@@ -447,6 +454,6 @@ def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> 
         if near
         else Hint("set {} to one of: {}", SettingPath(where), listing(known, 20))
     )
-    there = f"; it has {listing(known, 20)}" if known else "; it has no branch"
+    there = f"; available branches: {listing(known, 20)}" if known else "; it has no branches"
     message = f"{origin} has no branch `{branch}`{there}"
     return BranchMissingError(message, hint=hint, details={"repository": origin, "branches": known})

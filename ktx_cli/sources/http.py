@@ -1,7 +1,6 @@
-"""The one HTTP client of the sources that are read over the network: bounded in time, size and number of tries.
+"""The HTTP client of all sources that are read over the network: bounded in time, size and number of retries.
 
-Sends nothing to another host than the one it was made for, shows no secret in an error, and asks while it waits
-whether the run has been asked to end.
+It sends nothing to other hosts, shows no secret in an error, and checks for cancellation while it waits.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["HttpAuthError", "HttpClient", "HttpResponse", "HttpStatusError", "RetryPolicy", "Site"]
 
 MAX_BYTES: Final = 64_000_000
-"""The largest answer, unpacked."""
+"""The maximum size of an uncompressed response."""
 
 ANSWER_SECONDS: Final = 300.0
-"""The longest one request may take, from the first byte sent to the last of its answer, redirects included."""
+"""The maximum duration of one request, from the first byte sent to the last byte received, including redirects."""
 
 _SLICE_SECONDS: Final = 0.25
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
@@ -58,7 +57,7 @@ _REPORTED_FROM_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An answer that is no error. `headers` have lower-case names; `content` is unpacked."""
+    """A successful response. `headers` have lower-case names; `content` is uncompressed."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -74,11 +73,11 @@ class _Request:
 
 
 class HttpClient:
-    """Requests to one site; may be used from several threads, and is closed by its `with`.
+    """Requests to one site. Can be used from several threads, and is closed by its `with`.
 
-    Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other errors the site answers with, `SourceError`
-    where no usable answer comes, `CancelledError` when `stopped()` says so. `sleep`, `clock` (Unix seconds),
-    `monotonic` (seconds) and `uniform` can be replaced in tests.
+    Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other error responses, `SourceError` without a usable
+    response, `CancelledError` if `stopped()` returns true. `sleep`, `clock` (Unix seconds), `monotonic` (seconds) and
+    `uniform` can be replaced in tests.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class HttpClient:
         self._client.close()
 
     def use_headers(self, headers: Mapping[str, str]) -> None:
-        """Send these headers with every request from now on, for example after a login; what they show is a secret."""
+        """Send these headers with every further request, for example after a login. Their values are secrets."""
         for value in headers.values():
             remember_secret(value.rpartition(" ")[2])
         self._client.headers.update(sendable(headers, self.site))
@@ -127,7 +126,7 @@ class HttpClient:
         return self.decoded(self.send("GET", path, params=params), f"GET {_shown(path)}")
 
     def post(self, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
-        """Return the JSON of an answer to JSON. It is sent again like a `get`, so it must change nothing."""
+        """Return the JSON response to a JSON request. It is retried like a `get`, so it must change nothing."""
         return self.decoded(self.send("POST", path, params=params, body=body), f"POST {_shown(path)}")
 
     def send(
@@ -140,7 +139,7 @@ class HttpClient:
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        """Send a request, again where that may help, and return its answer; `body` becomes JSON, `form` a form."""
+        """Send a request, with retries, and return its response. `body` becomes JSON, `form` a form."""
         extra: dict[str, Any] = {"params": _given(params), "data": form, "headers": headers}
         if body is not None:
             extra["json"] = body
@@ -155,15 +154,15 @@ class HttpClient:
             self._wait_or_raise(outcome, tried, asked)
 
     def decoded(self, answer: HttpResponse, label: str) -> Any:
-        """Return the JSON of an answer."""
+        """Return the JSON of a response."""
         try:
             return json.loads(answer.content)
         except (ValueError, RecursionError) as error:
-            message = f"{self.site.name} answered {label} with something that is no JSON"
+            message = f"{self.site.name} returned invalid JSON for {label}"
             raise SourceError(message, hint=self.site.hints["address"]) from error
 
     def _once(self, request: _Request) -> tuple[HttpResponse | KtxError, float | None]:
-        """Return an answer, or the error of a try that may be repeated and the seconds the site asks for."""
+        """Return a response, or the error of a retryable attempt and the seconds that the site asks to wait."""
         import httpx2
 
         try:
@@ -182,7 +181,7 @@ class HttpClient:
 
     def _wait_or_raise(self, failed: KtxError, tried: int, asked: float | None) -> None:
         if asked is not None and asked > self._policy.longest_wait:
-            failed.hint = f"{self.site.name} asks to wait {asked:,.0f} seconds: run it again after that"
+            failed.hint = f"{self.site.name} asks to wait {asked:,.0f} seconds; retry after that"
             raise failed
         if tried >= self._policy.tries:
             raise failed
@@ -203,7 +202,7 @@ class HttpClient:
 
     @contextmanager
     def _timed(self, request: _Request) -> Iterator[None]:
-        """Give what this thread sends and reads the time of one request."""
+        """Apply the time limit of one request to what this thread sends and reads."""
         self._current.label, self._current.until = request.label, self._monotonic() + ANSWER_SECONDS
         try:
             yield
@@ -211,14 +210,17 @@ class HttpClient:
             del self._current.label, self._current.until
 
     def _left(self) -> float:
-        """Return the seconds this thread's request still has; raises where there are none, or the run is to end."""
+        """Return the remaining seconds of this thread's request. Raises if there are none, or the run is cancelled."""
         self._look()
         left: float = self._current.until - self._monotonic()
         if left > 0:
             return left
         raise SourceError(
-            f"{self.site.name} did not finish its answer to {self._current.label} within {ANSWER_SECONDS:.0f} seconds",
-            hint=f"wait until {self.site.name} answers faster, then run it again",
+            (
+                f"{self.site.name} did not finish its response to {self._current.label} within "
+                f"{ANSWER_SECONDS:.0f} seconds"
+            ),
+            hint=f"retry when {self.site.name} responds faster",
         )
 
     def _followed(self, request: _Request) -> HttpResponse:
@@ -231,7 +233,7 @@ class HttpClient:
             if method not in ("GET", "HEAD") and answer.status not in (307, 308):
                 break
             url, extra = target, {**extra, "params": None}
-        raise SourceError(f"{self.site.name} redirects {request.label} in circles", hint=self.site.hints["address"])
+        raise SourceError(f"{self.site.name} redirects {request.label} in a loop", hint=self.site.hints["address"])
 
     def _sent(self, method: str, url: str, extra: Mapping[str, Any], label: str) -> tuple[HttpResponse, str | None]:
         self._look()
@@ -244,16 +246,14 @@ class HttpClient:
             return HttpResponse(response.status_code, headers, content), None
 
     def _inside(self, response: httpx2.Response, location: str, label: str) -> str:
-        """Return where a redirect leads, when that is this site: credentials go to no other."""
+        """Return the target of a redirect if it is on this site; credentials go to no other."""
         target = response.url.join(location)
         here, there = (_origin(url) for url in (response.url, target))
         if there not in (here, ("https", here[1], 443)):
             raise SourceError(
                 f"{self.site.name} redirects {label} to {target.scheme}://{one_line(target.host, 100)}, "
-                "where ktx sends no credentials",
-                hint=Hint(
-                    "set `{}` to the address that answers", SettingPath(f"{self.site.where}.{self.site.address}")
-                ),
+                "to which ktx sends no credentials",
+                hint=Hint("set `{}` to the final address", SettingPath(f"{self.site.where}.{self.site.address}")),
             )
         return str(target)
 
@@ -263,18 +263,16 @@ class HttpClient:
             content += piece
             self._left()
             if len(content) > self._max_bytes:
-                message = f"{self.site.name} answered {label} with more than {self._max_bytes:,} bytes"
-                hint = Hint("read less of it: see the settings of `{}`", SettingPath(self.site.where))
+                message = f"the response of {self.site.name} to {label} is larger than {self._max_bytes:,} bytes"
+                hint = Hint("read less: see the settings of `{}`", SettingPath(self.site.where))
                 raise SourceError(message, hint=hint)
         return bytes(content)
 
     def _unreachable(self, request: _Request, error: Exception) -> SourceError:
         reason = one_line(mask(str(error)), 200) or type(error).__name__
         return HttpStatusError(
-            f"{self.site.name} cannot be reached for {request.label}: {reason}",
-            hint=Hint(
-                "check `{}` and the network, then run it again", SettingPath(f"{self.site.where}.{self.site.address}")
-            ),
+            f"cannot reach {self.site.name} for {request.label}: {reason}",
+            hint=Hint("check `{}` and the network, then retry", SettingPath(f"{self.site.where}.{self.site.address}")),
             details={"request": request.label, "error": type(error).__name__},
         )
 
@@ -289,17 +287,17 @@ def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _shown(path: str) -> str:
-    """Return a path for messages: without its query."""
+    """Return a path for messages, without its query."""
     return one_line("/" + path.partition("?")[0].lstrip("/"), 120)
 
 
 Left = Callable[[], float]
-"""Returns the seconds the request of this thread still has; raises where there are none."""
+"""Returns the remaining seconds of this thread's request. Raises if there are none."""
 
 
 def bound(client: httpx2.Client, left: Left) -> None:
-    """Have whatever a client connects, sends and reads, its proxies included, wait no longer than `left()`."""
-    # The pool takes a backend as an argument, but httpx2 does not hand one on to it.
+    """Limit everything that a client connects, sends and reads, including its proxies, to `left()`."""
+    # The pool accepts a backend as an argument, but httpx2 does not pass one on to it.
     for transport in (client._transport, *client._mounts.values()):
         pool: Any = getattr(transport, "_pool", None)
         if pool is not None:
@@ -307,7 +305,7 @@ def bound(client: httpx2.Client, left: Left) -> None:
 
 
 class _Backend:
-    """A network backend of httpcore2 whose every wait ends with the request's time."""
+    """A network backend of httpcore2 whose waits all end with the request's time limit."""
 
     def __init__(self, inner: Any, left: Left) -> None:
         self._inner, self._left = inner, left
@@ -329,7 +327,7 @@ class _Backend:
 
 
 class _Stream:
-    """A connection of httpcore2 whose every wait ends with the request's time."""
+    """A connection of httpcore2 whose waits all end with the request's time limit."""
 
     def __init__(self, inner: Any, wait: _Wait) -> None:
         self._inner, self._wait = inner, wait
@@ -355,7 +353,7 @@ class _Stream:
 
 
 class _Wait:
-    """Calls what may wait with the shorter of its own time and the request's."""
+    """Call what may wait with the shorter of its own time limit and the request's."""
 
     def __init__(self, left: Left) -> None:
         self._left = left
@@ -372,30 +370,30 @@ class _Wait:
 
 
 RETRIED: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
-"""Answers that another try may better."""
+"""Responses for which a retry may help."""
 
 _SHOWN_CHARACTERS: Final = 200
 _READ_OF_AN_ERROR: Final = 20_000
 
 
 class HttpStatusError(SourceError):
-    """A site answered with an error. `status`: of HTTP, 0 where there was no answer."""
+    """A site returned an error. `status`: the HTTP status, 0 without a response."""
 
     status: int = 0
 
 
 class HttpAuthError(NotReadyError):
-    """A site did not accept the credentials (401), or they may not read this (403); `status` says which."""
+    """A site rejected the credentials (401), or denied access (403); `status` says which."""
 
     status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a request is sent again; times in seconds.
+    """How often and when a request is retried; times in seconds.
 
     The delay is drawn from 0 to `base * 2 ** n`, at most `cap` ("full jitter", Brooker, AWS Architecture Blog, 2015).
-    A site that asks to wait longer than `longest_wait` is not waited for.
+    If a site asks to wait longer than `longest_wait`, the request fails.
     """
 
     tries: int = 5
@@ -404,17 +402,17 @@ class RetryPolicy:
     longest_wait: float = 120.0
 
     def delay(self, tried: int, asked: float | None, uniform: Callable[[float, float], float]) -> float:
-        """Return the seconds to wait after `tried` tries; `asked` is what the site said."""
+        """Return the seconds to wait after `tried` attempts. `asked` is the wait that the site requested."""
         drawn = uniform(0.0, min(self.cap, self.base * 2.0**tried))
         return drawn if asked is None else max(asked, drawn)
 
 
 CHECKING: Final = RetryPolicy(tries=2, cap=2.0, longest_wait=5.0)
-"""For a look whether a site answers, which a person waits for."""
+"""For checking whether a site responds, while a person waits."""
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds a `Retry-After` header asks for, None where it says nothing usable; `now` is Unix time."""
+    """Return the seconds in a `Retry-After` header, or None if it is not usable. `now` is Unix time."""
     if not value:
         return None
     if re.fullmatch(r"\s*[0-9]{1,9}(?:\.[0-9]{0,9})?\s*", value):
@@ -428,7 +426,7 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def error_text(content: bytes) -> str:
-    """Return what an error's body says in one line: the message of its JSON, or its text where that is no page."""
+    """Return the message in an error response in one line: from its JSON, or its text unless that is a web page."""
     text = content[:_READ_OF_AN_ERROR].decode("utf-8", "replace").strip()
     try:
         body = json.loads(text)
@@ -447,26 +445,26 @@ def _message_in(body: Any) -> str:
 
 
 def status_error(name: str, asked: str, status: int, detail: str, hints: Mapping[str, str]) -> KtxError:
-    """Return the error of an answer; `asked` is the request in words, `hints` has `credential` and `address`."""
+    """Return the error for a response. `asked` describes the request; `hints` has `credential` and `address`."""
     tail = f": {detail}" if detail else ""
     details = {"status": status, "request": asked}
     if status in (401, 403):
-        what = f"{name} does not accept the credentials" if status == 401 else f"{name} refuses {asked}"
+        what = f"{name} rejected the credentials" if status == 401 else f"{name} refuses {asked}"
         denied = HttpAuthError(f"{what} ({status}){tail}", hint=hints["credential"], details=details)
         denied.status = status
         return denied
-    hint = hints["address"] if status < 500 and status != 429 else f"wait until {name} answers again, then run it again"
-    failed = HttpStatusError(f"{name} answered {asked} with {status}{tail}", hint=hint, details=details)
+    hint = hints["address"] if status < 500 and status != 429 else f"retry when {name} responds again"
+    failed = HttpStatusError(f"{name} returned status {status} for {asked}{tail}", hint=hint, details=details)
     failed.status = status
     return failed
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is talked to. `name` and `where` (`connections.notes`) are for messages.
+    """The site that a client talks to. `name` and `where` (`connections.notes`) are for messages.
 
-    `credential` and `address` are the keys of the connection that an error points to. `proxy`: a URL, or a mapping
-    with `url`; None: what the environment says.
+    `credential` and `address` are the keys of the connection to which errors refer. `proxy`: a URL, or a mapping with
+    `url`; None uses the environment.
     """
 
     name: str
@@ -482,18 +480,18 @@ class Site:
         """Return the hints of this site's errors."""
         return {
             "credential": Hint(
-                "check `{}`, and what its owner may read in {}",
+                "check `{}` and the permissions of its owner in {}",
                 SettingPath(f"{self.where}.{self.credential}"),
                 self.name,
             ),
             "address": Hint(
-                "check `{}` and what the connection names to be read", SettingPath(f"{self.where}.{self.address}")
+                "check `{}` and the objects that the connection selects", SettingPath(f"{self.where}.{self.address}")
             ),
         }
 
 
 def open_client(site: Site, timeout: float) -> httpx2.Client:
-    """Return a client of this site; `timeout` in seconds. Raises `ConfigError` for what can be no address."""
+    """Return a client for this site; `timeout` in seconds. Raises `ConfigError` for an invalid address."""
     import httpx2
 
     from ktx_cli import __version__
@@ -508,18 +506,16 @@ def open_client(site: Site, timeout: float) -> httpx2.Client:
             follow_redirects=False,
         )
     except (httpx2.InvalidURL, ValueError) as error:
-        message = f"`{site.where}` has an address or a proxy that is no URL: {one_line(mask(str(error)), 200)}"
+        message = f"`{site.where}` has an address or a proxy that is not a URL: {one_line(mask(str(error)), 200)}"
         raise ConfigError(message, hint=Hint("check `{}`", SettingPath(f"{site.where}.{site.address}"))) from None
 
 
 def _address(site: Site) -> str:
-    """Return the base URL without a user in it, which would stand in logs."""
+    """Return the base URL without user information, which would appear in logs."""
     if has_password(site.base_url):
         raise ConfigError(
-            f"`{site.where}.{site.address}` has a password in it",
-            hint=Hint(
-                "write it without, and give the credentials in `{}`", SettingPath(f"{site.where}.{site.credential}")
-            ),
+            f"`{site.where}.{site.address}` contains a password",
+            hint=Hint("remove it, and set the credentials in `{}`", SettingPath(f"{site.where}.{site.credential}")),
         )
     if not urlsplit(site.base_url).hostname:
         raise ValueError("it has no host")
@@ -531,17 +527,17 @@ def _proxy(site: Site) -> str | None:
         return None
     url = site.proxy.get("url") if isinstance(site.proxy, Mapping) else site.proxy
     if not isinstance(url, str) or "://" not in url:
-        message = f"`{site.where}.network_proxy` is no address of a proxy"
-        raise ConfigError(message, hint="write it as `http://proxy.example.com:3128`")
+        message = f"`{site.where}.network_proxy` is not the address of a proxy"
+        raise ConfigError(message, hint="use the form `http://proxy.example.com:3128`")
     if has_password(url):
         remember_secret(url)
     return url
 
 
 def sendable(headers: Mapping[str, str], site: Site) -> dict[str, str]:
-    """Return headers without blanks around their values; an error would show a value that none can carry."""
+    """Return headers without blanks around their values; an HTTP error would show an invalid value."""
     stripped = {name: value.strip() for name, value in headers.items()}
     if all(value.isascii() and value.isprintable() for value in stripped.values()):
         return stripped
-    message = f"`{site.where}.{site.credential}` has a character that no HTTP header can carry"
-    raise ConfigError(message, hint="write the credential again, without line breaks and blanks")
+    message = f"`{site.where}.{site.credential}` contains a character that is not allowed in an HTTP header"
+    raise ConfigError(message, hint="set the credential again, without line breaks and blanks")

@@ -1,10 +1,10 @@
-"""Ownership of parts of a YAML file: pointers such as `measures.revenue`, and merges that respect edits of people.
+"""Ownership of parts of a YAML file: pointers such as `measures.revenue`, and merges that respect edits by people.
 
     pointer = step { "." step }
     step    = a word without dots and quotes | '"' text with '""' for each '"' in it '"'
 
-A step is a key of a mapping, or the identity of an item of a list: its `name`; of a join its `alias`, else its `to` and
-`on` (`customers on customer_id = customers.id`), or `to` alone.
+A step is a key of a mapping, or the identity of an item of a list: its `name`; for a join its `alias`, else its `to`
+and `on` (`customers on customer_id = customers.id`), or `to` alone.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""The value at a pointer that leads to nothing."""
+"""The value at a pointer that does not exist."""
 
 
 def steps_of(pointer: Pointer) -> Steps:
-    """Return the steps; raises `UsageError` for a text that is no pointer."""
+    """Return the steps. Raises `UsageError` for a text that is not a pointer."""
     if not isinstance(pointer, str):
         return pointer
     found: list[str] = []
@@ -56,7 +56,7 @@ def steps_of(pointer: Pointer) -> Steps:
         if pointer[position] != ".":
             break
         position += 1
-    raise UsageError(f"`{pointer}` names no part of a file", hint='write measures.revenue, or columns."a.b".expr')
+    raise UsageError(f"`{pointer}` is not a valid pointer", hint='use the form measures.revenue or columns."a.b".expr')
 
 
 def text_of(steps: Steps) -> str:
@@ -69,13 +69,13 @@ def _pointers_written(step: str) -> str:
 
 
 def join_step(join: Mapping[str, Any]) -> str:
-    """Return the step that names a join among the joins of its source."""
+    """Return the step that identifies a join among the joins of its source."""
     alias = join.get("alias")
     return str(alias) if alias else f"{join.get('to')} on {' '.join(str(join.get('on')).split())}"
 
 
 def get(document: Any, steps: Steps) -> Any:
-    """Return the value at a pointer, `MISSING` where there is none."""
+    """Return the value at a pointer, or `MISSING` if there is none."""
     for step in steps:
         if isinstance(document, dict):
             document = document.get(step, MISSING)
@@ -86,9 +86,9 @@ def get(document: Any, steps: Steps) -> Any:
 
 
 def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
-    """Return the document with the value there; containers on the way are copied, missing ones made.
+    """Return the document with the value set; containers on the way are copied, missing ones created.
 
-    `under`: the key the document stands at. Raises `ValueError` where a value that is no collection is in the way.
+    `under`: the key under which the document is. Raises `ValueError` if a value on the way is not a collection.
     """
     if not steps:
         return value
@@ -98,7 +98,7 @@ def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
     if isinstance(document, dict):
         return {**document, step: put(document.get(step, MISSING), rest, value, step)}
     if not isinstance(document, list):
-        raise ValueError(f"`{step}` would stand in a value that is no collection")
+        raise ValueError(f"`{step}` is inside a value that is not a collection")
     place = _index(document, step)
     if place is None:
         return [*document, put({"name": step}, rest, value) if rest else value]
@@ -106,9 +106,9 @@ def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
 
 
 def drop(document: Any, steps: Steps) -> Any:
-    """Return the document without what is there, nor the collections on the way that are then empty.
+    """Return the document without the value, and without collections that become empty.
 
-    An item of a list of which nothing is left but its name goes too.
+    A list item that only has its name left is removed too.
     """
     step, rest = steps[0], steps[1:]
     if isinstance(document, dict):
@@ -127,7 +127,7 @@ def drop(document: Any, steps: Steps) -> Any:
 
 
 def _index(document: Any, step: str) -> int | None:
-    """Return the index of the item of a list that a step names, None where there is none."""
+    """Return the index of the list item that a step identifies, or None."""
     for names in (_names_join, _names_item, _names_target) if isinstance(document, list) else ():
         for index, item in enumerate(document):
             if isinstance(item, dict) and names(item, step):
@@ -148,7 +148,7 @@ def _names_target(item: Mapping[str, Any], step: str) -> bool:
 
 
 def is_below(steps: Sequence[str], other: Sequence[str]) -> bool:
-    """Say whether a pointer leads to a part of what another one leads to."""
+    """Return whether a pointer refers to a part of what another one refers to."""
     return len(steps) > len(other) and tuple(steps[: len(other)]) == tuple(other)
 
 
@@ -159,10 +159,10 @@ _ORIGINS: Final = (("table",), ("sql",))
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a merge gives, pointers as text.
+    """The result of a merge, with pointers as text.
 
-    `text`: of the file, None where there is none. `owned`: to be kept for the next merge. `kept`: items the source has
-    otherwise, left as somebody wrote them. `gone`: items somebody deleted that the source still has.
+    `text`: of the file, or None without a file. `owned`: what to store for the next merge. `kept`: items that differ in
+    the source but that somebody edited. `gone`: items that somebody deleted and that the source still has.
     """
 
     text: bytes | None
@@ -170,7 +170,7 @@ class Applied:
     kept: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     is_changed: bool = False
-    """Whether a file of an overlay is another now; see `write`."""
+    """Return whether a file of an overlay changed; see `write`."""
 
 
 @dataclass(slots=True)
@@ -181,7 +181,7 @@ class _Merge:
     gone: list[str] = field(default_factory=list)
 
     def want(self, steps: Steps, value: Any, known: str | None) -> None:
-        """Bring the document to what the source wants of an item; `known`: the hash of what it wrote last."""
+        """Update an item of the document from the source. `known`: the hash of what the source wrote last."""
         pointer, present, digest = text_of(steps), get(self.document, steps), digest_of(value)
         if known is None and present is MISSING:
             self._write(steps, value)
@@ -206,13 +206,13 @@ class _Merge:
     def _write(self, steps: Steps, value: Any) -> None:
         try:
             self.document = put(self.document, steps, value)
-        except ValueError:  # somebody wrote a text where the item would need a mapping
+        except ValueError:  # Somebody wrote a text where the item needs a mapping.
             self.kept.append(text_of(steps))
         else:
             self.owned[text_of(steps)] = digest_of(value)
 
     def forget(self, steps: Steps, known: str) -> None:
-        """Take an item the source no longer has out of the document, unless somebody changed it."""
+        """Remove an item that the source no longer has, unless somebody changed it."""
         present = get(self.document, steps)
         if present is MISSING:
             return
@@ -225,13 +225,13 @@ class _Merge:
 def apply(
     text: bytes | None, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, where: str = "the file"
 ) -> Applied:
-    """Return the file with what a source wants of it now.
+    """Return the file merged with the items of a source.
 
-    `wanted`: every item the source has, none inside another one; missing parts of the file come in this order. `owned`:
-    what the last merge returned. `where` names the file in errors. A file that somebody deleted stays deleted; one
-    of the source's that has nothing but its `name` left is deleted.
+    `wanted`: every item of the source, none inside another one; missing parts of the file are added in this order.
+    `owned`: what the last merge returned. `where` names the file in errors. A file that somebody deleted stays deleted;
+    one of the source's files that only has its `name` left is deleted.
 
-    Raises `ConfigError` for a text that is no YAML mapping, and where the change cannot be placed.
+    Raises `ConfigError` for a text that is not a YAML mapping, and if the change cannot be placed.
     """
     items = {steps_of(pointer): value for pointer, value in wanted.items()}
     _check_apart(items)
@@ -253,7 +253,7 @@ def apply(
 def write(
     workspace: Workspace, path: str, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, overwrite: bool = False
 ) -> Applied:
-    """Bring a file of an overlay to what a source wants of it now: see `apply`. `overwrite`: ignore its content."""
+    """Update a file of an overlay with the items of a source, see `apply`. `overwrite`: ignore its content."""
     before = workspace.read(path)
     applied = apply(None if overwrite else before, wanted, owned, where=path)
     if applied.text == before:
@@ -263,7 +263,7 @@ def write(
 
 
 def digest_of(value: Any) -> str:
-    """Return the sha256 of a value's canonical JSON, in hex."""
+    """Return the SHA-256 of a value's canonical JSON in hexadecimal."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -271,7 +271,7 @@ def digest_of(value: Any) -> str:
 def _check_apart(items: Mapping[Steps, Any]) -> None:
     for one, other in pairwise(sorted(items)):
         if is_below(other, one):
-            raise ValueError(f"{text_of(other)} is a part of {text_of(one)}: own one of them")
+            raise ValueError(f"{text_of(other)} is a part of {text_of(one)}: own only one of them")
 
 
 def _loaded(text: bytes | None, where: str) -> dict[str, Any]:
@@ -279,12 +279,12 @@ def _loaded(text: bytes | None, where: str) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ConfigError(f"{where}:1: it must be a mapping", hint=f"write keys such as name: into {where}")
+        raise ConfigError(f"{where}:1: it must be a mapping", hint=f"use keys such as `name:` in {where}")
     return document
 
 
 def _others(document: dict[str, Any], left: Mapping[Steps, str]) -> tuple[str, ...]:
-    """Return what of a source the file itself makes (`table`, `sql`) is somebody else's; the file then stays whole."""
+    """Return which identity of a source in the file (`table`, `sql`) is somebody else's; the file is then kept."""
     if not any(steps in left for steps in _ORIGINS):
         return ()
     rest = _Merge(document)
@@ -305,7 +305,9 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
         return (text or b"") + yaml.dump(after).encode("utf-8")
     comments = _COMMENTS.match(text)
     head = comments[0] if comments else b""
-    if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
+    if text == head + yaml.dump(before).encode(
+        "utf-8"
+    ):  # Text that ktx wrote stays text, without a search for positions.
         return head + yaml.dump(after).encode("utf-8")
     return set_value(text, (), after, where=where)
 
@@ -325,13 +327,13 @@ def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> 
 
 
 def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any]) -> bool:
-    """Whether a join of a generated source is as a source such as dbt wrote it into the file."""
+    """Return whether a join of a generated source is unchanged since a source such as dbt wrote it."""
     pointer = text_of(("tables", source, "joins", join_step(join)))
     return written.get(pointer) == digest_of(join)
 
 
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> pointers of what the sources of a connection wrote without a model and is still there.
+    """Return path -> pointers of what the sources of a connection wrote without a model and that still exists.
 
     A wiki page is owned as a whole. Raises `ConfigError` for a manifest or a file that cannot be read.
     """

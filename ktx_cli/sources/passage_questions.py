@@ -1,7 +1,7 @@
-"""The questions that each passage of a document answers, and other names of what it is about, as a model wrote them.
+"""The questions that each passage of a document answers, and synonyms of its topics, as written by a model.
 
-They are kept in the state database, a row for each document. The questions of a passage hold for the text they were
-written for: those of another text are not used.
+They are stored in the state database, one row per document. The questions of a passage apply only to the text for which
+they were written.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from ktx_cli.project import hash_of
 
 PathStamps = Mapping[str, str]
-"""The path of a document -> what tells one state of its questions from another."""
+"""The path of a document -> a digest of its questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageQuestions:
-    """What a passage is found by beside its own words."""
+    """What search finds a passage by in addition to its own words."""
 
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
@@ -32,27 +32,27 @@ class DocumentQuestions:
 
     path: str
     sha256: str = ""
-    """The content of which every passage has its questions; empty where some are missing."""
+    """The content for which every passage has its questions, or an empty text if some are missing."""
     passages: Mapping[str, PassageQuestions] = field(default_factory=dict)
     """`passage_digest` -> the questions of the passage."""
 
 
 def passage_digest(title: str, heading: str, text: str) -> str:
-    """Return what tells one passage, as a model read it, from another."""
+    """Return a digest that identifies a passage as a model read it."""
     return hashlib.sha256(json.dumps([title, heading, text]).encode()).hexdigest()
 
 
 def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, str]:
-    """Return the documents of a source that were asked about.
+    """Return the documents of a source for which questions were requested.
 
-    Each path has the sha256 of the content of which every passage has its questions, empty where some are missing.
+    Each path has the sha256 of the content for which every passage has its questions, empty if some are missing.
     """
     rows = database.execute("SELECT path, sha256 FROM passage_questions WHERE connection = ?", (connection,))
     return dict(rows.fetchall())
 
 
 def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """Return source of documents -> path -> what tells one state of its questions from another."""
+    """Return source of documents -> path -> a digest of its questions."""
     found: dict[str, dict[str, str]] = {}
     for connection, path, stamp in database.execute("SELECT connection, path, stamp FROM passage_questions"):
         found.setdefault(connection, {})[path] = stamp
@@ -60,7 +60,7 @@ def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def load_questions(database: sqlite3.Connection, connection: str, path: str) -> DocumentQuestions:
-    """Return the questions of a document's passages; none where it has none yet."""
+    """Return the questions of a document's passages, or none if it has none yet."""
     row = database.execute(
         "SELECT sha256, passages FROM passage_questions WHERE connection = ? AND path = ?", (connection, path)
     ).fetchone()
@@ -71,7 +71,7 @@ def load_questions(database: sqlite3.Connection, connection: str, path: str) -> 
 
 
 def save_questions(database: sqlite3.Connection, connection: str, documents: Iterable[DocumentQuestions]) -> None:
-    """Keep the questions of documents in place of those they had; the caller has a transaction."""
+    """Replace the questions of documents; the caller has a transaction."""
     for each in documents:
         passages = json.dumps(
             {digest: [found.questions, found.synonyms] for digest, found in each.passages.items()}, sort_keys=True
@@ -81,7 +81,7 @@ def save_questions(database: sqlite3.Connection, connection: str, documents: Ite
 
 
 def forget_questions(database: sqlite3.Connection, connection: str, paths: Collection[str]) -> None:
-    """Drop the questions of all documents of a source but those at some paths; the caller has a transaction."""
+    """Delete the questions of all documents of a source except for some paths; the caller has a transaction."""
     stored = database.execute("SELECT path FROM passage_questions WHERE connection = ?", (connection,)).fetchall()
     gone = [(connection, path) for (path,) in stored if path not in paths]
     database.executemany("DELETE FROM passage_questions WHERE connection = ? AND path = ?", gone)

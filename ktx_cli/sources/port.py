@@ -1,4 +1,4 @@
-"""The port of context sources: check, fetch, project, cut into units, and conclude once the units have landed."""
+"""The port of context sources: check, fetch, project, divide into units, and conclude after the units are merged."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ktx_cli.semantic import Fidelity, Model
 from ktx_cli.sources.deliveries import RawStore
 
 Owned = Mapping[str, Mapping[str, str]]
-"""Path of a file of the project -> what in it is the source's own, see `ktx_cli.sources.ownership`."""
+"""Path of a project file -> what the source owns in it, see `ktx_cli.sources.ownership`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What a fetch may use.
+    """The inputs of a fetch.
 
-    `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty: fetch everything.
-    `cursor`: what that fetch left to go on from. `stopped`: whether the run has been asked to end; a fetch of many
-    requests looks at it between two of them and raises `CancelledError`. `cache`: where copies of repositories are;
-    None: in the project's own, a dry run has another. `models`: the semantic layers of the databases, as the run has
-    them.
+    `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty to fetch everything.
+    `cursor`: what that fetch returned to continue from. `stopped`: whether the run is cancelled; a fetch with many
+    requests checks it between two of them and raises `CancelledError`. `cache`: where copies of repositories are; None
+    for the project's own folder, while a dry run has another. `models`: the semantic layers of the databases, as the
+    run has them.
     """
 
     connection: str
@@ -42,13 +42,13 @@ class FetchContext:
 
     @property
     def cache_folder(self) -> Path:
-        """Where copies of repositories are kept."""
+        """The folder with copies of repositories."""
         return self.cache or self.layout.cache
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """What a projection may use: the overlay it writes to, and the semantic layer of each database as it is there."""
+    """The inputs of a projection: the overlay to which it writes, and the current semantic layer of each database."""
 
     connection: str
     workspace: Workspace
@@ -60,10 +60,10 @@ class ProjectContext:
 class Projection:
     """What a source wrote without a model.
 
-    `artifacts`: path of a file written -> raw files it comes from. `owned`: what of those files is the source's, see
-    `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw
-    files of which nothing is left for an agent. `left`: what a model would add, one line each. `notes`: raw file ->
-    what its agent should know of it.
+    `artifacts`: path of a file written -> raw files it comes from. `owned`: what the source owns in those files, see
+    `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw files
+    with nothing left for an agent. `left`: what a model would add, one line each. `notes`: raw file -> notes for its
+    agent.
     """
 
     artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """The evidence that agents give of a source's files, where its units write nothing themselves.
+    """The evidence that agents give about a source's files, if its units write nothing themselves.
 
     `tool`, `description`: of the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models
-    told apart by `kind`; its `slug`, `table` or `name` tells one piece about a file from another, and a later piece
-    of the same name replaces the earlier one. `about` describes it to the agent. `problems`: takes a piece, the raw
-    file it is about and the file's content, and returns what is wrong with it, in words for the agent.
+    with the discriminator `kind`; its `slug`, `table` or `name` identifies a piece within a file, and a later piece
+    with the same name replaces the earlier one. `about` describes it to the agent. `problems`: takes a piece, its raw
+    file and the file's content, and returns errors for the agent.
     """
 
     tool: str
@@ -96,7 +96,7 @@ class EvidenceForm:
 class DigestForm:
     """Units that need no tools: a model writes a text about each, for many units in one call.
 
-    `prompt`: the name of the packaged prompt. `applies`: whether a unit, of one file, is of this kind. `brief`: takes
+    `prompt`: the name of the packaged prompt. `applies`: whether a unit, with one file, is of this kind. `brief`: takes
     the file's content and returns what the model gets of it, with its name as `table`. `evidence`: takes that name and
     the text, and returns the evidence that an agent would give.
     """
@@ -118,12 +118,12 @@ class UnitEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a source wrote after its units had landed.
+    """What a source wrote after its units were merged.
 
-    `owned`: what of project files is the source's, None: as the projection left it. `pages`: key of a wiki page ->
-    what became of it, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files it comes
-    from. `units`: path of a file written -> the units whose evidence is in it. `summary`: for people, in a few words.
-    `error`: why the step failed; then it wrote nothing, and the units that gave evidence are worked through again.
+    `owned`: what the source owns in project files; None keeps the result of the projection. `pages`: key of a wiki page
+    -> its status, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files it comes from.
+    `units`: path of a file written -> the units whose evidence is in it. `summary`: a short text for people. `error`:
+    why the step failed; then it wrote nothing, and the units that gave evidence are processed again.
     """
 
     owned: Owned | None = None
@@ -136,10 +136,10 @@ class Conclusion:
 
 
 class Source(ABC):
-    """One kind of context source; `entry` is its connection in `ktx.yaml`.
+    """One kind of context source. `entry` is its connection in `ktx.yaml`.
 
-    `kind` names its folder among the raw sources. `documents`: its files are texts of people, which are triaged and
-    kept as evidence. `skills`: packaged skills its agents load. `evidence`: what its agents give, where they write
+    `kind` names its folder among the raw sources. `documents`: its files are texts by people, which are triaged and
+    kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents give, if they write
     neither pages nor definitions. `digest`: which of its units are answered together, without an agent.
     """
 
@@ -150,21 +150,22 @@ class Source(ABC):
     digest: ClassVar[DigestForm | None] = None
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """Return in one line what is there; raises `KtxError` as a fetch would.
+        """Return a one-line description of what is there. Raises `KtxError` like a fetch.
 
-        A source that can say it after one request overrides this: here the source is fetched.
+        The default implementation fetches the source; a source that can answer after one request overrides it.
         """
         snapshot = self.fetch(entry, context)
         return f"{snapshot.origin or self.kind}, with {plural(len(snapshot.files), 'file')}"
 
     @abstractmethod
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the source; raises `KtxError` when it cannot be read at all: then nothing of it changes."""
+        """Read the source. Raises `KtxError` if it cannot be read at all; then nothing of it changes."""
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write what needs no model into the overlay: always from the whole snapshot, the same for the same input.
+        """Write what needs no model into the overlay, always from the whole snapshot; the same input gives the same
+        output.
 
-        Here: the catalog of documents, since what they say takes a model to find out.
+        The default implementation writes the catalog of documents, because their content needs a model.
         """
         if not self.documents:
             return Projection()
@@ -185,24 +186,25 @@ class Source(ABC):
 
     @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return the work the changes make, in a stable order."""
+        """Return the work for the changes, in a stable order."""
 
     def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
-        """Return the skills that the agent of a unit loads. Here: all of the source."""
+        """Return the skills that the agent of a unit loads. Defaults to all of the source."""
         return self.skills
 
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:
-        """Write what follows from the evidence of the units that landed into the overlay. Here: nothing.
+        """Write what follows from the evidence of merged units into the overlay. The default implementation writes
+        nothing.
 
         Called in every run that could read the source, with or without a model, before the overlay is checked;
-        `context.owned` is as the projection left it.
+        `context.owned` is the result of the projection.
         """
         return Conclusion()
 
     def folders(self, entry: Any, root: Path) -> Iterable[Path]:
-        """Return the folders on this disk whose files are read where they are, and not copied to the raw store.
+        """Return the local folders whose files are read in place and not copied to the raw store.
 
         `root`: the project's folder.
         """
@@ -211,4 +213,4 @@ class Source(ABC):
 
 def documents_left(count: int) -> tuple[str, ...]:
     """Return what a model would add to a source of documents, in words."""
-    return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
+    return (f"{plural(count, 'document')} could be turned into wiki pages",) if count else ()

@@ -1,7 +1,7 @@
-"""The kinds of context sources: what ktx knows of each before it reads one, and the sources of a connection.
+"""The kinds of context sources: what ktx knows about each without reading it, and the sources of a connection.
 
-A kind is the object `SOURCE` of its folder, `ktx_cli/sources/<driver>/__init__.py`, or of an installed package with
-the entry point group `ktx.sources`. Only what is asked for is imported: its settings, its detector, its source.
+A kind is the object `SOURCE` of its folder, `ktx_cli/sources/<driver>/__init__.py`, or of an installed package with the
+entry point group `ktx.sources`. Only what is needed is imported: its settings, its detector, its source.
 """
 
 from __future__ import annotations
@@ -42,25 +42,35 @@ WebAddress = Annotated[
 
 def page_creates() -> Any:
     """Return the setting that limits how many wiki pages a run creates."""
-    return project.setting(25, "Most wiki pages a run may create from here; candidates beyond that wait.", ge=0, le=25)
+    return project.setting(
+        25,
+        ("Maximum number of wiki pages that a run may create from this source. The next run continues with the rest."),
+        ge=0,
+        le=25,
+    )
 
 
 def page_updates() -> Any:
     """Return the setting that limits how many wiki pages a run changes."""
-    return project.setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
+    return project.setting(
+        20,
+        ("Maximum number of wiki pages that a run may change from this source. The next run continues with the rest."),
+        ge=0,
+        le=100,
+    )
 
 
 OF_DATABASES: Final = ("query_history",)
-"""The folders of sources that have no driver: they belong to the connections of databases."""
+"""The folders of sources without a driver, which belong to the connections of databases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceKind(project.Kind):
     """A kind of context source.
 
-    `source`: the class of it, as `package.module:Name`. `kind`: the name of its raw files, where that is not the
-    driver. `documents`: whether what it reads is documents, which are searched. `of_database`: for a source without a
-    driver of its own, whether the connection of a database has it.
+    `source`: its class, as `package.module:Name`. `kind`: the name of its raw files, if it differs from the driver.
+    `documents`: whether it reads documents, which are searchable. `of_database`: for a source without a driver of its
+    own, returns whether the connection of a database has it.
     """
 
     source: str
@@ -70,18 +80,18 @@ class SourceKind(project.Kind):
 
     # What setup detects.
     noun: str = ""
-    """What people call what the detector finds, such as `dbt project`."""
+    """What to call what the detector finds, such as `dbt project`."""
     detector: str = ""
-    """A function as `package.module:Name` that takes the folders near a project and yields what `Detected` says."""
+    """A function as `package.module:Name` that takes the folders near a project and yields `Detected` objects."""
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Setting -> the environment variables its value may be in; it is offered where every one of them is set."""
+    """Setting -> the environment variables that may hold its value. The source is offered if every setting has one."""
     presets: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of a connection that is offered so."""
+    """Further settings of a connection that is offered this way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder near a project. `path`: from where the looking began, which is `.`. `files`: their names."""
+    """A folder near a project. `path`: relative to the start folder, which is `.`. `files`: their names."""
 
     path: PurePosixPath
     files: tuple[str, ...]
@@ -89,7 +99,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A source that a detector saw in a folder. `settings`: of a connection to it."""
+    """A source that a detector found in a folder. `settings`: for a connection to it."""
 
     path: PurePosixPath
     label: str
@@ -97,7 +107,7 @@ class Detected:
 
 
 def topmost(paths: Sequence[PurePosixPath]) -> list[PurePosixPath]:
-    """Return the paths that lie in none of the others, in their order."""
+    """Return the paths that are not inside another one, in order."""
     return [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
 
 
@@ -129,7 +139,7 @@ def sources_of(entry: project.Connection) -> tuple[Source, ...]:
 
 
 def has_source(entry: project.Connection) -> bool:
-    """Say whether a connection is a context source, or a database that has one, such as its query history."""
+    """Return whether a connection is a context source, or a database that has one, such as its query history."""
     return not isinstance(entry, project.Database) or any(_kinds_of(entry))
 
 

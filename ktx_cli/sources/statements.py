@@ -1,7 +1,7 @@
-"""What sources state of decision points, and the sentences of documents that do, with their places.
+"""Statements of sources about decision points, and the sentences of documents that make them, with their locations.
 
-Statements are found again from the whole source in each projection, and replace what it stated before. Those of
-superseded documents and drafts do not count, nor do sentences with secrets or personal data.
+Every projection reads the statements again from the whole source, and replaces the previous ones. Superseded documents
+and drafts do not count, nor do sentences with secrets or personal data.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from ktx_cli.project import Workspace
 
 MOST: Final = 2
-"""Statements of one source that are kept for a point."""
+"""The maximum number of statements per point that are kept of one source."""
 
 LONGEST: Final = 240
-"""Characters of a statement that is kept."""
+"""The maximum length of a kept statement."""
 _MOST_CHARACTERS: Final = 400_000
 _SENTENCE: Final = re.compile(r"[^.!?;]+(?:\.(?=\w)[^.!?;]+)*[.!?;]?")
 _MARKUP: Final = re.compile(r"[*`_#>|]+")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 Find = Callable[[FoundPoint], Iterable[Statement]]
-"""Finds the statements about a point, the best first."""
+"""Finds the statements about a point, best first."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -54,7 +54,7 @@ _COUNTS: Final = re.compile(
     r"|zählen|zählt|gezählt|ausgeschlossen|einbezogen|cuentan|comptent)(?!\w)",
     re.IGNORECASE,
 )
-"""Words of sentences that say what counts."""
+"""Words in sentences that say what counts."""
 
 _ABOUT: Final[Mapping[DecisionKind, frozenset[str]]] = {
     DecisionKind.INTERNAL: _words(
@@ -81,7 +81,7 @@ _ABOUT: Final[Mapping[DecisionKind, frozenset[str]]] = {
     DecisionKind.DATE: _words("belong belongs dated recognized recognised assigned attributed count counts counted"),
     DecisionKind.NULLS: _words("without missing empty blank unknown unrated no"),
 }
-"""Kind -> words, one of which a sentence about such a point has."""
+"""Kind -> words, one of which a sentence about such a point must contain."""
 
 _OF_AVERAGES: Final = _words("average averages mean value values rating ratings rate source origin channel")
 _NEED_NO_VERB: Final = frozenset(
@@ -96,20 +96,20 @@ _SECOND_WORD: Final[Mapping[DecisionKind, frozenset[str]]] = {
     ),
     DecisionKind.ENTITY: _words("one each single"),
 }
-"""Kind -> other words, one of which its sentences have, too."""
+"""Kind -> further words, one of which its sentences must contain too."""
 
 
 def record_statements(
     workspace: Workspace, source: str, databases: Iterable[str], find: Callable[[str, tuple[FoundPoint, ...]], Find]
 ) -> None:
-    """Write what a source states of the decision points of databases; `source`: its connection.
+    """Write what a source states about the decision points of databases. `source`: its connection.
 
-    `find` takes a connection and its points, and returns what finds the statements of a point.
+    `find` takes a connection and its points, and returns a finder for the statements about a point.
     """
     for connection in databases:
         try:
             points = read_record(workspace, connection)
-        except KtxError:  # the scan of the connection warns of a broken record, and leaves it alone
+        except KtxError:  # The scan of the connection warns about a broken record and does not change it.
             continue
         if not points:
             continue
@@ -143,7 +143,7 @@ class _Sentence:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Its words in small letters."""
+        """Its words in lower case."""
         return frozenset(each.casefold() for each in _WORD.findall(self.text))
 
     @cached_property
@@ -163,14 +163,15 @@ class _Sentence:
 
 
 def statements_of_documents(snapshot: Snapshot) -> Callable[[tuple[FoundPoint, ...]], Find]:
-    """Return what takes the points of a database, and returns what finds the sentences that state them.
+    """Return a function that takes the points of a database, and returns a finder for the sentences about them.
 
-    A sentence states the points whose things it names best: `orders` those of orders, and not of purchase orders.
+    A sentence belongs to the points whose things it names best: `orders` to those of orders, and not of purchase
+    orders.
     """
     read: list[_Sentence] = []
 
     def of_points(points: tuple[FoundPoint, ...]) -> Find:
-        if not read:  # documents are read only where there is a point
+        if not read:  # Documents are read only if there is a point.
             read.extend(each for file in snapshot.files.values() for each in _sentences(file))
         scores = [{point.key: _score(each, point) for point in points} for each in read]
         best = [_best(each) for each in scores]
@@ -206,7 +207,7 @@ def _sentences(file: RawFile) -> Iterator[_Sentence]:
         document = read_document(file)
         if stated_standing(file, document) is not None:
             return
-    except (StorageError, UnreadableDocumentError):  # the catalog and the units of the source report it
+    except (StorageError, UnreadableDocumentError):  # The catalog and the units of the source report it.
         return
     heading, lines = "", list[tuple[int, str]]()
     for number, line in (*outside_fences(document.markdown[:_MOST_CHARACTERS]), (-1, "")):
@@ -235,7 +236,7 @@ def _of_paragraph(lines: list[tuple[int, str]], path: str, heading: str) -> Iter
 
 
 def _score(sentence: _Sentence, point: FoundPoint) -> float:
-    """Return how surely a sentence states a point, 0 where it does not."""
+    """Return how certainly a sentence is about a point, 0 if it is not."""
     kind = point.kind
     if kind is DecisionKind.FISCAL_START:
         return float(any(each.setting == FISCAL_YEAR_START for each in stated_conventions(sentence.text)))

@@ -1,6 +1,6 @@
-"""Items that context sources write into the files of a semantic layer; people's items in the same files stay theirs.
+"""Items that context sources write into the files of a semantic layer; people's items in the same files are kept.
 
-A `Source` in this module is one of the semantic layer; the other kind is called a context source.
+A `Source` in this module is a source of the semantic layer; the other kind is called a context source.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from ktx_cli.sources.port import ProjectContext
 
 _NAMED: Final = ("columns", "measures", "segments", "policies", "parameters", "joins")
-"""Lists of which every item is owned as a whole."""
+"""Lists whose items are owned as a whole."""
 
 _BY_TOOL: Final = ("descriptions", "default_time_dimension", "tags", "freshness", "enum_values", "constraints", "tests")
-"""Mappings by who says it, of which each entry is owned."""
+"""Mappings by author, whose entries are owned."""
 
 
 @dataclass(slots=True)
 class Wanted:
     """The items that a context source writes: path -> item -> value, and path -> the raw files they come from.
 
-    `soft`: items that somebody else may have written already, which is not reported. `left`: folders whose files stay
-    as they are, except for those of the manifest.
+    `soft`: items that may already exist, which is not reported. `left`: folders whose files are not changed, except for
+    those of the manifest.
     """
 
     items: dict[str, dict[Steps, Any]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Wanted:
     left: set[str] = field(default_factory=set)
 
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
-        """Add an item; its first value counts."""
+        """Add an item; the first value counts."""
         if soft:
             self.soft.add((path, owned.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
@@ -75,9 +75,9 @@ class Written:
 
 
 def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> ResultWarning | None:
-    """Leave the files of a connection as they are where one of them cannot be read: it may be about anything.
+    """Do not change the files of a connection if one of them cannot be read, because it may be about anything.
 
-    Returns the warning that says so, None where all can be read.
+    Returns a warning about it, or None if all files can be read.
     """
     broken = next((each for each in context.models[connection].problems if each.code == "broken_source"), None)
     if broken is None:
@@ -98,7 +98,7 @@ def model_without_ours(context: ProjectContext, connection: str) -> Model:
         return before
     bare = Workspace(context.workspace)
     for path in ours:
-        with contextlib.suppress(KtxError):  # a broken file is named when it is to be written
+        with contextlib.suppress(KtxError):  # A broken file is reported when it has to be written.
             owned.write(bare, path, {}, context.owned[path])
     return load_tree(bare, connection, before.dialect, before.calendar)
 
@@ -107,7 +107,7 @@ _ORDER: Final = {Kind.KEPT: 0, Kind.APPROXIMATED: 1, Kind.DROPPED: 2}
 
 
 def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
-    """Return the reports of one input for several connections as one: what one of them could place is placed."""
+    """Return the reports of one input for several connections as one: what one of them could place counts as placed."""
     found: dict[tuple[str, str, int], list[Fidelity]] = {}
     for report in reports:
         for each in report:
@@ -129,7 +129,7 @@ def proposed_measures(context: ProjectContext, path: str, source: str) -> dict[s
 def want_files(
     files: Mapping[str, str], report: Iterable[Fidelity], connection: str, tree: Tree, tool: str, wanted: Wanted
 ) -> None:
-    """Add the items of imported files, each in the file of its source's name, else in the file of that import."""
+    """Add the items of imported files to the file of each source name, or else to the file of the import."""
     folder = Layout.context_paths(connection)[0]
     there = {file.document["name"]: file.path for file in read_files(tree, connection).own}
     raws: dict[str, set[str]] = {}
@@ -147,14 +147,14 @@ def want_files(
 
 
 def _free_path(path: str, tree: Tree, tool: str) -> str:
-    """Return the path, or one beside it where a file about another source is at that path."""
+    """Return the path, or another one if it belongs to a file about another source."""
     content = tree.read(path)
     if content is None or text_of(content).startswith(IMPORT_HEADER.format(tool=tool)):
         return path
     try:
         document = yaml.load(content, where=path)
     except KtxError:
-        return path  # it cannot be told what it is about; writing it says what is wrong
+        return path  # Its subject is unknown; writing it reports the error.
     named = document.get("name") if isinstance(document, dict) else None
     return path if named is None else f"{path.removesuffix('.yaml')}_{tool}.yaml"
 
@@ -188,7 +188,7 @@ def _parts(entry: Mapping[str, Any]) -> dict[Steps, Any]:
 def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
     """Write the items into the overlay, and remove those that the context source no longer writes.
 
-    A file that cannot be changed in place is left as it is, and named.
+    A file that cannot be changed in place is kept unchanged and reported.
     """
     artifacts: dict[str, tuple[str, ...]] = {}
     now: dict[str, Mapping[str, str]] = {}
@@ -200,7 +200,7 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
             continue
         try:
             present = context.workspace.read(path)
-            # An import by hand says of itself that the next one replaces it.
+            # A manual import states that the next import replaces it.
             by_hand = not before and text_of(present or b"").startswith(IMPORT_HEADER.format(tool=tool))
             items: dict[Pointer, Any] = dict(wanted.items.get(path, {}).items())
             applied = owned.write(context.workspace, path, items, before, overwrite=by_hand)
@@ -218,8 +218,8 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
 
 
 def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
-    what = f"{path}: {listing(items)} stay as somebody wrote them, and {tool} has them otherwise"
-    hint = f"to take what {tool} says, delete them from {path} and from the `owned` of the source's manifest"
+    what = f"{path}: kept the edited {listing(items)}, which {tool} defines differently"
+    hint = f"to use the definitions of {tool}, delete them from {path} and from `owned` in the source's manifest"
     return ResultWarning("kept", what, hint=hint, path=path, items=items)
 
 
@@ -227,7 +227,7 @@ def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
 class TableText:
     """The texts about one table. `parts`: its name, outermost first, without parts unknown to the context source.
 
-    `columns`: name -> text. `raw`: the raw file they are from.
+    `columns`: name -> text. `raw`: the raw file they come from.
     """
 
     parts: tuple[str, ...]
@@ -237,7 +237,7 @@ class TableText:
 
     @property
     def shown(self) -> str:
-        """The table's name for people."""
+        """The table's name in reports."""
         return ".".join(self.parts)
 
 
@@ -260,7 +260,7 @@ class Entry:
     values: Mapping[str, Any]
 
     def column(self, name: str) -> Mapping[str, Any] | None:
-        """Return the column of that name, else the only one that differs in case alone."""
+        """Return the column of that name, else the only one that differs only in case."""
         columns = [each for each in self.values.get("columns") or [] if isinstance(each.get("name"), str)]
         exact = [each for each in columns if each["name"] == name]
         alike = exact or [each for each in columns if each["name"].casefold() == name.casefold()]
@@ -268,7 +268,7 @@ class Entry:
 
 
 class Entries:
-    """The entries of a connection's manifest, to be found by the names of their tables."""
+    """The entries of a connection's manifest, by the names of their tables."""
 
     def __init__(self, workspace: Workspace, connection: str) -> None:
         self._by_tail: dict[tuple[str, ...], list[Entry]] = {}
@@ -282,16 +282,16 @@ class Entries:
         try:
             parts = table_parts(table) if isinstance(table, str) else ()
         except ConfigError:
-            parts = ()  # `ktx sl validate` says so
+            parts = ()  # `ktx sl validate` reports it.
         entry = Entry(path, name, parts, values)
         for start in range(len(parts)):
             self._by_tail.setdefault(_folded(parts[start:]), []).append(entry)
 
     def find(self, parts: Sequence[str]) -> Entry | None:
-        """Return the only entry of a table, by as many parts of its name as both sides know; None for none or several.
+        """Return the only entry of a table by the parts of its name that both sides know, or None.
 
-        A catalog that the manifest leaves out, and a schema that the source leaves out, do not matter. Of several the
-        one of exactly that name counts.
+        A catalog that the manifest omits and a schema that the source omits do not matter. Of several entries, the one
+        with exactly that name counts.
         """
         for start in range(len(parts)):
             tail = tuple(parts[start:])
@@ -305,9 +305,9 @@ class Entries:
 
 
 def write_texts(context: ProjectContext, tool: str, texts: Mapping[str, Iterable[TableText]]) -> Described:
-    """Write what is said of the tables of each connection, and take out what is no longer said.
+    """Write the texts about the tables of each connection, and remove texts that no longer exist.
 
-    The first text of a table, or of a column, is the one that counts.
+    The first text of a table or a column counts.
     """
     report = Report()
     wanted: dict[str, dict[Pointer, str]] = {path: {} for path in context.owned}
@@ -334,7 +334,7 @@ def _place(
     wanted: dict[str, dict[Pointer, str]],
     origins: dict[str, set[str]],
 ) -> None:
-    """Note what is wanted of an entry, and what becomes of the text."""
+    """Add a text to an entry, and note the outcome."""
     what, place = f"descriptions of `{text.shown}`", Place(text.raw)
     if entry is None:
         report.dropped(what, f"`{connection}` has no such table, or several", place)
@@ -356,7 +356,7 @@ def _place(
 
 
 def _is_in_database(values: Mapping[str, Any], text: str) -> bool:
-    """Say whether the database's own comment is this text."""
+    """Return whether the database's own comment is this text."""
     descriptions = values.get("descriptions")
     return isinstance(descriptions, Mapping) and str(descriptions.get("db") or "").split() == text.split()
 
@@ -387,9 +387,9 @@ class LayerTable:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a table in another tool; an empty part is not known.
+    """The name of a table in another tool; an empty part is unknown.
 
-    `schema_end`: the end of its schema where the tool adds a prefix; counts only to choose among several.
+    `schema_end`: the end of its schema if the tool adds a prefix. It only counts to choose among several tables.
     """
 
     name: str
@@ -402,7 +402,7 @@ class Name:
 
 
 def manifest_models(context: ProjectContext) -> dict[str, Model]:
-    """Return the models; those with errors as the manifest alone has them, so that no table is missed."""
+    """Return the models. For those with errors, use only the manifest, so that no table is missing."""
     return {connection: _manifest_model(context, connection) for connection in context.models}
 
 
@@ -427,7 +427,7 @@ class Tables:
                     self._by_name.setdefault(source.table[-1].casefold(), []).append(LayerTable(connection, source))
 
     def find(self, name: Name) -> list[LayerTable]:
-        """Return the tables a name may mean; case does not count, nor do parts that one side does not know."""
+        """Return the tables that a name may refer to, ignoring case and parts that one side does not know."""
         found = [each for each in self._by_name.get(name.name.casefold(), ()) if _fits(each.source, name)]
         if len(found) > 1 and name.schema_end:
             end = name.schema_end.casefold()
@@ -448,7 +448,7 @@ def _schema(source: Source) -> str:
 
 
 def _without_copies(found: Iterable[LayerTable]) -> list[LayerTable]:
-    """Return one source a table: the one with the table's own name, where a second source is over the same table."""
+    """Return one source per table: if a second source is over the same table, the one with the table's own name."""
     groups: dict[tuple[str, tuple[str, ...]], list[LayerTable]] = {}
     for each in found:
         groups.setdefault((each.connection, each.source.table or ()), []).append(each)

@@ -1,8 +1,8 @@
-"""A Claude Code session without a network: the real binary, a scripted model behind it, nothing of the user's.
+"""A Claude Code session without a network: the real binary with a scripted model, and nothing of the user's.
 
-The binary believes it talks to `api.anthropic.com`: a loopback proxy ends its TLS with a throw-away certificate and
-hands the requests to a `ModelServer`. Only proxy, certificate and token variables are set, all of which the scrub of
-`ktx_cli.llm` lets through, so production code runs unchanged.
+The binary is made to talk to `api.anthropic.com`: a loopback proxy terminates its TLS with a throw-away certificate and
+passes the requests to a `ModelServer`. Only proxy, certificate and token variables are set, all of which the
+environment filter of `ktx_cli.llm` keeps, so production code runs unchanged.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ TOKEN = "sk-ant-oat01-made-up-for-tests"
 
 @dataclass
 class OfflineSession:
-    """A private home folder and the environment that leads the binary to the scripted server.
+    """A private home folder, and the environment that connects the binary to the scripted server.
 
-    `environ` is complete: pass it instead of `os.environ`. `targets` are the hosts the proxy was asked for.
+    `environ` is complete: pass it instead of `os.environ`. `targets` are the hosts requested from the proxy.
     """
 
     server: ModelServer
@@ -50,7 +50,7 @@ class OfflineSession:
 def offline_session(
     server: ModelServer, *, signed_in: bool = True, extra: Mapping[str, str] | None = None
 ) -> Iterator[OfflineSession]:
-    """Yield an offline session for the server; `signed_in=False`: there is no token. `extra` joins the environment."""
+    """Yield an offline session for the server. `signed_in=False`: without a token. `extra` is added to `environ`."""
     with tempfile.TemporaryDirectory(prefix="ktx-claude-", ignore_cleanup_errors=True) as folder:
         home = Path(folder) / "home"
         (home / ".claude").mkdir(parents=True)
@@ -96,10 +96,10 @@ def _proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 class _Accepted(ssl.SSLSocket):
-    """Counts as connected: `wrap_socket` leaves a socket open whose client has hung up before it looks."""
+    """Counts as connected: `wrap_socket` leaves a socket open if its client has disconnected too early."""
 
     def getpeername(self) -> Any:
-        """Return nothing, and do not fail."""
+        """Return nothing, without an error."""
 
 
 class _Proxy(socketserver.ThreadingTCPServer):
@@ -113,7 +113,7 @@ class _Proxy(socketserver.ThreadingTCPServer):
         self.context = context
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients hang up when they are done."""
+        """Log nothing: clients disconnect when they are done."""
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
@@ -132,7 +132,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         with (
             contextlib.suppress(OSError, ssl.SSLError),
-            # Shaken hands with inside the block: a client that hangs up before leaves no open socket then.
+            # The handshake is inside the block, so that a client that disconnects before it leaves no open socket.
             self.server.context.wrap_socket(self.connection, server_side=True, do_handshake_on_connect=False) as inside,
             socket.create_connection(("127.0.0.1", self.server.session.server.port)) as outside,
         ):
@@ -142,7 +142,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
 
 
 def _join(inside: ssl.SSLSocket, outside: socket.socket) -> None:
-    """Copy bytes both ways until either side ends, in this thread alone: two at one TLS socket can crash Python."""
+    """Copy bytes both ways until either side ends, in a single thread: two on one TLS socket can crash Python."""
     to: Mapping[socket.socket, socket.socket] = {inside: outside, outside: inside}
     while True:
         ready = [inside] if inside.pending() else select.select([*to], [], [])[0]
@@ -150,7 +150,7 @@ def _join(inside: ssl.SSLSocket, outside: socket.socket) -> None:
             each.setblocking(False)
             try:
                 data = each.recv(65536)
-            except (ssl.SSLWantReadError, BlockingIOError):  # part of a record, or nothing of the content
+            except (ssl.SSLWantReadError, BlockingIOError):  # Part of a record, or no content.
                 continue
             finally:
                 each.setblocking(True)

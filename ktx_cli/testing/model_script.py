@@ -1,7 +1,7 @@
-"""The turns a scripted model plays, and how one turn looks to each kind of client.
+"""The turns of a scripted model, and how one turn looks to each kind of client.
 
-A test writes what the model says once; `render` shapes it for whoever asks: the API backends see content blocks,
-Claude Code sees its own tool names (`mcp__ktx__...`, `StructuredOutput`), `claude --print` sees the text protocol.
+A test defines the model's output once; `render` shapes it for each client: the API backends see content blocks, Claude
+Code sees its own tool names (`mcp__ktx__...`, `StructuredOutput`), `claude --print` sees the text protocol.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STRUCTURED_TOOL = "StructuredOutput"
-"""The tool Claude Code injects for a call with a schema."""
+"""The tool that Claude Code adds for a call with a schema."""
 
 ANSWER_TOOL = "give_answer"
-"""The tool ktx asks for where the response format cannot carry an object."""
+"""The tool that ktx requests if the response format cannot carry an object."""
 
 PROTOCOL_TAG = "<use_tools>"
-"""What the system prompt of the text protocol speaks of."""
+"""A marker in the system prompt of the text protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call: the bare tool name, and its arguments, or a string where the model sends broken JSON."""
+    """A tool call: the plain tool name and its arguments, or a string if the model sends invalid JSON."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -32,11 +32,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer of the model: text, then tool calls, or an object for a call with a schema.
+    """One response of the model: text, then tool calls, or an object for a call with a schema.
 
     `stop_reason` None: `tool_use` with calls, else `end_turn`. `long_cache_write_tokens` are those of
-    `cache_write_tokens` that are kept for an hour. `delay` is seconds before the answer begins;
-    `forever` holds the answer back until the client goes away; `more` are text blocks behind the first.
+    `cache_write_tokens` that are cached for an hour. `delay` is the seconds before the response starts; `forever`
+    delays the response until the client disconnects; `more` are text blocks after the first.
     """
 
     text: str = ""
@@ -55,7 +55,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error answer: HTTP status, the API's error type, its message, extra headers."""
+    """An error response: HTTP status, the API's error type, its message, extra headers."""
 
     status: int
     kind: str
@@ -66,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An answer of which only the first `share` (0 to 1) of the bytes is sent before the connection is dropped."""
+    """A response of which only the first `share` (0 to 1) of the bytes is sent before the connection is dropped."""
 
     turn: Turn
     share: float = 0.5
@@ -84,7 +84,7 @@ NO_SUCH_MODEL = Failure(404, "not_found_error", "model: no-such-model")
 
 
 def rate_limited(retry_after: float | None = None) -> Failure:
-    """Return a 429, with a `retry-after` header in seconds where one is given."""
+    """Return a 429, with a `retry-after` header in seconds if one is given."""
     headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     return Failure(429, "rate_limit_error", "This request would exceed your rate limit", headers)
 
@@ -95,7 +95,7 @@ def says(text: str, **facts: Any) -> Turn:
 
 
 def calls(*wanted: Call | tuple[str, Mapping[str, Any]], text: str = "", **facts: Any) -> Turn:
-    """Return a turn that calls tools, side by side."""
+    """Return a turn with parallel tool calls."""
     made = tuple(one if isinstance(one, Call) else Call(*one) for one in wanted)
     return Turn(text=text, calls=made, **facts)
 
@@ -107,7 +107,7 @@ def gives(value: Any, **facts: Any) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request that reached the scripted server. `body` is the parsed JSON, {} where there was none."""
+    """A request that reached the scripted server. `body` is the parsed JSON, or {} if there was none."""
 
     number: int
     method: str
@@ -118,7 +118,7 @@ class ModelRequest:
 
     @property
     def is_model_call(self) -> bool:
-        """Say whether the request asks a model for a turn."""
+        """Return whether the request asks a model for a turn."""
         last = self.path.rpartition("/")[2].lower()
         return self.method == "POST" and (last == "messages" or "rawpredict" in last)
 
@@ -129,12 +129,12 @@ class ModelRequest:
 
     @property
     def tool_names(self) -> list[str]:
-        """The names of the tools the request offers, as the client named them."""
+        """The names of the offered tools, as the client named them."""
         return [tool["name"] for tool in self.body.get("tools") or []]
 
     @property
     def words(self) -> str:
-        """Everything the request carries, as one text: system prompt, messages and tools."""
+        """The entire content of the request as one text: system prompt, messages and tools."""
         return json.dumps(self.body, ensure_ascii=False)
 
     def tool_results(self) -> list[tuple[str, bool]]:
@@ -150,11 +150,11 @@ class ModelRequest:
 
 
 Script = Callable[[ModelRequest], Reply]
-"""Decides what the model answers to a request; it must be safe to call from several threads."""
+"""Decides how the model responds to a request; must be safe to call from several threads."""
 
 
 class InOrder:
-    """A script that plays replies one after another; asked for more than it has, it answers with a 500 that says so."""
+    """A script that plays replies one after another. After the last one, it responds with a descriptive 500."""
 
     def __init__(self, replies: Iterable[Reply]) -> None:
         self._replies = list(replies)
@@ -166,12 +166,14 @@ class InOrder:
         with self._lock:
             self.played += 1
             if self.played > len(self._replies):
-                return Failure(500, "api_error", f"the script has {len(self._replies)} replies and was asked for more")
+                return Failure(
+                    500, "api_error", f"the script has only {len(self._replies)} replies, but another one was requested"
+                )
             return self._replies[self.played - 1]
 
 
 def render(turn: Turn, request: ModelRequest) -> dict[str, Any]:
-    """Return the Messages API response for a turn, in the shape the request's client understands."""
+    """Return the Messages API response for a turn, in the shape that the request's client understands."""
     blocks = _blocks(turn, request)
     has_calls = any(block["type"] == "tool_use" for block in blocks)
     return {
@@ -224,7 +226,7 @@ def _object_blocks(value: Any, request: ModelRequest) -> list[dict[str, Any]]:
 
 
 def protocol_text(wanted: Iterable[Call]) -> str:
-    """Return tool calls as the text protocol of `claude --print` writes them."""
+    """Return tool calls in the text protocol of `claude --print`."""
     entries = [
         f'{{"name": {json.dumps(call.name)}, "input": {call.arguments}}}'
         if isinstance(call.arguments, str)

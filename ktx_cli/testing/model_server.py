@@ -1,4 +1,4 @@
-"""A Messages API on loopback that plays a script and keeps every request it got."""
+"""A Messages API on loopback that plays a script and records every request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 from ktx_cli.testing.model_script import Cut, Failure, InOrder, ModelRequest, Reply, Script, Turn, render, stream_events
 
 FOREVER_SECONDS = 60.0
-"""How long an answer is held back when its client never goes away."""
+"""The maximum delay of a response if its client never disconnects."""
 
 
 class ModelServer:
-    """The scripted server. Use as a context manager; `url` is its address, `requests` what reached it.
+    """The scripted server. Use it as a context manager; `url` is its address, `requests` what it received.
 
-    `script` is a list of replies, played in order, or a function of the request. `settings` is what the two settings
-    endpoints of Claude Code answer (None: 404).
+    `script` is a list of replies, played in order, or a function of the request. `settings` is the response of the two
+    settings endpoints of Claude Code (None: 404).
     """
 
     def __init__(self, script: Script | Iterable[Reply] = (), *, settings: dict[str, Any] | None = None) -> None:
@@ -41,7 +41,7 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The base address, without a slash at its end."""
+        """The base address, without a trailing slash."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -56,23 +56,23 @@ class ModelServer:
         return [request for request in self.requests if request.is_model_call]
 
     def play(self, script: Script | Iterable[Reply]) -> None:
-        """Change the script and forget the requests."""
+        """Change the script and delete the recorded requests."""
         with self._lock:
             self.script = script if callable(script) else InOrder(script)
             self._requests.clear()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to respond."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop answering and free the port."""
+        """Stop and free the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def record(self, method: str, path: str, headers: dict[str, str], body: dict[str, Any]) -> ModelRequest:
-        """Keep a request; numbers count from 1."""
+        """Record a request; numbers start at 1."""
         with self._lock:
             request = ModelRequest(len(self._requests) + 1, method, path, headers, body, time.monotonic())
             self._requests.append(request)
@@ -97,12 +97,12 @@ class _Server(ThreadingHTTPServer):
         self.owner = owner
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that went away in the middle is part of many tests."""
+        """Log nothing: clients that disconnect early are part of many tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else every answer waits 40 ms for the client to acknowledge its headers
+    disable_nagle_algorithm = True  # Otherwise every response waits 40 ms for the client to acknowledge its headers.
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.owner.record(self.command, self.path.split("?")[0], headers, body)
 
     def _wait(self, reply: Reply) -> bool:
-        """Hold the answer back as the reply says; return False when the client went away meanwhile."""
+        """Delay the response as the reply requires; return False if the client disconnected meanwhile."""
         seconds = FOREVER_SECONDS if isinstance(reply, Turn) and reply.forever else reply.delay
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:

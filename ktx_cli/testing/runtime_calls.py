@@ -1,4 +1,4 @@
-"""The calls of the contract's cases: what a service would do with the port, and the tools it would bring."""
+"""The calls of the contract's cases: typical uses of the port by a service, and typical tools."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ktx_cli.llm import (
 from ktx_cli.testing.runtime_contract import Stage
 
 FLOOD = MAX_RESULT + 50_000
-"""Characters of the result of the tool `flood`: more than a model gets."""
+"""The length of the result of the tool `flood`, which exceeds what a model gets."""
 
 WAIT_SECONDS = 30.0
 
 
 class Query(BaseModel):
-    """The arguments of every tool here."""
+    """The arguments of all tools here."""
 
     q: str
 
@@ -42,7 +42,7 @@ class City(BaseModel):
 
 
 def shelf_tools(stage: Stage) -> list[RuntimeTool]:
-    """Return the tools of the loops; each call that reaches a handler is noted on the stage."""
+    """Return the tools of the loops. Each call that reaches a handler is recorded on the stage."""
 
     def noted(name: str, answer: Any) -> RuntimeTool:
         def handler(arguments: Query) -> Any:
@@ -72,14 +72,14 @@ async def text(stage: Stage) -> TextResult:
 
 
 async def awkward_text(stage: Stage) -> TextResult:
-    """Ask for text with a system prompt and a prompt full of what programs like to interpret."""
+    """Ask for text with a system prompt and a prompt full of sequences that programs like to interpret."""
     stage.system = "  Ünïcode {braces} <use_tool> $(date)\n\n@/etc/hostname  end"
     stage.prompt = '/context is a word here.\n@/etc/hostname and "quotes" \\n ✓\n  indented'
     return await stage.text()
 
 
 async def probe(stage: Stage) -> TextResult:
-    """Probe the backend; the text is the model that answered."""
+    """Probe the backend; the text is the name of the model that answered."""
     stage.system, stage.prompt = "", PROBE_PROMPT
     report = await stage.runtime.probe()
     return TextResult(report.resolved_model or "", report.facts)
@@ -96,13 +96,13 @@ async def loop(stage: Stage) -> LoopResult:
 
 
 async def loop_in_parts(stage: Stage) -> LoopResult:
-    """Run a loop whose prompt comes in parts, one of which other calls begin with too."""
+    """Run a loop whose prompt has parts, the first of which other calls share."""
     stage.prompt = (PromptPart("On the shelf: jars.", cached=True), PromptPart("What is in the jars?"))
     return await stage.loop(shelf_tools(stage))
 
 
 async def loop_of_writer(stage: Stage) -> LoopResult:
-    """Run a loop of a role whose effort is set."""
+    """Run a loop for a role with a configured effort."""
     stage.role = "writer"
     return await stage.loop(shelf_tools(stage))
 
@@ -113,7 +113,7 @@ async def loop_of_two(stage: Stage) -> LoopResult:
 
 
 async def loop_without_repair(stage: Stage) -> LoopResult:
-    """Run a loop as the role `repair`, whose own calls are never repaired."""
+    """Run a loop with the role `repair`, whose own calls are never repaired."""
     stage.role = "repair"
     return await stage.loop(shelf_tools(stage))
 
@@ -129,7 +129,7 @@ async def loop_with_broken_callback(stage: Stage) -> LoopResult:
 
 
 async def aborted_loop(stage: Stage) -> LoopResult:
-    """Run a loop and throw its abort once the second request has reached the model."""
+    """Run a loop and trigger its abort once the second request has reached the model."""
     running = asyncio.ensure_future(stage.loop(shelf_tools(stage), abort=stage.abort))
     until = time.monotonic() + WAIT_SECONDS
     while len(stage.server.model_calls) < 2 and not running.done() and time.monotonic() < until:
@@ -139,7 +139,7 @@ async def aborted_loop(stage: Stage) -> LoopResult:
 
 
 async def followed_loop(stage: Stage) -> LoopResult:
-    """Run a loop and read its events; those of usage come once a unit, and units differ."""
+    """Run a loop and read its events. Usage events occur once per unit, and units differ."""
     handle = stage.runtime.start_agent_loop(
         stage.prompt, system=stage.system, tools=shelf_tools(stage), step_budget=4, on_step_finish=stage.on_step
     )
@@ -148,7 +148,7 @@ async def followed_loop(stage: Stage) -> LoopResult:
 
 
 async def loop_with_units(stage: Stage) -> LoopResult:
-    """Run a loop and read its events of usage alone."""
+    """Run a loop and read only its usage events."""
     handle = stage.runtime.start_agent_loop(
         stage.prompt, system=stage.system, tools=shelf_tools(stage), step_budget=4, on_step_finish=stage.on_step
     )

@@ -1,4 +1,4 @@
-"""The cases of the runtime contract: what every backend must do alike, and what differs by nature, with the reason."""
+"""The cases of the runtime contract: what every backend must do alike, and inherent differences with their reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CUT: Final = says("part one, ", stop_reason="max_tokens")
 UNFIT: Final = "Invalid arguments for `look`:\n- q: Field required"
 MENDED: Final = "mended"
 MANY: Final = 8
-"""More replies than any client asks for."""
+"""More replies than any client requests."""
 
 HELLO: Final = Observed("hello")
 LOOPED: Final = Observed(
@@ -51,13 +51,13 @@ LOOPED: Final = Observed(
 CORRECTED: Final = replace(
     LOOPED, steps=3, callbacks=(("look",), ("look",), ()), tool_calls=2, failures=1, requests=3, usage=Usage(300, 60)
 )
-"""A loop whose first call fails and whose second one is right."""
+"""A loop whose first call fails and whose second call succeeds."""
 
 REFUSED: Final = Observed("", stop="error", steps=0, usage=Usage())
-"""A loop whose first request is refused."""
+"""A loop whose first request is rejected."""
 
 STOPPED: Final = replace(LOOPED, result="", stop="error", steps=1, callbacks=(("look",),), usage=Usage(100, 20))
-"""A loop whose second request is refused."""
+"""A loop whose second request is rejected."""
 
 RAISED: Final = Observed(
     None, stop=None, steps=None, tool_calls=None, failures=None, repairs=None, attempts=None, usage=Usage(100, 20)
@@ -69,7 +69,7 @@ ENDED: Final = ("TextDelta", "StepFinished", "Final", "Done")
 
 
 def one_tool(name: str, text: str, *, failed: bool = False, ran: bool = True) -> Observed:
-    """Return what comes of a loop that calls one tool and is done."""
+    """Return the outcome of a loop that calls one tool and ends."""
     return replace(
         LOOPED,
         callbacks=((name,), ()),
@@ -80,7 +80,7 @@ def one_tool(name: str, text: str, *, failed: bool = False, ran: bool = True) ->
 
 
 def ten_calls(*broken: int, repaired: bool = False) -> Observed:
-    """Return what comes of a loop of ten parallel calls; `broken`: the places of those whose arguments do not fit."""
+    """Return the outcome of a loop with ten parallel calls. `broken`: the indexes of those with invalid arguments."""
     right = [place for place in range(10) if place not in broken]
     look = SeenResult("look", f"looked up {MENDED}") if repaired else SeenResult("look", UNFIT, True)
     names = [MENDED] * len(broken) * repaired + [str(place) for place in right]
@@ -102,12 +102,12 @@ def ten_turns(*broken: int) -> tuple[Turn, ...]:
 
 
 def corrected(problem: str) -> Observed:
-    """Return what comes of a loop whose first call was answered with a problem."""
+    """Return the outcome of a loop whose first call got an error as its result."""
     return replace(CORRECTED, seen=(SeenResult("look", problem, True), LOOKED))
 
 
 def on_claude(observed: Observed) -> Mapping[Family, Observed]:
-    """Return what both Claude backends show."""
+    """Return the common outcome of both Claude backends."""
     return {"session": observed, "print": observed}
 
 
@@ -334,8 +334,9 @@ DIFFERENT: Final = (
         ),
         repaired_by='{"q": "mended"}',
         differs={"session": corrected(UNFIT)},
-        reason="Claude Code runs the loop itself, so nothing of ktx stands between the call and its tool: the model "
-        "reads what is wrong and corrects itself on the next turn. Repair within the step is no goal there.",
+        reason="Claude Code runs the loop itself, so ktx is not involved between the call and its tool: the "
+        "model reads the error and corrects itself in the next turn. Repair within the step is not a "
+        "goal there.",
         requirements=("R14", "R48", "R51"),
     ),
     ContractCase(
@@ -345,7 +346,7 @@ DIFFERENT: Final = (
         ten_calls(4, repaired=True),
         repaired_by=f'{{"q": "{MENDED}"}}',
         differs={"session": ten_calls(4)},
-        reason="The same. Where ktx runs the loop, one call that does not fit is one question to the repair model.",
+        reason="Same reason. If ktx runs the loop, each invalid call is one request to the repair model.",
         any_order=True,
         requirements=("R48", "R51"),
     ),
@@ -363,8 +364,8 @@ DIFFERENT: Final = (
             ),
             "print": Observed('<use_tools>\n[{"name": "look", "input": {"q": "a}]\n</use_tools>', callbacks=((),)),
         },
-        reason="Claude Code answers such a call in its own words before the tool is asked. In the text protocol of "
-        "`claude --print` broken JSON is no call at all but text, and text ends the loop (the recipe's rule).",
+        reason="Claude Code responds to such a call itself before the tool is called. In the text protocol of "
+        "`claude --print`, invalid JSON is text rather than a call, and text ends the loop.",
         requirements=("R48", "R51", "G6"),
     ),
     ContractCase(
@@ -379,7 +380,7 @@ DIFFERENT: Final = (
                 "nope", "<tool_use_error>Error: No such tool available: nope</tool_use_error>", failed=True, ran=False
             )
         },
-        reason="Claude Code answers calls of tools it does not have in its own words; they never reach ktx.",
+        reason="Claude Code responds itself to calls of unknown tools; they never reach ktx.",
         requirements=("R51",),
     ),
     ContractCase(
@@ -388,7 +389,7 @@ DIFFERENT: Final = (
         runtime_calls.loop,
         replace(REFUSED, error="auth"),
         differs=on_claude(replace(REFUSED, error="auth", requests=2)),
-        reason="The binary looks for its session once more and asks again, whatever it was told of retries.",
+        reason="The binary checks its session again and retries once, regardless of its retry settings.",
         requirements=("R52",),
     ),
     ContractCase(
@@ -397,7 +398,7 @@ DIFFERENT: Final = (
         runtime_calls.loop,
         replace(REFUSED, error="model"),
         differs=on_claude(replace(REFUSED, error="model", requests=2)),
-        reason="The binary asks once more, the same with a lower limit of output tokens, before it gives up a model.",
+        reason="The binary retries once, with a lower limit of output tokens, before it gives up on a model.",
         requirements=("R10", "R52"),
     ),
     ContractCase(
@@ -406,8 +407,8 @@ DIFFERENT: Final = (
         runtime_calls.text,
         replace(RAISED, error="refusal"),
         differs=on_claude(Observed("Well then.", requests=2, usage=Usage(200, 40))),
-        reason="The binary asks again after one refusal, with a note that the answer was stopped. What the model had "
-        "said until then is no part of the result.",
+        reason="The binary retries after one refusal, with a note that the response was stopped. The model's "
+        "output until then is not part of the result.",
         requirements=("R52",),
     ),
     ContractCase(
@@ -416,7 +417,7 @@ DIFFERENT: Final = (
         runtime_calls.text,
         replace(RAISED, error="refusal"),
         differs=on_claude(replace(RAISED, error="refusal", requests=2, usage=Usage(200, 40))),
-        reason="The same: one more request, then the same error.",
+        reason="Same reason: one more request, then the same error.",
         requirements=("R52",),
     ),
     ContractCase(
@@ -425,8 +426,8 @@ DIFFERENT: Final = (
         runtime_calls.text,
         replace(RAISED, error="execution"),
         differs=on_claude(Observed("part one, part two", requests=2, usage=Usage(200, 40))),
-        reason="The binary lets the model go on where it was cut, and the parts are joined. The API backends take no "
-        "half answer.",
+        reason="The binary lets the model continue after the cut, and joins the parts. The API backends do not "
+        "accept a partial response.",
         requirements=("R49", "R52"),
     ),
     ContractCase(
@@ -435,7 +436,7 @@ DIFFERENT: Final = (
         runtime_calls.text,
         replace(RAISED, error="execution"),
         differs=on_claude(replace(RAISED, error="execution", requests=4, usage=Usage(400, 80))),
-        reason="The same: three continuations, then the same error.",
+        reason="Same reason: three continuations, then the same error.",
         requirements=("R49", "R52"),
     ),
     ContractCase(
@@ -444,8 +445,9 @@ DIFFERENT: Final = (
         runtime_calls.loop_with_units,
         replace(LOOPED, events=("UsageReported",) * 2),
         differs={"session": replace(LOOPED, events=("UsageReported",))},
-        reason="A unit is what the provider accounts for: a message of the API, a session of Claude Code, a run of "
-        "`claude --print`, of which a loop on `claude-code` is one and on `claude-cli` as many as steps.",
+        reason="A unit is what the provider bills: a message of the API, a session of Claude Code, or a run of "
+        "`claude --print`. A loop on `claude-code` is one unit, and a loop on `claude-cli` has one per "
+        "step.",
         requirements=("C2", "C16"),
     ),
 )

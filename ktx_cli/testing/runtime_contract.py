@@ -1,6 +1,6 @@
-"""The contract of a model backend: scripted conversations, and what must come of them, the same on every backend.
+"""The contract of a model backend: scripted conversations and their outcomes, the same on every backend.
 
-A backend passes when `RuntimeContract.check` returns for each case of `RuntimeContract().cases`:
+A backend passes if `RuntimeContract.check` returns for each case of `RuntimeContract().cases`:
 
     contract = RuntimeContract()
     with ModelServer() as server:
@@ -9,8 +9,8 @@ A backend passes when `RuntimeContract.check` returns for each case of `RuntimeC
             asyncio.run(contract.check(case, subject))
 
 `make_runtime(usage_sink)` returns a runtime whose model calls reach `server` through the backend's real client, with
-three attempts a call and no delay between them. `ktx_cli.testing.runtime_subjects` makes the subjects of ktx's own
-backends, `ktx_cli.testing.runtime_cases` holds the cases. Nothing here needs pytest.
+three attempts per call and no delay between them. `ktx_cli.testing.runtime_subjects` creates the subjects of ktx's own
+backends, and `ktx_cli.testing.runtime_cases` has the cases. Nothing here needs pytest.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_T
 from ktx_cli.testing.model_server import ModelServer
 
 Family = Literal["messages", "session", "print"]
-"""How a backend reaches the model: requests of its own, a Claude Code session, or one `claude --print` a turn."""
+"""How a backend reaches the model: requests of its own, a Claude Code session, or one `claude --print` per turn."""
 
 Result = TextResult | ObjectResult[Any] | LoopResult
 MakeRuntime = Callable[[UsageSink], RoutedRuntime]
 
 IN_PIECES = ("TextDelta", "RateLimitWait")
-"""Kinds of events that come any number of times in a row, and count as one."""
+"""Kinds of events that may repeat any number of times in a row, and count as one."""
 
 REPAIR_SIGN = REPAIR_PROMPT.partition(".")[0]
 ONE_TURN = Usage(100, 20)
-"""What a scripted turn takes where it says nothing else."""
+"""The default usage of a scripted turn."""
 
 ANSWERS = (STRUCTURED_TOOL, ANSWER_TOOL)
 PROTOCOL_RESULT = re.compile(r"\[tool_result (\S+?)( failed)?\]\n(.*?)\n\[/tool_result\]", re.DOTALL)
@@ -64,7 +64,7 @@ PROTOCOL_RESULT = re.compile(r"\[tool_result (\S+?)( failed)?\]\n(.*?)\n\[/tool_
 
 @dataclass(frozen=True)
 class Subject:
-    """A backend under test. `executable` and `path` say what program runs it, for those who read the output."""
+    """A backend under test. `executable` and `path` identify the program that runs it, for the output."""
 
     name: str
     family: Family
@@ -76,7 +76,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class SeenResult:
-    """The result of a tool call as it stood in a request: what the model read."""
+    """The result of a tool call in a request, as the model read it."""
 
     tool: str
     text: str
@@ -85,13 +85,13 @@ class SeenResult:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What came of a case; all of it is compared.
+    """The outcome of a case; all of it is compared.
 
-    `callbacks` are the tool names each call of `on_step_finish` was told; `seen` the tool results in the last request;
+    `callbacks` are the tool names passed to each call of `on_step_finish`; `seen` the tool results in the last request;
     `ran` what the handlers did, in order; `requests` are counted at the server. `attempts`, `tool_calls`, `failures`
-    and `repairs` are None where a call raises and has no facts. `verbatim`: system prompt and prompt stood unchanged in
-    every request. `effort`: how much the model was to think, each level once. `events` are the kinds of events of a
-    run, in order, text in pieces as one.
+    and `repairs` are None if a call raises and has no facts. `verbatim`: system prompt and prompt were unchanged in
+    every request. `effort`: the requested effort levels, without duplicates. `events` are the kinds of events of a run,
+    in order, with consecutive text events as one.
     """
 
     result: Any = None
@@ -113,7 +113,7 @@ class Observed:
 
 
 class Stage:
-    """What the call of a case works with: the runtime, the tools, and notes of what happened."""
+    """The environment of a case's call: the runtime, the tools, and a record of what happened."""
 
     system = "You keep the shelf."
     prompt: PromptText = "What is on the shelf?"
@@ -128,7 +128,7 @@ class Stage:
         self.events: list[str] = []
 
     def on_step(self, step: Step) -> None:
-        """Note a finished step."""
+        """Record a finished step."""
         self.steps.append(step)
 
     async def text(self, **options: Any) -> TextResult:
@@ -147,7 +147,7 @@ class Stage:
         )
 
     async def follow(self, handle: RunHandle[Any], *leave_out: type[Event]) -> Any:
-        """Read every event of a run, note their kinds but those left out, and return its result."""
+        """Read every event of a run, record their kinds except for excluded ones, and return its result."""
         async for event in handle:
             kind = type(event).__name__
             if not isinstance(event, leave_out) and not (kind in IN_PIECES and self.events[-1:] == [kind]):
@@ -157,12 +157,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class ContractCase:
-    """One conversation: the turns of the model, the call, and what must come of it.
+    """One conversation: the turns of the model, the call, and the expected outcome.
 
-    `repaired_by` answers the questions of the `repair` role. `differs` holds what other families of backends must show
-    instead of `expected`, and `reason` says why that cannot be helped; without a reason there is no difference.
-    `any_order`: handlers that run side by side may note that in any order, and clients send their results as they come.
-    `requirements` are the ids it covers.
+    `repaired_by` answers the requests of the `repair` role. `differs` has the outcome of other families of backends if
+    it must differ from `expected`, and `reason` says why; without a reason there is no difference. `any_order`:
+    parallel handlers may record in any order, and clients send results as they arrive.
     """
 
     title: str
@@ -296,9 +295,9 @@ def _callbacks(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
 
 
 def seen_results(request: ModelRequest) -> list[SeenResult]:
-    """Return every tool result a request holds, in order, whatever client wrote the request.
+    """Return every tool result in a request, in order, whatever client wrote the request.
 
-    What the model is told of an object that does not fit is none, though some clients carry it as one.
+    The model's feedback about an invalid object is not one, though some clients send it as one.
     """
     if PROTOCOL_TAG in request.system:
         texts = "\n".join(text for _, text in _texts(request))
@@ -315,10 +314,10 @@ def seen_results(request: ModelRequest) -> list[SeenResult]:
 
 
 def is_verbatim(request: ModelRequest, system: str, prompt: PromptText) -> bool:
-    """Say whether a request holds the system prompt, and the prompt as a message of the user's, letter by letter.
+    """Return whether a request contains the system prompt, and the prompt as a user message, character by character.
 
-    A prompt of several parts stands in as many blocks, or joined in one. `claude --print` takes a conversation as one
-    text, so there the prompt stands behind `User: `.
+    A prompt with several parts is in as many blocks, or joined in one. `claude --print` takes a conversation as one
+    text, where the prompt comes after `User: `.
     """
     parts = [part.text for part in parts_of(prompt)]
     joined = BETWEEN_PARTS.join(parts)

@@ -1,4 +1,4 @@
-"""Every backend of ktx as a subject of the runtime contract: its real client, and a scripted server of its own."""
+"""All ktx backends as subjects of the runtime contract, each with its real client and a scripted server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktx_cli.testing.runtime_contract import Family, Subject
 
 _BY_EXECUTOR: Mapping[str, Family] = {"messages": "messages", "claude_sdk": "session", "claude_print": "print"}
 FAMILIES: Mapping[str, Family] = {name: _BY_EXECUTOR[executor] for name, (_, executor) in ORIGINS.items()}
-"""What kind of client each backend has."""
+"""The kind of client of each backend."""
 
 PROVIDER = """
 backend: {backend}
@@ -27,7 +27,7 @@ vertex: {{project: shelf, location: europe-west1, access_token: made-up, base_ur
 """
 MODEL = "claude-sonnet-5-5"
 ATTEMPTS = 3
-"""How often one call may be tried; the binary of `claude-code` gets as many, and keeps its own delays."""
+"""The maximum attempts per call; the binary of `claude-code` gets as many, and keeps its own delays."""
 
 
 def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
@@ -43,13 +43,13 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
 
 
 def executables() -> dict[str, str]:
-    """Return by backend what runs it: name, version and origin, without its path."""
+    """Return what runs each backend: name, version and origin, without its path."""
     return {backend: _executable(backend, Path.cwd(), {})[0] for backend in FAMILIES}
 
 
 @contextlib.contextmanager
 def open_subject(backend: str) -> Iterator[Subject]:
-    """Yield a subject; its server and, for the Claude backends, its offline session live as long as the context."""
+    """Yield a subject. Its server and, for the Claude backends, its offline session live as long as the context."""
     with ModelServer() as server, offline_session(server) as session:
         config = subject_config(backend, server.url)
 
@@ -61,7 +61,7 @@ def open_subject(backend: str) -> Iterator[Subject]:
 
 
 def _executable(backend: str, project_dir: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return name, version and origin of what runs a backend, and where it is."""
+    """Return name, version and origin of what runs a backend, and its path."""
     if FAMILIES[backend] == "messages":
         place = importlib.metadata.distribution("anthropic").locate_file("anthropic")
         return f"anthropic {importlib.metadata.version('anthropic')} (installed package)", str(place)

@@ -1,4 +1,4 @@
-"""Throwaway Postgres and MariaDB servers for tests: unprivileged, on a free loopback port, gone after `stop`."""
+"""Throw-away Postgres and MariaDB servers for tests: unprivileged, on a free loopback port, deleted by `stop`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServerMissingError(RuntimeError):
 
 
 def free_port() -> int:
-    """Return a loopback TCP port nothing listens on right now."""
+    """Return an unused loopback TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -40,15 +40,15 @@ def find_binary(name: str, folders: str) -> Path | None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder with the owners of its files."""
+    """Copy a folder, keeping the owners of its files."""
     subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
 
 class TestServer(ABC):
-    """What both servers share: a data folder of their own user's, one process, one port, a log.
+    """The common part of both servers: a data folder of their own user, one process, one port, one log.
 
-    `account` is the system user they run as when the tests run as root (servers refuse to be root).
-    Use as a context manager, or call `start` and `stop`. `made`: a folder that `keep` wrote, to begin with.
+    `account` is the system user they run as if the tests run as root (servers refuse to run as root). Use it as a
+    context manager, or call `start` and `stop`. `made`: a folder that `keep` wrote, to start from.
     """
 
     __test__ = False
@@ -68,7 +68,7 @@ class TestServer(ABC):
         return (self.folder / "server.log").read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> None:
-        """Create the data folder and start; raises `ServerMissingError`, or `RuntimeError` with the log's end."""
+        """Create the data folder and start. Raises `ServerMissingError`, or `RuntimeError` with the end of the log."""
         self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
         try:
             self._create()
@@ -78,7 +78,7 @@ class TestServer(ABC):
             raise
 
     def keep(self, folder: Path) -> None:
-        """Write what a server begins with into a new folder, for all that start from it; raises as `start`."""
+        """Write the initial data of a server into a new folder, for all that start from it. Raises as `start`."""
         self.folder = Path(tempfile.mkdtemp(prefix=f"ktx-{self.account}-"))
         try:
             self._create()
@@ -95,7 +95,7 @@ class TestServer(ABC):
             _copy(self.made, self.folder)
 
     def stop(self) -> None:
-        """Stop at once and delete the data; harmless when called twice."""
+        """Stop at once and delete the data; calling it twice is harmless."""
         if self.process is not None:
             self.process.send_signal(self._stop_signal())
             try:
@@ -136,7 +136,7 @@ class TestServer(ABC):
         return signal.SIGTERM
 
     def _launch(self) -> None:
-        # Between choosing a port and listening on it another process may take it, so try again.
+        # Another process may take the port between choosing it and listening on it, so retry.
         for attempt in range(3):
             self.port = free_port()
             self._output = (self.folder / "server.log").open("ab")
@@ -190,12 +190,12 @@ class TestServer(ABC):
             raise RuntimeError(f"{command[0]} failed: {done.stderr.decode(errors='replace')[-2000:]}")
 
     def _environ(self) -> dict[str, str]:
-        # Nothing of the caller's: PGHOST, MYSQL_HOME and the like would change the server.
+        # Nothing from the caller's environment: PGHOST, MYSQL_HOME and the like would change the server.
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "HOME": str(self.folder)}
 
 
 class PostgresServer(TestServer):
-    """A Postgres server that logs every statement behind its session's application name and a bar.
+    """A Postgres server that logs every statement after its session's application name and a bar.
 
     Its superuser is `postgres` with the password `postgres`.
     """
@@ -206,7 +206,7 @@ class PostgresServer(TestServer):
 
     @classmethod
     def find(cls) -> Path | None:
-        """Return the folder of the binaries, or None where there is no Postgres."""
+        """Return the folder of the binaries, or None without Postgres."""
         binary = find_binary("postgres", "usr/lib/postgresql/*/bin") or find_binary("postgres", "usr/pgsql-*/bin")
         return binary.parent if binary else None
 
@@ -228,7 +228,7 @@ class PostgresServer(TestServer):
         import psycopg
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            # Written to the log page by page, as is the default since version 15, it takes twice as long.
+            # Writing it to the log page by page, the default since version 15, takes twice as long.
             strategy = " STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
             connection.execute(f'CREATE DATABASE "{name}"{strategy}'.encode())
         self.execute(*statements, database=name)
@@ -258,7 +258,7 @@ class PostgresServer(TestServer):
             "max_connections": "50",
             "shared_buffers": "16MB",
             "autovacuum": "off",
-            "dynamic_shared_memory_type": "mmap",  # in its folder, which goes when it is stopped; other kinds stay
+            "dynamic_shared_memory_type": "mmap",  # In its folder, which is deleted on stop; other kinds remain.
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [str(folder and folder / "postgres"), "-D", str(self.folder / "data"), *options]
@@ -267,7 +267,7 @@ class PostgresServer(TestServer):
         return signal.SIGQUIT
 
     def _ready(self) -> bool:
-        # The last line of the pid file says what the postmaster is doing.
+        # The last line of the pid file is the status of the postmaster.
         try:
             lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
         except OSError:
@@ -276,10 +276,10 @@ class PostgresServer(TestServer):
 
 
 class RecordingPostgresServer(PostgresServer):
-    """One that has loaded `pg_stat_statements`."""
+    """A server that has loaded `pg_stat_statements`."""
 
     def start(self) -> None:
-        """Create the data folder and start, where the extension is installed; raises as all do."""
+        """Create the data folder and start, if the extension is installed. Raises as `start`."""
         libraries = ("usr/lib/postgresql/*/lib", "usr/pgsql-*/lib")
         if not any([*Path("/").glob(f"{folder}/pg_stat_statements.so")] for folder in libraries):
             raise ServerMissingError("no pg_stat_statements: apt-get install postgresql-contrib")
@@ -298,12 +298,12 @@ class MariaDBServer(TestServer):
 
     @classmethod
     def find(cls) -> Path | None:
-        """Return the server binary, or None where there is no MariaDB."""
+        """Return the server binary, or None without MariaDB."""
         return find_binary("mariadbd", "usr/sbin")
 
     @property
     def statements(self) -> str:
-        """The general log: every statement the server was sent."""
+        """The general log: every statement that the server received."""
         return (self.folder / "general.log").read_text(encoding="utf-8", errors="replace")
 
     def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:

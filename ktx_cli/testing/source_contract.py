@@ -1,7 +1,7 @@
-"""The contract of a context source: what ktx needs of every source, as tests that its author runs.
+"""The contract of a context source: what ktx needs from every source, as tests that its author runs.
 
-Subclass `SourceContract` in a test module and give it a fixture `case`: a source with something in it, and what a test
-may do to it.
+Subclass `SourceContract` in a test module and add a fixture `case`: a source with some content, and what a test may do
+to it.
 
     class TestDictionary(SourceContract):
         @pytest.fixture
@@ -73,13 +73,13 @@ tables:
 
 @dataclass(frozen=True)
 class SourceCase:
-    """A source under test, with at least two files' worth of content.
+    """A source under test, with content for at least two files.
 
-    `settings`: its connection, as `ktx.yaml` has it. `change`: changes something in it. `remove`: removes something,
-    so that a raw file is gone. `breaks`: makes it unreadable as a whole. `damage`: makes one part of it unreadable,
-    where that can happen. `source`: the source itself, where a test needs a client of its own; else that of the
-    driver. `environ`: environment variables; `secrets`: texts that must be in no raw file and in no message.
-    `connection`: the id of the connection.
+    `settings`: its connection, as in `ktx.yaml`. `change`: changes something in it. `remove`: removes something, so
+    that a raw file disappears. `breaks`: makes the whole source unreadable. `damage`: makes one part of it unreadable,
+    if that can happen. `source`: the source itself, if a test needs a client of its own; else that of the driver.
+    `environ`: environment variables. `secrets`: texts that must not be in any raw file or message. `connection`: the id
+    of the connection.
     """
 
     settings: Mapping[str, Any]
@@ -104,7 +104,7 @@ class _Files(dict[str, bytes]):
 
 
 class Subject:
-    """A case in a project of its own: fetches, projections and units as a run makes them."""
+    """A case in a project of its own: fetches, projections and units as in a run."""
 
     def __init__(self, case: SourceCase, root: Path) -> None:
         self.case = case
@@ -117,7 +117,7 @@ class Subject:
         self.files = _Files({SHARD: TABLES.encode()})
 
     def context(self, last: Snapshot | None = None, **fields: Any) -> FetchContext:
-        """Return the context of a fetch; `last`: what the fetch before it came to."""
+        """Return the context of a fetch. `last`: the result of the previous fetch."""
         context = FetchContext(self.case.connection, self.layout, self.case.environ, self.raw, models=self.models())
         if last is not None:
             previous = {path: file.sha256 for path, file in last.files.items()}
@@ -139,7 +139,7 @@ class Subject:
         return self.source.project(self.entry, snapshot, context)
 
     def on_disk(self) -> dict[str, bytes]:
-        """Return the files of the project on the disk, without the cache."""
+        """Return the project's files on disk, without the cache."""
         found = (path for path in self.root.rglob("*") if path.is_file())
         return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in found if ".ktx" not in path.parts}
 
@@ -155,7 +155,7 @@ class SourceContract:
         yield Subject(case, root)
 
     def test_it_is_a_source_of_its_driver(self, subject: Subject) -> None:
-        """`ktx.yaml` takes its settings, and the registry leads from its driver to its class."""
+        """`ktx.yaml` accepts its settings, and the registry maps its driver to its class."""
         entry = subject.entry
         assert isinstance(subject.source, Source)
         if isinstance(entry, Database):
@@ -164,13 +164,13 @@ class SourceContract:
         assert kind is not None and kind.driver == entry.driver
         assert isinstance(entry, SourceConnection)
         assert type(entry) is SOURCES.refer(entry.driver, "settings")
-        assert type(entry).__doc__, "the settings model says in its docstring what the source is"
+        assert type(entry).__doc__, "the docstring of the settings model must describe the source"
         assert isinstance(subject.source, type(source_for(entry.driver)))
 
     def test_it_names_its_kind_and_skills_that_exist(self, subject: Subject) -> None:
-        """Its kind can be a folder, and its agents can load its skills."""
+        """Its kind is a valid folder name, and its agents can load its skills."""
         source = subject.source
-        assert source.kind and PurePosixPath(source.kind).name == source.kind, "the kind is the name of a folder"
+        assert source.kind and PurePosixPath(source.kind).name == source.kind, "the kind must be a valid folder name"
         assert set(source.skills) <= set(load_skills(subject.root))
 
     def test_a_check_says_what_is_there_in_one_line(self, subject: Subject, case: SourceCase) -> None:
@@ -180,9 +180,9 @@ class SourceContract:
         assert not [secret for secret in case.secrets if secret in line]
 
     def test_a_fetch_is_complete_and_hashed(self, subject: Subject) -> None:
-        """A fetch has everything: sorted, under relative paths, with the right hashes and sizes."""
+        """A fetch returns everything, sorted, under relative paths, with correct hashes and sizes."""
         found = subject.fetch()
-        assert found.complete, f"nothing is wrong with the source, but this was skipped: {found.skipped}"
+        assert found.complete, f"nothing is wrong with the source, but these files were skipped: {found.skipped}"
         assert found.files and list(found.files) == sorted(found.files)
         assert "\n" not in found.origin
         for path, file in found.files.items():
@@ -192,54 +192,54 @@ class SourceContract:
             assert (file.sha256, file.size) == (hashlib.sha256(content).hexdigest(), len(content))
 
     def test_a_fetch_of_the_same_is_the_same(self, subject: Subject) -> None:
-        """Two fetches of the same source are equal: no order, time or id of a request gets into raw files."""
+        """Two fetches of the same source are equal: raw files contain no request order, time or id."""
         first, second = subject.fetch(), subject.fetch()
         assert first.files == second.files
         assert (first.origin, first.cursor) == (second.origin, second.cursor)
 
     def test_a_manifest_keeps_what_was_fetched(self, subject: Subject) -> None:
-        """Paths survive the manifest, so that nothing counts as changed in the next run."""
+        """Paths round-trip through the manifest, so that nothing counts as changed in the next run."""
         found = subject.fetch()
         text = render_delivery(_manifest(found))
         assert compare(parse_delivery(text, "manifest.yaml"), found, model=True).touched == frozenset()
 
     def test_the_next_fetch_reads_only_what_changed(self, subject: Subject, case: SourceCase) -> None:
-        """With `previous` and `cursor` a fetch reads what changed, and has all the same what a full one has."""
+        """With `previous` and `cursor`, a fetch reads what changed, and still returns everything a full fetch does."""
         first = subject.fetch()
         again = subject.fetch(first)
         assert again.files == first.files and again.complete
         assert again.fetched < first.fetched or again.fetched == 0
         case.change()
         second = subject.fetch(again)
-        assert second.files == subject.fetch().files, "as a fetch of everything has it"
+        assert second.files == subject.fetch().files, "must equal the result of a full fetch"
         changes = compare(_manifest(first), second, model=True)
-        assert changes.touched, "`change` changed a raw file"
+        assert changes.touched, "`change` must change a raw file"
         assert 0 < second.fetched <= len(second.files)
 
     def test_what_is_removed_is_deleted(self, subject: Subject, case: SourceCase) -> None:
-        """What is gone from the source is missing from a complete snapshot."""
+        """What was removed from the source is missing from a complete snapshot."""
         first = subject.fetch()
         case.remove()
         try:
             second = subject.fetch(first)
-        except KtxError as error:  # an empty source may count as one that cannot be read
+        except KtxError as error:  # An empty source may count as one that cannot be read.
             assert error.hint
             return
         assert second.complete
         assert compare(_manifest(first), second, model=True).deleted
 
     def test_a_source_that_cannot_be_read_fails(self, subject: Subject, case: SourceCase) -> None:
-        """A source that cannot be read is an error with a hint: never an empty snapshot."""
+        """A source that cannot be read is an error with a hint, never an empty snapshot."""
         first = subject.fetch()
         case.breaks()
         for context in (subject.context(), subject.context(first)):
             with pytest.raises(KtxError) as failed:
                 subject.source.fetch(subject.entry, context)
-            assert failed.value.message and failed.value.hint, "an error says what to do"
+            assert failed.value.message and failed.value.hint, "an error must have a hint"
             assert not [secret for secret in case.secrets if secret in f"{failed.value.message} {failed.value.hint}"]
 
     def test_a_part_that_cannot_be_read_deletes_nothing(self, subject: Subject, case: SourceCase) -> None:
-        """A part that fails is named, and nothing counts as deleted."""
+        """A part that fails is reported, and nothing counts as deleted."""
         if case.damage is None:
             pytest.skip("the source has no parts that fail alone")
         first = subject.fetch()
@@ -253,42 +253,42 @@ class SourceContract:
         assert not compare(_manifest(first), second, model=True).deleted
 
     def test_a_fetch_that_is_asked_to_end_ends(self, subject: Subject) -> None:
-        """A fetch looks at `stopped` and raises `CancelledError`."""
+        """A fetch checks `stopped` and raises `CancelledError`."""
         with pytest.raises(CancelledError):
             subject.fetch(stopped=lambda: True)
 
     def test_no_secret_is_kept(self, subject: Subject, case: SourceCase) -> None:
-        """Neither raw files nor the cursor hold a secret of the connection."""
+        """Neither raw files nor the cursor contain a secret of the connection."""
         found = subject.fetch()
         kept = [found.origin.encode(), str(found.cursor).encode(), *(file.read() for file in found.files.values())]
         assert not [secret for secret in case.secrets if any(secret.encode() in content for content in kept)]
 
     def test_a_fetch_writes_nothing_into_the_project(self, subject: Subject, tmp_path: Path) -> None:
-        """A fetch writes to the raw store and the cache it was given, and nowhere else."""
+        """A fetch writes to the given raw store and cache, and nowhere else."""
         before = subject.on_disk()
         subject.fetch()
         assert subject.on_disk() == before
         scratch = tmp_path / "scratch"
         state = sorted(subject.layout.cache.rglob("*"))
         subject.fetch(raw=RawStore(scratch), cache=scratch / "cache")
-        assert sorted(subject.layout.cache.rglob("*")) == state, "a dry run has a cache of its own"
+        assert sorted(subject.layout.cache.rglob("*")) == state, "a dry run has its own cache"
 
     def test_a_projection_writes_to_its_overlay_alone(self, subject: Subject) -> None:
-        """A projection changes the overlay, and names each file it wrote with the raw files it comes from."""
+        """A projection changes the overlay, and lists each file it wrote with the raw files it comes from."""
         found = subject.fetch()
         before = subject.on_disk()
         workspace = Workspace(subject.files)
         projection = subject.project(found, workspace)
         assert subject.on_disk() == before and subject.files == {SHARD: TABLES.encode()}
         written = {path for path, content in workspace.changes().items() if content is not None}
-        assert written <= set(projection.artifacts), "every file written is an artifact"
+        assert written <= set(projection.artifacts), "every file that is written must be an artifact"
         assert all(path.startswith(("semantic-layer/", "wiki/")) for path in written)
         assert all(workspace.exists(path) for path in projection.artifacts)
         assert {raw for paths in projection.artifacts.values() for raw in paths} <= set(found.files)
         assert projection.handled <= set(found.files)
 
     def test_a_projection_is_the_same_for_the_same_input(self, subject: Subject) -> None:
-        """The same input gives the same output, and on its own output a projection changes nothing."""
+        """The same input gives the same output, and repeating a projection on its own output changes nothing."""
         found = subject.fetch()
         once, twice = Workspace(subject.files), Workspace(subject.files)
         first, second = subject.project(found, once), subject.project(found, twice)
@@ -299,7 +299,7 @@ class SourceContract:
         assert again.owned == first.owned
 
     def test_a_projection_breaks_no_definition(self, subject: Subject) -> None:
-        """The semantic layer loads without errors afterwards."""
+        """The semantic layer still loads without errors."""
         workspace = Workspace(subject.files)
         subject.project(subject.fetch(), workspace)
         for model in subject.models(workspace).values():
@@ -307,29 +307,31 @@ class SourceContract:
             assert wrong == []
 
     def test_what_people_wrote_stays(self, subject: Subject) -> None:
-        """Texts of people in the files are kept."""
+        """Texts by people in the files are kept."""
         workspace = Workspace(subject.files)
         subject.project(subject.fetch(), workspace)
         assert "What people bought" in (workspace.read_text(SHARD) or "")
 
     def test_units_are_the_work_of_what_changed(self, subject: Subject) -> None:
-        """Units have stable keys and an order, are about files of the snapshot, and come only of changes."""
+        """Units have stable keys and an order, contain files of the snapshot, and only arise from changes."""
         found = subject.fetch()
         projection = subject.project(found, Workspace(subject.files))
         changes = Changes(added=tuple(found.files))
         units = subject.source.units(subject.entry, found, changes, projection)
         assert units == subject.source.units(subject.entry, found, changes, projection)
         keys = [unit.key for unit in units]
-        assert len(set(keys)) == len(keys), "keys tell units apart"
+        assert len(set(keys)) == len(keys), "keys must be unique"
         assert all(unit.files and unit.label for unit in units)
         assert {path for unit in units for path in unit.readable} <= set(found.files)
         if subject.source.documents:
-            assert {path for unit in units for path in unit.files} == set(found.files), "each document is in a unit"
+            assert {path for unit in units for path in unit.files} == set(found.files), (
+                "every document must be in a unit"
+            )
         nothing = Changes(unchanged=tuple(found.files))
         assert subject.source.units(subject.entry, found, nothing, projection) == ()
 
     def test_nothing_follows_from_no_evidence(self, subject: Subject) -> None:
-        """Without evidence of units there is nothing to write after them."""
+        """Without evidence from units, there is nothing to write after them."""
         found = subject.fetch()
         workspace = Workspace(subject.files)
         projection = subject.project(found, workspace)
@@ -342,5 +344,5 @@ class SourceContract:
 
 
 def _manifest(snapshot: Snapshot) -> Delivery:
-    """Return the manifest of a run in which everything of a snapshot was worked through."""
+    """Return the manifest of a run in which the whole snapshot was processed."""
     return Delivery({path: FileState(file.sha256) for path, file in snapshot.files.items()})

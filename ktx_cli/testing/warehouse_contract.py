@@ -1,7 +1,7 @@
-"""The contract of a warehouse: what ktx needs of every connector, as tests that its author runs.
+"""The contract of a warehouse: what ktx needs from every connector, as tests that its author runs.
 
-Subclass `WarehouseContract` in a test module and give it a fixture `database`: a database that holds the tables of the
-contract, which `statements` writes in plain SQL. The tests read; none changes the database.
+Subclass `WarehouseContract` in a test module and add a fixture `database`: a database with the tables of the contract,
+which `statements` creates in plain SQL. The tests only read the database.
 
     class TestQuackBase(WarehouseContract):
         @pytest.fixture(scope="class")
@@ -61,7 +61,7 @@ TYPES: Final = {
     "moment": "TIMESTAMP",
     "flag": "BOOLEAN",
 }
-"""The types of the contract's columns; `statements` takes other names for them."""
+"""The types of the contract's columns; `statements` accepts other names for them."""
 
 _SEMANTIC: Final = {
     "id": SemanticType.NUMBER,
@@ -123,7 +123,7 @@ TABLES: Final = (
         key="id",
     ),
 )
-"""What a prepared database holds, besides the view `totals`: what each customer's orders come to."""
+"""The tables of a prepared database, in addition to the view `totals`: the sum of each customer's orders."""
 
 SAMPLE_ROWS: Final = 100
 
@@ -131,10 +131,10 @@ SAMPLE_ROWS: Final = 100
 def statements(
     *, quote: Callable[[str], str] | None = None, types: Mapping[str, str] | None = None, keys: bool = True
 ) -> list[str]:
-    """Return the statements that make the contract's tables and its view.
+    """Return the statements that create the contract's tables and its view.
 
-    `quote`: how names are quoted; without it in double quotes. `types`: the database's own names for those of `TYPES`.
-    `keys`: whether primary and foreign keys are declared.
+    `quote`: quotes a name; double quotes by default. `types`: the database's own names for those in `TYPES`. `keys`:
+    whether to declare primary and foreign keys.
     """
     named = quote or _double_quoted
     written = {**TYPES, **(types or {})}
@@ -173,13 +173,13 @@ def _literal(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PreparedDatabase:
-    """A database that holds the contract's tables.
+    """A database with the contract's tables.
 
-    `options`: the fields of a connection to it as `ktx.yaml` has them, without `driver`. `schema`: the schema that the
-    tables are in, None where there are none. `keys`, `views`: whether the database keeps declared keys and views.
-    `loose_types`: kinds of `TYPES` that it does not tell from others. `refused`: statements of its own that write,
-    reach files or change the session. `endless`: a statement that runs for more than a minute. `missing`: the fields
-    of a connection to a database that is not there.
+    `options`: the fields of a connection to it as in `ktx.yaml`, without `driver`. `schema`: the schema of the tables,
+    or None if there are no schemas. `keys`, `views`: whether the database stores declared keys and views.
+    `loose_types`: kinds in `TYPES` that it does not distinguish from others. `refused`: statements of its own that
+    write, access files or change the session. `endless`: a statement that runs for more than a minute. `missing`: the
+    fields of a connection to a database that does not exist.
     """
 
     driver: str
@@ -198,7 +198,7 @@ class PreparedDatabase:
 
     @property
     def scope(self) -> Scope:
-        """The relations that the options ask for."""
+        """The relations selected by the options."""
         return scope_from_options(self.options)
 
 
@@ -225,7 +225,7 @@ WRITES: Final = (
     "",
     ";",
 )
-"""Statements that no session runs; `{t}` is the table `customers`, `{u}` one that is not there."""
+"""Statements that no session runs. `{t}` is the table `customers`, `{u}` one that does not exist."""
 
 
 class WarehouseContract:
@@ -239,14 +239,14 @@ class WarehouseContract:
             yield opened
 
     def test_the_driver_is_registered(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Its settings take the options, what setup asks is a setting, and its SQL has a dialect."""
+        """Its settings accept the options, setup's questions are settings, and its SQL has a dialect."""
         import sqlglot
 
         warehouse = WAREHOUSES.find(database.driver)
-        assert warehouse is not None, f"no package installed here has the entry point `{database.driver}`"
+        assert warehouse is not None, f"no installed package has the entry point `{database.driver}`"
         model = WAREHOUSES.refer(database.driver, "settings")
         assert issubclass(model, Database)
-        assert (model.__doc__ or "").strip(), "the docstring of the settings is what setup and the schema show"
+        assert (model.__doc__ or "").strip(), "setup and the schema show the docstring of the settings"
         check_connection("shop", {"driver": database.driver, **database.options})
         for question in warehouse.questions:
             assert not question.key or question.key.partition(".")[0] in settings_of(model), question
@@ -254,7 +254,7 @@ class WarehouseContract:
         assert sqlglot.parse_one("SELECT 1", dialect=warehouse.dialect).sql(warehouse.dialect) == "SELECT 1"
 
     def test_a_connection_test_tells_the_facts(self, database: PreparedDatabase, connector: Connector) -> None:
-        """`ktx connection test` counts the relations in scope and names the version."""
+        """`ktx connection test` counts the relations in scope and reports the version."""
         found = connector.test(database.scope)
         assert found.tables == len(TABLES) + database.views
         assert found.latency_ms > 0
@@ -262,7 +262,7 @@ class WarehouseContract:
         assert found.closed == ()
 
     def test_the_structure_is_read(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Tables, columns in their order, types and keys come back as they were declared, names verbatim."""
+        """Tables, columns in order, types and keys are returned as declared, with verbatim names."""
         schema = connector.introspect(database.scope)
         assert schema.problems == ()
         assert schema.server_version
@@ -287,13 +287,13 @@ class WarehouseContract:
             assert "select" in (tables["totals"].view_sql or "").lower()
 
     def test_the_structure_is_the_same_every_time(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Two introspections say the same."""
+        """Two introspections give the same result."""
         assert connector.introspect(database.scope) == connector.introspect(database.scope)
 
     def test_the_scope_is_applied_and_what_matches_nothing_is_named(
         self, database: PreparedDatabase, connector: Connector
     ) -> None:
-        """`enabled_tables` and `exclude` choose; a name that matches nothing is a problem, not silence."""
+        """`enabled_tables` and `exclude` select; a name that matches nothing is reported as a problem."""
         scope = Scope(
             schemas=database.scope.schemas, enabled_tables=("orders", "events", "missing"), exclude=("events",)
         )
@@ -305,7 +305,7 @@ class WarehouseContract:
         assert connector.test(scope).tables == 1
 
     def test_names_are_quoted(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Every name can be asked for as `table_path` and `column_list` write it."""
+        """Every name can be queried as `table_path` and `column_list` write it."""
         (table,) = (each for each in TABLES if each.name == "Order Details")
         columns = column_list(ODD_NAMES, connector.dialect)
         found = connector.query(f"SELECT {columns} FROM {self.path(database, connector, table.name)}")
@@ -313,7 +313,7 @@ class WarehouseContract:
         assert [tuple(map(int, row)) for row in found.rows] == list(table.rows)
 
     def test_rows_are_cut_where_they_are_too_many(self, database: PreparedDatabase, connector: Connector) -> None:
-        """`max_rows` bounds a result, and the result says so."""
+        """`max_rows` limits a result, and the result says so."""
         events = f"SELECT id FROM {self.path(database, connector, 'events')}"
         found = connector.query(f"{events} ORDER BY id", max_rows=2)
         assert (found.columns, [int(row[0]) for row in found.rows], found.truncated) == (("id",), [0, 1], True)
@@ -323,7 +323,7 @@ class WarehouseContract:
         assert (found.columns, found.rows, found.truncated) == (("id",), (), False)
 
     def test_parameters_are_bound_not_pasted(self, database: PreparedDatabase, connector: Connector) -> None:
-        """A parameter is a value, whatever it says; a percent sign without parameters is a percent sign."""
+        """A parameter is a value, whatever its content; a percent sign without parameters is literal."""
         mark = getattr(connector, "placeholder", "?")
         customers = self.path(database, connector, "customers")
         by_name = f"SELECT id FROM {customers} WHERE name = {mark}"
@@ -332,7 +332,7 @@ class WarehouseContract:
         assert connector.query(f"SELECT '%s' AS mark, id FROM {customers} WHERE name LIKE 'A%'").rows[0][0] == "%s"
 
     def test_values_become_json(self, database: PreparedDatabase, connector: Connector) -> None:
-        """Every value can be written as JSON and is the one that was stored."""
+        """Every value can be written as JSON and equals the stored one."""
         (table,) = (each for each in TABLES if each.name == "orders")
         columns = column_list(table.columns, connector.dialect)
         found = connector.query(f"SELECT {columns} FROM {self.path(database, connector, 'orders')} ORDER BY id")
@@ -344,17 +344,17 @@ class WarehouseContract:
     def test_samples_are_bounded_and_the_same_every_time(
         self, database: PreparedDatabase, connector: Connector
     ) -> None:
-        """A sample has at most as many rows as wanted, of every column, and is the same the second time."""
+        """A sample has at most the requested number of rows, has every column, and is repeatable."""
         for table in connector.introspect(database.scope).tables:
             first, second = (read_sample(connector, table, SampleLimits(rows=SAMPLE_ROWS), seed=7) for _ in range(2))
             assert _rows(first) == _rows(second), table.ref
             assert first.failed == {}
             assert 0 < first.rows <= SAMPLE_ROWS
             assert set(first.columns) | set(first.opaque) == {column.name for column in table.columns}
-            assert first.statements <= 3, "a sample is one statement, and few more where the first cannot be used"
+            assert first.statements <= 3, "a sample takes one statement, or a few more if the first fails"
 
     def test_a_session_writes_nothing(self, database: PreparedDatabase) -> None:
-        """The session itself refuses what writes, without the guard in front of it."""
+        """The session itself refuses statements that write, without the guard."""
         with database.open() as connector:
             before = connector.introspect(database.scope).tables
             rows = self.rows(database, connector, "customers")
@@ -368,7 +368,7 @@ class WarehouseContract:
             assert connector.introspect(database.scope).tables == before
 
     def test_the_guard_knows_the_dialect(self, database: PreparedDatabase, connector: Connector) -> None:
-        """The guard lets a query through in a form the database runs, and refuses what is more than a query."""
+        """The guard passes a query in a form that the database runs, and refuses anything more than a query."""
         policy = StatementPolicy("shop")
         orders = self.path(database, connector, "orders")
         asked = f"SELECT customer_id, COUNT(*) AS n FROM {orders} GROUP BY customer_id ORDER BY customer_id"
@@ -380,19 +380,19 @@ class WarehouseContract:
                 policy.check(statement, connector.dialect, max_rows=2)
 
     def test_a_plan_can_be_asked_for(self, database: PreparedDatabase, connector: Connector) -> None:
-        """EXPLAIN passes the guard, runs nothing and has rows."""
+        """EXPLAIN passes the guard, runs nothing and returns rows."""
         orders = self.path(database, connector, "orders")
         try:
             checked = StatementPolicy("shop").check(f"EXPLAIN SELECT id FROM {orders}", connector.dialect, max_rows=9)
         except StatementRefusedError:
-            pytest.skip("the guard lets no EXPLAIN of this dialect through")
+            pytest.skip("the guard allows no EXPLAIN in this dialect")
         assert checked.explains
         assert connector.query(checked.sql).rows
 
     def test_a_wrong_statement_says_what_is_wrong_and_the_session_goes_on(
         self, database: PreparedDatabase, connector: Connector
     ) -> None:
-        """An error is one line with the connection's name, and costs the statement alone."""
+        """An error is one line with the connection's name, and affects only the statement."""
         orders = self.path(database, connector, "orders")
         missing = self.path(database, connector, "not_there")
         for statement in (f"SELECT no_such_column FROM {orders}", f"SELECT id FROM {missing}", "SELECT ("):
@@ -407,7 +407,7 @@ class WarehouseContract:
         assert [int(row[0]) for row in connector.query("SELECT 1 AS one").rows] == [1]
 
     def test_a_statement_that_runs_on_is_stopped(self, database: PreparedDatabase) -> None:
-        """`query_timeout_ms` ends a statement, and the connection can be used again."""
+        """`query_timeout_ms` ends a statement, and the connection remains usable."""
         if not database.endless:
             pytest.skip("the database has no statement that runs for a minute")
         with database.open(query_timeout_ms=300) as connector:
@@ -418,9 +418,9 @@ class WarehouseContract:
             assert [int(row[0]) for row in connector.query("SELECT 1 AS one").rows] == [1]
 
     def test_a_database_that_is_not_there_is_an_error_that_says_so(self, database: PreparedDatabase) -> None:
-        """Opening what is not there fails with the code `connection` and a way out."""
+        """Opening a database that does not exist fails with the code `connection` and a hint."""
         if database.missing is None:
-            pytest.skip("no options of a database that is not there")
+            pytest.skip("no options of a missing database given")
         with pytest.raises(SourceError) as caught:
             connect(ConnectionSpec("shop", database.driver, dict(database.missing)))
         assert (caught.value.code, caught.value.exit_code) == ("connection", 4)
@@ -428,7 +428,7 @@ class WarehouseContract:
         assert caught.value.hint
 
     def test_it_is_closed_twice_and_opened_twice(self, database: PreparedDatabase) -> None:
-        """Closing is harmless when repeated, and two connections do not disturb each other."""
+        """Closing twice is harmless, and two connections do not affect each other."""
         with database.open() as first, database.open() as second:
             assert self.rows(database, first, "customers") == self.rows(database, second, "customers")
             first.close()
@@ -439,7 +439,7 @@ class WarehouseContract:
         first.close()
 
     def test_a_project_on_it_is_scanned_and_asked(self, database: PreparedDatabase, tmp_path: Path) -> None:
-        """`ktx scan` writes the semantic layer of the database, and `ktx sl query` answers with the right numbers."""
+        """`ktx scan` writes the semantic layer of the database, and `ktx sl query` returns correct numbers."""
         settings = {
             "connections": {"shop": {"driver": database.driver, **database.options}},
             "storage": {"git": {"author": "ktx <ktx@example.com>"}},
@@ -473,7 +473,7 @@ def _ktx(folder: Path, *words: str) -> Any:
 
 
 def _revenue() -> dict[tuple[str | None, str], Decimal]:
-    """Return what the orders of the contract come to, by the customer's country and month."""
+    """Return the sum of the contract's orders by customer country and month."""
     tables = {table.name: table.rows for table in TABLES}
     country = {row[0]: row[2] for row in tables["customers"]}
     orders = sorted(((str(country[row[1]]), row[4].isoformat()[:7]), row[2]) for row in tables["orders"])
@@ -482,12 +482,12 @@ def _revenue() -> dict[tuple[str | None, str], Decimal]:
 
 
 def _rows(sample: Sample) -> list[str]:
-    """Return the rows of a sample as texts, in an order of their own: of a view they come in any."""
+    """Return the rows of a sample as sorted texts, because a view returns them in any order."""
     return sorted(map(repr, zip(*sample.values, strict=True)))
 
 
 def _same(value: Any, expected: Any) -> bool:
-    """Whether a value of JSON is the one that was stored, however the database keeps it."""
+    """Return whether a JSON value equals the stored one, in whatever form the database stores it."""
     if expected is None or isinstance(expected, str):
         return bool(value == expected)
     if isinstance(expected, bool):

@@ -1,4 +1,4 @@
-"""Read-only access to databases and folders of data files, one folder for each."""
+"""Read-only access to databases and folders of data files, with one folder for each warehouse."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
     "databricks", "trino",
 )  # fmt: skip
-"""The drivers of databases, in the order of all lists; each is a folder of this package."""
+"""The drivers of databases, in the order that all lists use; each is a folder of this package."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

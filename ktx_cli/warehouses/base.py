@@ -1,4 +1,4 @@
-"""The base of all connectors: errors, the limits of a session, the draft of a table, the files a connection names."""
+"""The base of all connectors: errors, session limits, table drafts, and the files of a connection."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.wire import row_memory
 
 STATEMENT_SECONDS = 30.0
-"""How long one statement may run before it is stopped."""
+"""The maximum duration of one statement."""
 
 STOP_SECONDS = 5.0
-"""How long a server may take to stop a statement whose time is up, before its session is closed."""
+"""The time for a server to stop a statement after its limit, before ktx closes its session."""
 
 CONNECT_SECONDS = 10
-"""How long reaching a server may take, all its addresses, TLS and the log-in together."""
+"""The time limit for reaching a server, including all its addresses, TLS and the login."""
 
 LOCK_SECONDS = 5
-"""How long a statement may wait for a lock that another session holds."""
+"""The maximum time that a statement waits for a lock of another session."""
 
 MAX_RESULT_BYTES = 128 * 1024 * 1024
-"""About how many bytes of memory a result may take; the rows behind are left out, and the result says so."""
+"""The approximate memory limit of a result; further rows are dropped, and the result says so."""
 
 REASON_LENGTH = 200
-"""How long the reason of an object that cannot be read may be."""
+"""The maximum length of the reason why an object cannot be read."""
 
 SETTLED_SECONDS = 2.0
-"""How old the last change of a file must be to be told from one in the same tick of the file system's clock."""
+"""The minimum age of a file's last change to distinguish it from one in the same tick of the file system's clock."""
 
 LOCKED = "locked by another session"
-"""Why an object cannot be read that somebody else has locked."""
+"""Why an object cannot be read while another session has locked it."""
 
 
 class LockedError(SourceError):
-    """What a statement reads is locked by another session, for longer than ktx waits."""
+    """The object that a statement reads is locked by another session for longer than ktx waits."""
 
 
 @dataclass(slots=True)
 class TableDraft:
-    """A table while its parts come in from several catalog queries."""
+    """A table under construction, while its parts come from several catalog queries."""
 
     ref: port.TableRef
     kind: port.TableKind
@@ -74,12 +74,12 @@ class TableDraft:
         default: str | None = None,
         generated: object = False,
     ) -> None:
-        """Add a column; one that is generated has no default."""
+        """Add a column; a generated one has no default."""
         own = None if generated else default
         self.columns.append(port.Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
 
     def allow(self, name: str, values: Sequence[str]) -> None:
-        """Say which texts a column may have."""
+        """Set the texts that a column allows."""
         for place, column in enumerate(self.columns):
             if column.name == name:
                 self.columns[place] = replace(column, values=tuple(values))
@@ -97,7 +97,7 @@ def fill(
     width: int,
     add: Callable[[TableDraft, list[tuple[Any, ...]]], object],
 ) -> None:
-    """Hand each draft its rows, grouped by their first `width` values (schema, table and maybe a name).
+    """Pass each draft its rows, grouped by their first `width` values (schema, table and maybe a name).
 
     A server may sort names that differ only in case as equal, so the rows of two tables may be mixed.
     """
@@ -110,11 +110,11 @@ def fill(
 
 
 class BaseConnector:
-    """Names the connection in errors and closes it; the dialects do the rest."""
+    """The base class that names the connection in errors and closes it; subclasses do the rest."""
 
     dialect: str = ""
     placeholder: str = "?"
-    """How a parameter is written in `query`; where it is `%s`, a literal `%` beside parameters is written `%%`."""
+    """The placeholder for a parameter in `query`. If it is `%s`, a literal `%` next to parameters is written `%%`."""
 
     def __init__(self, spec: port.ConnectionSpec, place: str) -> None:
         self.id = spec.id
@@ -123,62 +123,64 @@ class BaseConnector:
 
     @property
     def statement_seconds(self) -> float:
-        """How long one statement may run: `query_timeout_ms`, else `STATEMENT_SECONDS`."""
+        """The maximum duration of one statement: `query_timeout_ms`, else `STATEMENT_SECONDS`."""
         own = self._query_timeout_ms
         return STATEMENT_SECONDS if own is None else own / 1000
 
     @property
     def whole_seconds(self) -> int:
-        """The same, for servers that count seconds; 0 would mean no limit to them."""
+        """The same, for servers that count whole seconds, where 0 would mean no limit."""
         return max(1, math.ceil(self.statement_seconds))
 
     @property
     def where(self) -> str:
-        """How messages name this connection: its id and its place (a path, or host:port/database)."""
+        """The name of this connection in messages: its id and its location (a path, or host:port/database)."""
         return f"connection `{self.id}` ({self.place})"
 
     def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
-        """Return the error for this connection; `message` becomes one line behind its name."""
+        """Return an error for this connection. `message` becomes one line after its name."""
         details = {"connection": self.id}
         return SourceError(one_line(message).rstrip("."), where=self.where, hint=hint, details=details, code=code)
 
     def timeout(self, *, of_the_user: bool = True) -> SourceError:
-        """Return the error for a statement that ran too long: one of the user's, or one of our own on the catalog."""
+        """Return the error for a statement that exceeded its time limit: the user's, or one of ktx's own on the
+        catalog.
+        """
         if of_the_user:
-            what, hint = "the statement", "narrow it: add a WHERE clause or a LIMIT"
+            what, hint = "the statement", "narrow it with a WHERE clause or a LIMIT"
         else:
-            what, hint = "reading the catalog", "try again when the server has less to do"
+            what, hint = "reading the catalog", "retry when the server is less busy"
         return self.failure(f"{what} was stopped after {self.statement_seconds:g} seconds", hint=hint, code="timeout")
 
     def unstopped(self) -> SourceError:
-        """Return the error for a statement that the server did not stop when its time was up."""
+        """Return the error for a statement that the server did not stop at its time limit."""
         return self.failure(
-            f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so its session was closed",
-            hint="narrow it: add a WHERE clause or a LIMIT; the server may work on it until it notices",
+            f"the server did not stop the statement after {STATEMENT_SECONDS:g} seconds, so ktx closed its session",
+            hint="narrow it with a WHERE clause or a LIMIT; the server may continue with it for a while",
             code="timeout",
         )
 
     def ended(self, error: SourceError) -> SourceError:
-        """Return the error for a statement whose session the server ended, though it takes new ones.
+        """Return the error for a statement whose session the server ended, although it accepts new ones.
 
-        It has the code `query`, so it costs what it was sent for and no more; `lost_its_session` knows it.
+        It has the code `query`, so that only this statement fails; `lost_its_session` detects it.
         """
         found = self.failure(
-            f"the server ended the session, and takes new ones: {error.problem}",
-            hint="look into the server's log; `exclude` in ktx.yaml leaves a table out",
+            f"the server ended the session, but accepts new ones: {error.problem}",
+            hint="check the server log; `exclude` in ktx.yaml skips a table",
             code="query",
         )
         found.details[SESSION_ENDED] = True
         return found
 
     def locked(self, who: str) -> SourceError:
-        """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
-        message = f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds"
-        hint = f"try again when that session is done; to find it: {who}"
+        """Return the error for a statement that waited too long for a lock. `who` is SQL that shows its holder."""
+        message = f"the object that the statement reads is {LOCKED} for more than {LOCK_SECONDS} seconds"
+        hint = f"retry when that session is done; to find it: {who}"
         return LockedError(message, where=self.where, hint=hint, details={"connection": self.id}, code="timeout")
 
     def close(self) -> None:
-        """Give the session back; harmless when called twice."""
+        """Close the connection; calling it twice is harmless."""
 
     def __enter__(self) -> Any:
         return self
@@ -188,18 +190,19 @@ class BaseConnector:
 
 
 SESSION_ENDED = "session_ended"
-"""The key among an error's details that says so; see `lost_its_session`."""
+"""The key in an error's details for this case; see `lost_its_session`."""
 
 
 def lost_its_session(error: SourceError) -> bool:
-    """Whether a statement took its session with it: one like it might do so again."""
+    """Return whether a statement ended its session, so that a similar one might do so again."""
     return bool(error.details.get(SESSION_ENDED))
 
 
 def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
-    """Return a text that differs when a file does; None when one is missing or changed in the last `SETTLED_SECONDS`.
+    """Return a text that changes with a file, or None if one is missing or changed in the last `SETTLED_SECONDS`.
 
-    It rests on identity, size, time of change (which no program can set back) and the first `header_bytes` of each.
+    It is built from identity, size, change time (which no program can set back) and the first `header_bytes` of each
+    file.
     """
     digest = hashlib.sha256()
     for path in sorted(files):
@@ -217,7 +220,7 @@ def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
 
 
 def has_bytes(path: Path) -> bool:
-    """Whether a file is there and not empty."""
+    """Return whether a file exists and is not empty."""
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:
@@ -227,7 +230,7 @@ def has_bytes(path: Path) -> bool:
 def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
     """Return at most `max_rows` rows in `MAX_RESULT_BYTES` of memory, and whether there were more.
 
-    One row more than wanted is taken from `rows`, none when `max_rows` is 0 or the bytes are used up.
+    One extra row is taken from `rows`, none if `max_rows` is 0 or the bytes are used up.
     """
     kept: list[tuple[Any, ...]] = []
     left = MAX_RESULT_BYTES
@@ -240,18 +243,18 @@ def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[An
 
 
 def reason(error: object) -> str:
-    """Return why an object cannot be read, on one short line: the first paragraph of a database's error.
+    """Return why an object cannot be read in one short line: the first paragraph of a database's error.
 
-    Guesses at other names, positions in a statement of ours, and lines of the user's data are left out.
+    Suggestions of other names, positions in ktx's own statements, and lines of the user's data are removed.
     """
     paragraph = str(error).strip().partition("\n\n")[0]
     lines = [line.strip(" ^") for line in paragraph.splitlines()]
     kept = [line for line in lines if line and not line.startswith(("Did you mean", "Original Line:", "LINE "))]
-    return one_line(": ".join(line.rstrip(":") for line in kept), REASON_LENGTH) or "the database gives no reason"
+    return one_line(": ".join(line.rstrip(":") for line in kept), REASON_LENGTH) or "the database gave no reason"
 
 
 def milliseconds(action: Callable[[], object]) -> float:
-    """Run `action` and return how long it took, in milliseconds."""
+    """Run `action` and return its duration in milliseconds."""
     start = time.perf_counter()
     action()
     return (time.perf_counter() - start) * 1000
@@ -262,11 +265,11 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def leading_keyword(sql: str) -> tuple[str, int]:
-    """Return the first word of a statement in capitals and the offset behind it.
+    """Return the first word of a statement in capitals, and the offset after it.
 
-    White space, comments and opening brackets before it are skipped. Comments that servers read differently (nested
-    ones, MySQL's executable `/*!`, `--` without a blank, a bare carriage return) and anything else that is no word
-    give an empty word: a caller that lets only known words pass then refuses the statement.
+    White space, comments and opening parentheses before it are skipped. Comments that servers interpret differently
+    (nested ones, MySQL's executable `/*!`, `--` without a blank, a bare carriage return) and anything else that is not
+    a word give an empty word. A caller that only allows known words then refuses the statement.
     """
     position = 0
     while position < len(sql):
@@ -291,8 +294,8 @@ def require_reading(sql: str, allowed: Collection[str], where: str) -> None:
 
 
 def read_only_error(where: str, what: str) -> SourceError:
-    """Return the error for a statement that does more than read; `what` is a subject and its verb."""
-    hint = "write one SELECT statement; change data with the database's own client"
+    """Return the error for a statement that does more than read. `what` is a subject and its verb."""
+    hint = "write a single SELECT statement; to change data, use the database's own client"
     return SourceError(f"{where}: {what} not run: ktx only reads", hint=hint, code="read_only")
 
 
@@ -310,35 +313,35 @@ def _comment_end(sql: str, position: int) -> int | None:
 
 
 def driver_error_name(driver: BaseException) -> str:
-    """Return the name of the class of error that a driver raised."""
+    """Return the name of the class of an error that a driver raised."""
     return driver.kind if isinstance(driver, EngineError) else type(driver).__name__
 
 
 def source_path(spec: port.ConnectionSpec) -> Path:
     """Return the absolute path of a connection's `path`, or of its `url` (`sqlite:///x`, `duckdb:///x`, `file:x`).
 
-    Three slashes before a path mean relative, four absolute, as in SQLAlchemy. Raises `ConfigError` when neither is
-    given, or when it names a database in memory.
+    Three slashes before a path mean relative, four absolute, as in SQLAlchemy. Raises `ConfigError` if neither is set,
+    or for a database in memory.
     """
     given = spec.options.get("path") or spec.options.get("url")
     if not isinstance(given, str) or not given.strip():
-        message = f"connection `{spec.id}` names no file"
+        message = f"connection `{spec.id}` has no `path`"
         raise ConfigError(message, hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"))
     text = _path_of(given.strip())
     if text in ("", ":memory:"):
-        message = f"connection `{spec.id}` names a database in memory, which is always empty"
+        message = f"connection `{spec.id}` uses an in-memory database, which is always empty"
         raise ConfigError(message, hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"))
     return _in_project(spec, text)
 
 
 def option_file(spec: port.ConnectionSpec, key: str, value: str) -> str:
-    """Return the absolute path of a file that a setting names; `key` is the setting's (`ssl.ca`).
+    """Return the absolute path of a file in a setting. `key` is the name of the setting (`ssl.ca`).
 
-    Raises `ConfigError` when there is no such file, or none this user can read.
+    Raises `ConfigError` if the file does not exist or this user cannot read it.
     """
     path = _in_project(spec, value)
     place = SettingPath(f"connections.{spec.id}")
-    hint = Hint("correct {} of {}; a relative path begins at the folder of ktx.yaml", key, place)
+    hint = Hint("correct {} of {}; a relative path starts at the folder of ktx.yaml", key, place)
     details = {"path": str(path), "connection": spec.id}
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -347,33 +350,33 @@ def option_file(spec: port.ConnectionSpec, key: str, value: str) -> str:
             pass
     except OSError as error:
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        what = f"there is no file {path}" if missing else f"cannot read {path}: {error.strerror or error}"
+        what = f"file {path} does not exist" if missing else f"cannot read {path}: {error.strerror or error}"
         raise ConfigError(f"connection `{spec.id}`: `{key}`: {what}", hint=hint, details=details) from error
     return str(path)
 
 
 def require_file(spec: port.ConnectionSpec, path: Path, kind: str) -> None:
-    """Raise `SourceError` unless `path` is a file this user can read; `kind` is what it should be."""
+    """Raise `SourceError` unless `path` is a file that this user can read. `kind` is the expected kind of file."""
     where = f"connection `{spec.id}`"
     hint = Command("config", "set", f"connections.{spec.id}.path", "PATH")
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for its other end
-            what = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        if not stat.S_ISREG(mode):  # Opening a pipe would wait for its other end.
+            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
             raise SourceError(f"{where}: {path} is {what}, not a {kind}", hint=hint, details={"path": str(path)})
-        # Not opened: to close it again would give up every lock that this process has on it.
+        # Not opened: closing it again would release every lock that this process holds on it.
         if not os.access(path, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (FileNotFoundError, NotADirectoryError):
-        raise SourceError(f"{where}: there is no file {path}", hint=hint, details={"path": str(path)}) from None
+        raise SourceError(f"{where}: file {path} does not exist", hint=hint, details={"path": str(path)}) from None
     except OSError as error:
         raise unreadable(spec, path, error) from error
 
 
 def unreadable(spec: port.ConnectionSpec, path: Path, error: OSError) -> SourceError:
-    """Return the error for a path the system does not let us read."""
+    """Return the error for a path that the operating system does not allow ktx to read."""
     message = f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}"
-    hint = Hint("give this user access, for example: {}", Command("u+r", path, program="chmod"))
+    hint = Hint("give this user access, for example with {}", Command("u+r", path, program="chmod"))
     return SourceError(message, hint=hint, details={"path": str(path)})
 
 
@@ -382,8 +385,8 @@ def _in_project(spec: port.ConnectionSpec, text: str) -> Path:
     try:
         path = Path(text).expanduser()
     except RuntimeError as error:
-        message = f"connection `{spec.id}`: there is no home folder for {text}"
-        raise ConfigError(message, hint="write the whole path") from error
+        message = f"connection `{spec.id}`: cannot expand {text} because there is no home folder"
+        raise ConfigError(message, hint="use an absolute path") from error
     return Path(os.path.normpath(Path(base) / path)).absolute()
 
 
@@ -399,35 +402,35 @@ def _path_of(given: str) -> str:
 
 
 ANY: tuple[str, ...] = ()
-"""Any value will do."""
+"""Any value is allowed."""
 
 FLAG = ("true", "false", "1", "0", "yes", "no", "on", "off")
-"""The values of a parameter that is on or off."""
+"""The values of a boolean parameter."""
 
 ADDRESS = {"host": ANY, "port": ANY, "user": ANY, "password": ANY}
-"""Parameters that every server's URL may have."""
+"""Parameters that the URL of any server may have."""
 
 
 def folded(value: str) -> str:
-    """Return a value of a fixed list as the list spells it."""
+    """Return a value of a fixed list in the spelling of the list."""
     return value.strip().lower().replace("_", "-")
 
 
 def require_known(spec: port.ConnectionSpec, given: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise `ConfigError` for a parameter ktx does not know, or a value it cannot have; no value is shown."""
+    """Raise `ConfigError` for an unknown parameter or an invalid value. The value is not shown."""
     for name, value in given.items():
         if name not in known:
             near = did_you_mean(name, known)
-            correct = f"write `{near}`" if near else "take it out"
-            raise _error(spec, f"has the parameter `{one_line(name, 60)}`, which ktx does not know", correct)
+            correct = f"write `{near}`" if near else "remove it"
+            raise _error(spec, f"has the unknown parameter `{one_line(name, 60)}`", correct)
         require_choice(spec, "url", name, value, known[name])
 
 
 def require_choice(spec: port.ConnectionSpec, key: str, name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise `ConfigError` unless a value is one of the choices; `key` is the setting that gives it."""
+    """Raise `ConfigError` unless a value is one of the choices. `key` is the setting that contains it."""
     if choices and value and folded(value) not in choices:
         allowed = listing((f"`{each}`" for each in choices), len(choices))
-        raise _error(spec, f"gives `{name}` a value it cannot have", f"write one of {allowed}", key)
+        raise _error(spec, f"has an invalid value for `{name}`", f"use one of {allowed}", key)
 
 
 def _error(spec: port.ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:

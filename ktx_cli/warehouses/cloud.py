@@ -21,7 +21,7 @@ _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
 class ClientError(Exception):
-    """A client library's error of whatever class; its text holds no secret, `cause` is the error itself."""
+    """A client library's error of any class. Its text contains no secret; `cause` is the original error."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(text)
@@ -30,40 +30,40 @@ class ClientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks, and where: the version as it is shown, the user, and the database (catalog, project) of the session."""
+    """The identity of a session: server version for display, user, and database (catalog, project)."""
 
     version: str
     user: str | None
     database: str
     facts: tuple[str, ...] = ()
-    """What else a person wants to know, in a few words each."""
+    """Other useful facts, in a few words each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What the user may do: whether something may be written (None: not known), and facts for a person."""
+    """The permissions of the user: whether anything can be written (None: unknown), and facts for reports."""
 
     can_write: bool | None
     facts: tuple[str, ...] = ()
 
 
 class CloudConnector(ServerConnector):
-    """Sessions on a warehouse that is found by an account, a workspace or a project, not by a host and a port alone."""
+    """Sessions on a warehouse that is identified by an account, workspace or project, not only by host and port."""
 
     placeholder = "?"
     default_port = 443
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     sessions: ClassVar[int] = MAX_CONNECTIONS
-    """Sessions at most, unless `maxConnections` says otherwise."""
+    """The maximum number of sessions, unless `maxConnections` is set."""
     schema_keys: ClassVar[tuple[str, ...]] = ("schemas",)
-    """The settings that name the schemas wanted; the first that is given counts."""
+    """The settings with the schemas to read; the first one that is set counts."""
     default_schemas: tuple[str, ...] = ()
-    """The schemas wanted where no setting names any: one that the URL names."""
+    """The schemas to read if no setting lists any: one from the URL."""
     secret_keys: ClassVar[tuple[str, ...]] = ("password", "token")
-    """The settings no message may show."""
+    """The settings that no message may show."""
 
     def __init__(self, spec: port.ConnectionSpec, address: ServerAddress, place: str) -> None:
-        # ServerConnector's own takes the address from `url`, `host` and `port`.
+        # ServerConnector's own version reads the address from `url`, `host` and `port`.
         base.BaseConnector.__init__(self, spec, place)
         self.address = address
         self.spec = spec
@@ -83,11 +83,11 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _fetch(self, session: Any, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Run one of our own catalog queries and return all its rows."""
+        """Run one of ktx's own catalog queries and return all its rows."""
 
     @abstractmethod
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> port.QueryResult:
-        """Run a statement of the user's and return at most `max_rows` of its rows."""
+        """Run a statement of the user and return at most `max_rows` of its rows."""
 
     @abstractmethod
     def _client_errors(self) -> tuple[type[Exception], ...]:
@@ -95,11 +95,11 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _explain(self, error: Exception, text: str) -> tuple[str, str | None, str]:
-        """Return (message, hint, error code) for a client's error; `text` is its text without secrets."""
+        """Return (message, hint, error code) for a client's error. `text` is its text without secrets."""
 
     @abstractmethod
     def _identity(self, read: Reader) -> Identity:
-        """Return who asks, and where."""
+        """Return the identity of the session."""
 
     @abstractmethod
     def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: port.Scope) -> Catalog:
@@ -107,14 +107,14 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _rights(self, read: Reader, identity: Identity, found: Sequence[port.TableRef]) -> Rights:
-        """Return what the user may do with the tables found."""
+        """Return the user's permissions on the listed tables."""
 
     def _text(self, error: Exception) -> str:
-        """Return what a client's error says."""
+        """Return the text of a client's error."""
         return str(error)
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
-        """Each statement is a request of its own: there is no session it could end."""
+        """Each statement is a request of its own, so there is no session that it could end."""
         return False
 
     def _connect(self) -> Any:
@@ -131,7 +131,7 @@ class CloudConnector(ServerConnector):
 
     @contextmanager
     def _as_client_error(self) -> Iterator[None]:
-        """Give all errors of the client one class, which a reader of parts can tell from others."""
+        """Convert all client errors to one class, which callers can distinguish from others."""
         try:
             yield
         except self._client_errors() as error:
@@ -186,7 +186,7 @@ class CloudConnector(ServerConnector):
         return chosen, {ref: relations[ref] for ref in chosen.refs}
 
     def _scoped(self, scope: port.Scope) -> port.Scope:
-        """Return the scope with the schemas that the connection's own settings name."""
+        """Return the scope with the schemas in the connection's own settings."""
         if scope.schemas is not None:
             return scope
         given = (self.options.get(key) for key in self.schema_keys)
@@ -195,19 +195,19 @@ class CloudConnector(ServerConnector):
 
 
 def required(spec: port.ConnectionSpec, key: str, example: str) -> str:
-    """Return a setting's text. Raises `ConfigError`, with an example to write, when it is not given."""
+    """Return a setting's text. Raises `ConfigError`, with an example, if it is not set."""
     value = str(spec.options.get(key) or "").strip()
     if not value:
         hint = Command("config", "set", f"connections.{spec.id}.{key}", example)
-        raise ConfigError(f"connection `{spec.id}`: it names no `{key}`", hint=hint, details={"connection": spec.id})
+        raise ConfigError(f"connection `{spec.id}` does not set `{key}`", hint=hint, details={"connection": spec.id})
     return value
 
 
 def require_query(sql: str, dialect: str, where: str) -> None:
-    """Raise `SourceError` (code `read_only`) for anything but one statement that reads, as sqlglot understands it.
+    """Raise `SourceError` (code `read_only`) unless sqlglot recognizes a single statement that reads.
 
-    For warehouses whose sessions cannot be made read-only. A statement that sqlglot cannot read is refused; one that
-    begins with another word than a query's (SHOW, DESCRIBE, EXPLAIN) must have been looked at by its word.
+    For warehouses whose sessions cannot be made read-only. A statement that sqlglot cannot parse is refused. One that
+    begins with another word than a query (SHOW, DESCRIBE, EXPLAIN) must have been checked by its word.
     """
     from sqlglot import parse_one, tokenize
     from sqlglot.errors import SqlglotError
@@ -220,7 +220,7 @@ def require_query(sql: str, dialect: str, where: str) -> None:
     kinds = [token.token_type.name for token in tokens]
     if "SEMICOLON" in kinds[:-1]:
         raise read_only_error(where, "several statements at once are")
-    # Snowflake hands the result of one statement to the next behind this arrow.
+    # Snowflake passes the result of one statement to the next after this arrow.
     if "DARROW" in kinds:
         raise read_only_error(where, "a chain of statements is")
     # Snowflake's system functions end sessions, start tasks and send mail.
@@ -235,13 +235,13 @@ Rows = list[tuple[Any, ...]]
 
 
 class Catalog(Protocol):
-    """One reading of a warehouse's catalog.
+    """One read of a warehouse's catalog.
 
-    Rows begin with schema and table; those of one table, and of one key, come in the order of their positions.
+    Rows begin with schema and table; those of one table or key are sorted by position.
     """
 
     def relations(self) -> dict[port.TableRef, TableDraft]:
-        """Return all tables and views that may be meant, without their columns."""
+        """Return all tables and views that may be in scope, without their columns."""
         ...
 
     def columns(self, schemas: Sequence[str]) -> Rows:
@@ -253,19 +253,19 @@ class Catalog(Protocol):
         ...
 
     def foreign_keys(self, schemas: Sequence[str]) -> Rows:
-        """Return schema, table, constraint, column, the target's schema, table and column (None: not known)."""
+        """Return schema, table, constraint, column, the target's schema, table and column (None: unknown)."""
         ...
 
     def views(self, schemas: Sequence[str]) -> Rows:
-        """Return schema, table and the SQL of a view (None: not shown to this user)."""
+        """Return schema, table and the SQL of a view (None: not visible to this user)."""
         ...
 
 
 def assemble(drafts: dict[port.TableRef, TableDraft], dialect: str, catalog: Catalog) -> list[port.ObjectProblem]:
-    """Fill the drafts with what the catalog tells of their schemas.
+    """Fill the drafts with the catalog's metadata of their schemas.
 
-    Takes out what has no columns, such as a view that errors, and returns a problem for each, and for every foreign
-    key whose target columns are not known.
+    Removes relations without columns, such as a view that errors, and returns a problem for each, and for every foreign
+    key whose target columns are unknown.
     """
     schemas = sorted({ref.schema for ref in drafts if ref.schema is not None})
     if not schemas:
@@ -294,19 +294,19 @@ def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, port.TableKin
 
 
 def identifier(dialect: str, *names: str) -> str:
-    """Return a name, or names with dots between, quoted as the dialect wants it."""
+    """Return a name, or names joined by dots, in the quotes of the dialect."""
     return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
 
 
 def texts(dialect: str, values: Iterable[str]) -> str:
-    """Return texts as the dialect writes them, with commas between."""
+    """Return text literals in the dialect, joined by commas."""
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
 
 
 def _drop_empty(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:
     empty = [ref for ref, draft in drafts.items() if not draft.columns]
     return [
-        port.ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse shows no columns of it") for ref in empty
+        port.ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse lists no columns for it") for ref in empty
     ]
 
 
@@ -330,7 +330,7 @@ def _add_foreign_key(draft: TableDraft, rows: Rows) -> list[port.ObjectProblem]:
     columns = tuple(row[1] for row in rows)
     targets = tuple(row[4] for row in rows)
     if None in targets:
-        message = f"foreign key `{name}` refers to columns of `{port.TableRef(schema, table)}` that are not known"
+        message = f"foreign key `{name}` refers to unknown columns of `{port.TableRef(schema, table)}`"
         return [port.ObjectProblem(draft.ref, "foreign key", message)]
     draft.foreign_keys.append(port.ForeignKey(columns, port.TableRef(schema, table), targets, name))
     return []

@@ -1,4 +1,4 @@
-"""The values that the declaration of a column allows: those of native enum types, and of CHECK constraints."""
+"""The values that the declaration of a column allows: those of native enum types and of CHECK constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from ktx_cli.warehouses.port import Column
 
 MOST: Final = 200
-"""A constraint with more values is a rule about texts, and no list for people."""
+"""A constraint with more values is a rule rather than a list of codes."""
 
 _WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
 _ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -29,12 +29,12 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def allowed_values(column: Column) -> tuple[str, ...]:
-    """Return the texts that the type of a column or a constraint allows; empty where nothing limits them."""
+    """Return the texts that the type of a column or a constraint allows, or nothing if they are not restricted."""
     return column.values or enum_values(column.native_type)
 
 
 def is_date(column: Column) -> bool:
-    """Say whether the type of a column holds days without a time of day, which no time zone moves."""
+    """Return whether the type of a column holds dates without a time of day, which no time zone shifts."""
     spelled = column.native_type.strip()
     while (inner := _WRAPPED.sub(r"\1", spelled)) != spelled:
         spelled = inner
@@ -45,9 +45,10 @@ _DATES: Final = frozenset({"date", "date32"})
 
 
 def checked_values(condition: str, dialect: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the column of a CHECK constraint and the texts that it allows, None for any other condition.
+    """Return the column of a CHECK constraint and the texts that it allows, or None for any other condition.
 
-    It is `column IN ('a', 'b')`, the same as equations with OR, or as Postgres writes it; it may also allow NULL.
+    It is `column IN ('a', 'b')`, the same as comparisons joined by OR, or as Postgres writes it; it may also allow
+    NULL.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -99,7 +100,7 @@ def _alternatives(tree: Any) -> Iterator[Any]:
 
 
 def _texts(part: Any) -> tuple[str, tuple[str, ...]] | None:
-    """Return the column of one alternative and its texts: none of `column IS NULL`."""
+    """Return the column of one alternative and its texts; no texts for `column IS NULL`."""
     from sqlglot import exp
 
     column = _bare(part.this)
@@ -123,7 +124,7 @@ def _texts(part: Any) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _bare(tree: Any) -> Any:
-    """Return an expression without brackets and casts."""
+    """Return an expression without parentheses and casts."""
     from sqlglot import exp
 
     while isinstance(tree, exp.Paren | exp.Cast):

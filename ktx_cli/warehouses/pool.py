@@ -16,28 +16,28 @@ from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult,
 from ktx_cli.warehouses.registry import open_connection
 
 IDLE_SECONDS: Final = 5.0
-"""How long a connection nobody uses stays open: a DuckDB file cannot be written to while it is."""
+"""How long an unused connection stays open; meanwhile nobody can write to a DuckDB file."""
 
 MOST_IDLE: Final = 4
-"""Connections of one database that are kept at most."""
+"""The maximum number of idle connections per database."""
 
 MOST_USES: Final = 500
-"""How often a connection is lent: DuckDB keeps memory that it gives back only when it is closed."""
+"""How often a connection is reused: DuckDB releases some memory only when it is closed."""
 
 _KEPT_AFTER: Final = frozenset({"query", "read_only"})
-"""Codes of errors after which a session is as good as before."""
+"""Codes of errors that leave a session intact."""
 
 
 ItemT = TypeVar("ItemT")
 
 
 class PoolBusyError(Exception):
-    """As many as may be open are lent, and none was given back in time."""
+    """The maximum number of sessions is lent, and none was returned in time."""
 
 
 @dataclass(slots=True)
 class Pooled(Generic[ItemT]):
-    """What a pool lends. `proof`: what it was opened on; `since`: when it was last given back; `uses`: until then."""
+    """An item of a pool. `proof`: the state it was opened on. `since`: when it was last returned. `uses`: how often."""
 
     item: ItemT
     key: Hashable
@@ -48,10 +48,10 @@ class Pooled(Generic[ItemT]):
 
 @dataclass(slots=True)
 class Pool(Generic[ItemT]):
-    """Open things (sessions, connectors) that are lent to one caller at a time; may be used by many threads.
+    """Open items (sessions, connectors) that are lent to one caller at a time; safe for many threads.
 
-    `end`: closes one. `most_open`: how many there are at most, lent ones too. `most_idle`: how many of one key are
-    kept. `most_uses`: how often one is lent. `idle_seconds`: how long one that nobody uses stays open. None: no limit.
+    `end`: closes one. `most_open`: the maximum number, including lent ones. `most_idle`: how many are kept per key.
+    `most_uses`: how often one is lent. `idle_seconds`: how long an unused one stays open. None: no limit.
     """
 
     end: Callable[[ItemT], None]
@@ -68,9 +68,9 @@ class Pool(Generic[ItemT]):
     def take(
         self, make: Callable[[], ItemT], *, key: Hashable = None, proof: object = None, wait: float = 0.0
     ) -> Pooled[ItemT]:
-        """Return one that was opened for this key and proof, else what `make` returns.
+        """Return an item that was opened for this key and proof, else the result of `make`.
 
-        Raises `PoolBusyError` where as many as may be open stay lent for `wait` seconds, and what `make` raises.
+        Raises `PoolBusyError` if the maximum number stays lent for `wait` seconds, and the errors of `make`.
         """
         until = monotonic() + wait
         stale: list[Pooled[ItemT]] = []
@@ -91,7 +91,7 @@ class Pool(Generic[ItemT]):
             raise
 
     def give_back(self, lent: Pooled[ItemT], *, keep: bool = True) -> None:
-        """Keep what was lent for the next caller; close it where that is not wanted or it is one too many."""
+        """Keep a returned item for the next caller, or close it if it is not wanted or exceeds the limit."""
         lent.since, lent.uses = monotonic(), lent.uses + 1
         with self._changed:
             idle = self._idle.get(lent.key, [])
@@ -106,7 +106,7 @@ class Pool(Generic[ItemT]):
             self._end([lent])
 
     def close(self) -> None:
-        """Close all that nobody uses; what is lent is closed when it is given back."""
+        """Close all idle items; lent ones are closed when they are returned."""
         with self._changed:
             self._closed = True
             idle = [pooled for kept in self._idle.values() for pooled in kept]
@@ -117,7 +117,7 @@ class Pool(Generic[ItemT]):
         self._end(idle)
 
     def _idle_one(self, key: Hashable, proof: object, stale: list[Pooled[ItemT]]) -> Pooled[ItemT] | None:
-        """Take the one used last that fits; those opened on something else are `stale`. The caller holds the lock."""
+        """Take the matching item used last; those with another proof are `stale`. The caller holds the lock."""
         idle = self._idle.get(key, [])
         while idle:
             pooled = idle.pop()
@@ -139,7 +139,7 @@ class Pool(Generic[ItemT]):
             self._changed.notify(count)
 
     def _sweep_later(self) -> None:
-        """Look again when the first of the idle ones may have grown old; the caller holds the lock."""
+        """Schedule the next check for expired idle items; the caller holds the lock."""
         if self._sweeper is None and self.idle_seconds is not None:
             self._sweeper = threading.Timer(self.idle_seconds, self._sweep)
             self._sweeper.daemon = True
@@ -161,9 +161,9 @@ Opened = tuple[Connector, Scope]
 
 
 class ConnectorPool:
-    """Opens connections as `open_connection` does, and keeps those given back; may be used by many threads.
+    """Opens connections like `open_connection`, and keeps returned ones; safe for many threads.
 
-    A connection is used again only for the same settings, and where its file is the one it was opened on.
+    A connection is reused only for the same settings, and if its file is the one on which it was opened.
     """
 
     def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -174,7 +174,7 @@ class ConnectorPool:
     def open(
         self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
     ) -> tuple[Connector, Scope]:
-        """Return a connection, which goes back into the pool when it is closed; raises as `open_connection`."""
+        """Return a connection that goes back into the pool when it is closed. Raises as `open_connection`."""
         entry = connection_of(config, connection)
         path = getattr(entry, "path", None)
         proof = _proof(project_dir, path)
@@ -185,12 +185,12 @@ class ConnectorPool:
         return _Lent(lent, self._pool, may_be_kept=proof is not None or not isinstance(path, str)), lent.item[1]
 
     def close(self) -> None:
-        """Close every connection nobody uses."""
+        """Close every idle connection."""
         self._pool.close()
 
 
 def _proof(project_dir: Path, path: object) -> object:
-    """Return what tells a database's file from another in its place; None where there is no such file."""
+    """Return the identity of a database's file, or None without a file."""
     if not isinstance(path, str):
         return None
     place = project_dir / Path(path).expanduser()
@@ -201,7 +201,7 @@ def _proof(project_dir: Path, path: object) -> object:
 
 
 class _Lent(ForwardingConnector):
-    """A connection of the pool in the hands of one caller."""
+    """A connection of the pool that is lent to one caller."""
 
     def __init__(self, lent: Pooled[Opened], pool: Pool[Opened], *, may_be_kept: bool) -> None:
         super().__init__(lent.item[0])
@@ -210,7 +210,7 @@ class _Lent(ForwardingConnector):
         self._keep = may_be_kept
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """See `Connector`; after an error of the session itself the connection is not used again."""
+        """See `Connector`; after a session error the connection is not reused."""
         try:
             return super().query(sql, parameters, max_rows=max_rows)
         except BaseException as error:
@@ -218,18 +218,18 @@ class _Lent(ForwardingConnector):
             raise
 
     def close(self) -> None:
-        """Give the connection back; harmless when called twice."""
+        """Return the connection to the pool; calling it twice is harmless."""
         lent, self._lent = self._lent, None
         if lent is not None:
             self._pool.give_back(lent, keep=self._keep)
 
 
 _AGAIN: Final = 0.05
-"""Seconds until a statement is interrupted again that had not begun when it was interrupted first."""
+"""Seconds until a second interrupt for a statement that had not started at the first one."""
 
 
 class Deadline:
-    """The moment at which a statement is ended; `passed`: it has come while the statement ran."""
+    """The time at which a statement is interrupted. `passed`: it was reached while the statement ran."""
 
     def __init__(self) -> None:
         self.passed = False
@@ -237,9 +237,9 @@ class Deadline:
 
 @contextmanager
 def ended_at(connector: Connector, moment: float) -> Iterator[Deadline]:
-    """Interrupt what runs inside when the clock (`monotonic`) shows `moment`; it then fails as one that took too long.
+    """Interrupt what runs inside when the clock (`monotonic`) reaches `moment`; it then fails as a timeout.
 
-    A connection that cannot be interrupted is left alone.
+    A connection that cannot be interrupted is not affected.
     """
     deadline, done = Deadline(), threading.Event()
 
@@ -263,11 +263,11 @@ def ended_at(connector: Connector, moment: float) -> Iterator[Deadline]:
 
 
 QueryCache = Recent[QueryResult]
-"""Answers by the proof of the data they came from and their statement; for small ones, such as counts."""
+"""Results by the proof of their data and their statement, for small results such as counts."""
 
 
 class CachingConnector(ForwardingConnector):
-    """A connection that asks nothing twice of the same data; one without a proof of it is asked every time."""
+    """A connection that caches results for the same data; without a proof of the data, nothing is cached."""
 
     def __init__(self, inner: Connector, kept: QueryCache) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""The port of a connector: a test, an introspection, a read-only query; and the facts they return."""
+"""The port of a connector: a test, an introspection, a read-only query, and their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SemanticType(StrEnum):
 
 
 class TableKind(StrEnum):
-    """What a relation is in its database."""
+    """The kinds of relations in a database."""
 
     TABLE = "table"
     VIEW = "view"
@@ -33,7 +33,7 @@ class TableKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
-    """The identity of a relation: schema (None where the engine has none, as SQLite) and name, verbatim."""
+    """The identity of a relation: schema (None if the engine has none, as in SQLite) and name, verbatim."""
 
     schema: str | None
     name: str
@@ -49,7 +49,7 @@ def ref_order(ref: TableRef) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as the database describes it; `native_type` is the database's own spelling."""
+    """A column as described by the database. `native_type` is in the database's own spelling."""
 
     name: str
     native_type: str
@@ -59,7 +59,7 @@ class Column:
     default: str | None = None
     generated: bool = False
     values: tuple[str, ...] = ()
-    """The texts that a constraint or a type whose spelling does not list them allows; empty: any."""
+    """The texts that a constraint or type allows if its spelling does not list them; empty if any text is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index that is not unique (unique ones are `UniqueKey`s); expressions are left out."""
+    """A non-unique index (unique ones are `UniqueKey`s), without expressions."""
 
     columns: tuple[str, ...]
     name: str | None = None
@@ -92,7 +92,7 @@ class Index:
 class Table:
     """One relation with its columns in the database's order and its keys in declared order.
 
-    `row_estimate` is the catalog's estimate (exact where counting is free), None when unknown.
+    `row_estimate` is the catalog's estimate (exact if counting is free), None if unknown.
     """
 
     ref: TableRef
@@ -109,10 +109,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ObjectProblem(Diagnostic):
-    """An object, or one kind of metadata of it, that could not be read; the rest was."""
+    """An object, or one kind of its metadata, that could not be read while the rest could."""
 
     ref: TableRef | None
-    """The object; None: the whole database."""
+    """The object, or None for the whole database."""
     what: str
     """What could not be read: the kind of the object, or of its metadata."""
 
@@ -125,7 +125,7 @@ class ObjectProblem(Diagnostic):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSchema:
-    """What an introspection found, tables sorted by ref.
+    """The result of an introspection, with tables sorted by ref.
 
     A relation that could not be read at all is in `problems` and not in `tables`.
     """
@@ -137,11 +137,11 @@ class DatabaseSchema:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which relations of a connection are wanted.
+    """Which relations of a connection to include.
 
-    `schemas`: only these, or None for all but the system's. `enabled_tables`: exact names, `schema.table` or
-    `table`; None for all. `include`/`exclude`: patterns (`mart.*`, `*_tmp`) over `schema.table` (or `table` where
-    the engine has no schemas), and a name as it is; exclude wins. All given conditions must hold.
+    `schemas`: only these, or None for all except the system's. `enabled_tables`: exact names, `schema.table` or
+    `table`, or None for all. `include`/`exclude`: patterns (`mart.*`, `*_tmp`) for `schema.table` (or `table` if the
+    engine has no schemas), or exact names; exclude wins. All given conditions must hold.
     """
 
     schemas: tuple[str, ...] | None = None
@@ -152,11 +152,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTest:
-    """What a connection test learned.
+    """The result of a connection test.
 
-    `latency_ms`: one round trip on an open session. `can_write`: whether the role could write (None: not known).
-    `privileges`: short facts for a person (`SELECT on 12 of 14 tables`). `tables`: relations in scope; `closed`: those
-    of them the role may not SELECT from. `database`: the one the session is in.
+    `latency_ms`: one round trip on an open session. `can_write`: whether the role could write (None: unknown).
+    `privileges`: short facts for reports (`SELECT on 12 of 14 tables`). `tables`: relations in scope. `closed`: those
+    from which the role may not SELECT. `database`: the session's database.
     """
 
     latency_ms: float
@@ -171,7 +171,7 @@ class ConnectionTest:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of a read-only query; `truncated` says that there were more than `max_rows`, or than a session may hold."""
+    """Rows of a read-only query. `truncated`: there were more than `max_rows`, or more than fit into memory."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -179,17 +179,17 @@ class QueryResult:
 
 
 class Connector(Protocol):
-    """One open, read-only connection to a source of tables.
+    """One open, read-only connection to a database.
 
-    Made by `ktx_cli.warehouses.registry.connect`; a context manager. Every failure to reach or read the source is
-    a `SourceError` that names the connection and never holds a password.
+    Created by `ktx_cli.warehouses.registry.connect`; a context manager. Every failure to reach or read the database is
+    a `SourceError` that names the connection and never contains a password.
     """
 
     dialect: str
     """The sqlglot dialect of its SQL."""
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Connect, make one round trip, look at version and privileges."""
+        """Connect, make one round trip, and return version and privileges."""
         ...
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
@@ -201,7 +201,7 @@ class Connector(Protocol):
         ...
 
     def close(self) -> None:
-        """Give the session back; harmless when called twice."""
+        """Close the connection; calling it twice is harmless."""
         ...
 
     def __enter__(self) -> Connector: ...
@@ -211,33 +211,33 @@ class Connector(Protocol):
 
 @runtime_checkable
 class Evident(Protocol):
-    """A connector that can prove its data unchanged; servers cannot.
+    """A connector that can prove that its data is unchanged, which servers cannot.
 
     Postgres keeps no time of a table's last change, MySQL's `UPDATE_TIME` is lost with a restart and late for InnoDB,
-    and a warehouse's time of change says nothing of the views over it.
+    and a warehouse's change time does not cover the views over it.
     """
 
     def evidence(self) -> str | None:
-        """Return a text that differs whenever the data or the engine does; None when nothing sure can be said."""
+        """Return a text that changes with the data and the engine, or None if nothing is certain."""
         ...
 
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """A connector whose statement under way another thread can end."""
+    """A connector whose running statement another thread can interrupt."""
 
     def interrupt(self) -> None:
-        """Let the statement under way fail as one that took too long; harmless where there is none."""
+        """Let the running statement fail as a timeout; harmless if there is none."""
         ...
 
 
 def is_interruptible(connector: Connector) -> bool:
-    """Say whether another thread can end a statement of this connection; one around another says it of that one."""
+    """Return whether another thread can interrupt a statement; a wrapper returns it for the inner connection."""
     return bool(getattr(connector, "interruptible", isinstance(connector, Interruptible)))
 
 
 class ForwardingConnector:
-    """A connector around another one: what a subclass does not define goes to the inner one as it is."""
+    """A connector around another one. What a subclass does not define is delegated to the inner one."""
 
     def __init__(self, inner: Connector) -> None:
         self.inner = inner
@@ -256,16 +256,16 @@ class ForwardingConnector:
         return self.inner.query(sql, parameters, max_rows=max_rows)
 
     def evidence(self) -> str | None:
-        """See `Evident`; None of a connection that can prove nothing."""
+        """See `Evident`; None for a connection that can prove nothing."""
         return self.inner.evidence() if isinstance(self.inner, Evident) else None
 
     @property
     def interruptible(self) -> bool:
-        """Whether a statement can be ended from outside."""
+        """Whether a statement can be interrupted from outside."""
         return is_interruptible(self.inner)
 
     def interrupt(self) -> None:
-        """See `Interruptible`; does nothing for a connection that cannot do that."""
+        """See `Interruptible`; does nothing for a connection that does not support it."""
         if isinstance(self.inner, Interruptible):
             self.inner.interrupt()
 
@@ -282,10 +282,10 @@ class ForwardingConnector:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpec:
-    """What a connector needs to connect: secrets resolved, paths absolute.
+    """What a connector needs to connect, with secrets resolved and paths absolute.
 
-    `id` is the connection id of `ktx.yaml`, `driver` its driver, `options` its fields by their `ktx.yaml` names
-    with secret references replaced by their values. Never logged: `options` holds secrets.
+    `id` is the connection id in `ktx.yaml`, `driver` its driver, `options` its fields by their `ktx.yaml` names with
+    secret references replaced by their values. Never logged, because `options` contains secrets.
     """
 
     id: str
@@ -302,10 +302,10 @@ class Selection:
 
 
 def scope_from_options(options: Mapping[str, Any]) -> Scope:
-    """Return the scope that a connection's `schemas` (or `schema`), `enabled_tables`, `include`, `exclude` say.
+    """Return the scope of a connection's `schemas` (or `schema`), `enabled_tables`, `include` and `exclude`.
 
-    An empty list counts as not given. Raises `ConfigError` for a value that is no text or list of texts, and for
-    an `enabled_tables` entry with an unfinished quote.
+    An empty list counts as not set. Raises `ConfigError` for a value that is not a text or a list of texts, and for an
+    `enabled_tables` entry with an unterminated quote.
     """
     enabled = _texts(options, "enabled_tables")
     for entry in enabled:
@@ -321,7 +321,7 @@ def scope_from_options(options: Mapping[str, Any]) -> Scope:
 def parse_name(entry: str) -> tuple[str, ...]:
     """Split `cat.db.name` at its dots; a part in double quotes keeps its dots (`"a.b"`), `""` in it is one quote.
 
-    Raises `ConfigError` when a quote is not closed, text follows a closing one, or a part is empty.
+    Raises `ConfigError` if a quote is not closed, text follows a closing quote, or a part is empty.
     """
     parts: list[str] = []
     rest = entry.strip()
@@ -340,11 +340,11 @@ def parse_name(entry: str) -> tuple[str, ...]:
 
 
 def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None) -> Selection:
-    """Apply a scope to the relations that exist; `catalog` is the database's name, for three-part entries.
+    """Apply a scope to the existing relations. `catalog` is the database's name, for three-part entries.
 
-    Names are compared exactly, case included. An `enabled_tables` entry that leaves out the schema matches in every
-    schema; one that gives a schema to an engine without schemas matches by its name. A pattern without a dot is
-    compared with the table's name, any other with `schema.table`.
+    Names are compared exactly, including case. An `enabled_tables` entry without a schema matches in every schema; one
+    with a schema matches by its name if the engine has no schemas. A pattern without a dot is compared with the table's
+    name, any other with `schema.table`.
     """
     everything = sorted(refs)
     wanted = set(everything)
@@ -368,12 +368,12 @@ def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None
 
 
 def excluded(ref: TableRef, scope: Scope) -> bool:
-    """Whether an entry of `exclude` covers a relation."""
+    """Return whether an entry of `exclude` matches a relation."""
     return any(matches(pattern, ref) for pattern in scope.exclude)
 
 
 def matches(pattern: str, ref: TableRef) -> bool:
-    """Whether a pattern (`*`, `?`, `[abc]`; case matters) covers a relation; its own name, as it is, always does."""
+    """Return whether a pattern (`*`, `?`, `[abc]`; case-sensitive) or an exact name matches a relation."""
     whole = str(ref) if "." in pattern else ref.name
     return pattern in (ref.name, str(ref)) or fnmatch.fnmatchcase(whole, pattern)
 
@@ -389,7 +389,7 @@ def _enabled(
     problems: list[ObjectProblem] = []
     for entry in entries:
         parts = parse_name(entry)
-        # An unquoted dot may also be part of the name itself: `a.b` finds the table `a.b` too.
+        # An unquoted dot may also be part of the name itself: `a.b` also matches the table `a.b`.
         candidates = by_name.get(parts[-1], []) + by_name.get(entry, [])
         hits = {ref for ref in candidates if _names(parts, entry, ref, catalog)}
         found |= hits
@@ -428,7 +428,7 @@ def _no_match(key: str, entry: str, refs: Iterable[TableRef]) -> ObjectProblem:
 def _no_schema(name: str, present: Iterable[str]) -> ObjectProblem:
     near = did_you_mean(name, present)
     tail = f": did you mean `{near}`?" if near else ""
-    return ObjectProblem(None, "schema", f"schema `{name}` holds no table this role can see{tail}")
+    return ObjectProblem(None, "schema", f"schema `{name}` has no tables that this role can see{tail}")
 
 
 def _texts(options: Mapping[str, Any], key: str) -> tuple[str, ...]:
@@ -437,7 +437,7 @@ def _texts(options: Mapping[str, Any], key: str) -> tuple[str, ...]:
         return ()
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list | tuple) or not all(isinstance(each, str) and each.strip() for each in values):
-        raise ConfigError(f"`{key}` must be a list of names", hint=f"write it as: {key}: [first, second]")
+        raise ConfigError(f"`{key}` must be a list of names", hint=f"use the form {key}: [first, second]")
     return tuple(each.strip() for each in values)
 
 
@@ -452,7 +452,7 @@ def _quoted_part(rest: str, entry: str) -> tuple[str, str]:
 
 def _bad_name(entry: str) -> ConfigError:
     message = f"`{entry}` in `enabled_tables` is not a table name"
-    return ConfigError(message, hint='write schema.table, and quote a part that holds a dot or a quote: public."a.b"')
+    return ConfigError(message, hint='use schema.table, and quote a part that contains a dot or a quote: public."a.b"')
 
 
 _NUMBER = re.compile(
@@ -470,7 +470,7 @@ _POSTGRES_CATEGORIES = {"N": SemanticType.NUMBER, "B": SemanticType.BOOLEAN, "D"
 
 
 def semantic_type(native_type: str) -> SemanticType:
-    """Return the type of a column from its type as databases spell it; see `Dialect.semantic_type`."""
+    """Return the type of a column from its type in the database's spelling; see `Dialect.semantic_type`."""
     spelled = native_type.strip().lower()
     if spelled.endswith("]"):
         return SemanticType.STRING
@@ -489,9 +489,9 @@ def postgres_type(category: str) -> SemanticType:
 
 
 def decimal_places(native_type: str) -> int | None:
-    """Return how many digits behind the point a column's numbers have, by its type as the database spells it.
+    """Return the number of decimal places of a column's numbers, from its type in the database's spelling.
 
-    None where the type does not say: floats, decimals without a scale, and what is no number.
+    None if the type does not define it: floats, decimals without a scale, and other types.
     """
     spelled = native_type.strip().lower()
     if spelled.endswith("]"):
@@ -506,10 +506,10 @@ T = TypeVar("T")
 
 
 def at_home(relations: Mapping[TableRef, T], scope: Scope, *homes: str) -> dict[TableRef, T]:
-    """Return the relations that may be meant.
+    """Return the relations that may be in scope.
 
-    Without `schemas` those are the ones of `homes` and of schemas that an entry of `enabled_tables` or a pattern of
-    `include` names. With `schemas`, or with no home, all may be.
+    Without `schemas`, those are the ones of `homes` and of schemas that an entry of `enabled_tables` or a pattern of
+    `include` names. With `schemas`, or without a home, all relations may be.
     """
     if scope.schemas is not None or not homes:
         return dict(relations)
@@ -523,5 +523,5 @@ def at_home(relations: Mapping[TableRef, T], scope: Scope, *homes: str) -> dict[
 
 
 def in_schemas(sql: str, count: int) -> str:
-    """Return a catalog statement with `{schemas}` as a list of `count` parameters."""
+    """Return a catalog statement with `{schemas}` replaced by a list of `count` parameters."""
     return sql.replace("{schemas}", ", ".join(["%s"] * count))

@@ -1,4 +1,4 @@
-"""The kinds of databases, and how one is opened; a driver's library is imported when it is used."""
+"""The kinds of databases and how to open them; a driver's library is imported when it is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The bytes by which a file of a database is known: `head` at `offset`. `name`: what a person calls such a file."""
+    """The bytes that identify a database file: `head` at `offset`. `name`: what to call such a file."""
 
     head: bytes
     name: str
@@ -27,11 +27,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warehouse(Kind):
-    """A kind of database: what ktx must know of it before it connects.
+    """A kind of database: what ktx must know about it before it connects.
 
     `dialect`: sqlglot's name for its SQL. `connector`: the class, as `package.module:Name`, that a `ConnectionSpec`
-    opens. `dialect_object`: its `Dialect`, written in the same way; empty where another warehouse brings it, or it has
-    no peculiarities. `package`: the module its driver needs and `requirement` what installs it; empty where nothing is
+    opens. `dialect_object`: its `Dialect`, in the same form; empty if another warehouse provides it, or it uses the
+    defaults. `package`: the module that its driver needs and `requirement` what installs it; empty if nothing is
     needed.
     """
 
@@ -44,37 +44,39 @@ class Warehouse(Kind):
     # What setup asks and detects.
     location: Literal["server", "file", "folder"] = "server"
     takes_url: bool = False
-    """One URL may be given in place of the answers to the questions."""
+    """Whether one URL can replace the answers to the questions."""
     signature: Signature | None = None
-    """Of its files, where it is a file."""
+    """The magic bytes of its files, if it is a file."""
     hosts: tuple[str, ...] = ()
-    """The ends of host names that tell it from other kinds with the same scheme."""
+    """Suffixes of host names that distinguish it from other kinds with the same scheme."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The environment variables of its own clients, by setting."""
     variables_needed: tuple[str, ...] = ()
-    """The settings without which the variables are no offer."""
+    """The settings that the variables must provide to be offered."""
 
 
 def server_questions(
     port: str, *, host: str = "localhost", place: str = "name", required: bool = True
 ) -> tuple[Question, ...]:
-    """Return what setup asks for a server: `place` is the question for what of it is read; `host`, `port`: defaults."""
+    """Return the questions of setup for a server. `place` asks for what to read; `host`, `port`: defaults."""
     asked = (Question(place, required=required), Question("user", required=required), Question("password"))
     return (Question("host", required=True, default=host), Question("port", default=port), *asked)
 
 
 def connect(spec: ConnectionSpec) -> Connector:
-    """Open a connection, read-only; the caller closes it.
+    """Open a read-only connection, which the caller closes.
 
-    Raises `NotSupportedError` for a driver this version has no code for, `ConfigError` for options that cannot be
-    used or a package that is not installed, `SourceError` when the source cannot be reached or read.
+    Raises `NotSupportedError` for an unsupported driver, `ConfigError` for unusable options or a package that is not
+    installed, `SourceError` if the database cannot be reached or read.
     """
     warehouse = warehouse_of(spec.driver)
     if warehouse is None:
         drivers = WAREHOUSES.names()
         near = did_you_mean(spec.driver, drivers)
         hint = f"did you mean `{near}`?" if near else f"drivers: {listing(drivers, len(drivers))}"
-        raise NotSupportedError(f"connection `{spec.id}`: this version reads no `{spec.driver}` databases", hint=hint)
+        raise NotSupportedError(
+            f"connection `{spec.id}`: this version does not support `{spec.driver}` databases", hint=hint
+        )
     _require_scheme(spec)
     command = missing_package(spec.driver)
     if command is not None:
@@ -85,19 +87,19 @@ def connect(spec: ConnectionSpec) -> Connector:
 
 
 def warehouse_of(driver: str) -> Warehouse | None:
-    """Return the kind of database of a driver, None for an unknown one; `PluginError` where a plug-in is broken."""
+    """Return the kind of database for a driver, or None for an unknown one. Raises `PluginError` for a broken one."""
     found: Warehouse | None = WAREHOUSES.find(driver)
     return found
 
 
 def dialect_of(driver: str) -> str | None:
-    """Return the sqlglot dialect of a driver, or None for one this version has no code for."""
+    """Return the sqlglot dialect of a driver, or None for an unsupported one."""
     warehouse = warehouse_of(driver)
     return None if warehouse is None else warehouse.dialect
 
 
 def missing_package(driver: str) -> str | None:
-    """Return the command that installs the package a driver needs, None where it can be used as it is."""
+    """Return the command that installs the package that a driver needs, or None if nothing is missing."""
     warehouse = warehouse_of(driver)
     if warehouse is None or not warehouse.package or is_installed(warehouse.package):
         return None
@@ -105,7 +107,7 @@ def missing_package(driver: str) -> str | None:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package is there; to know it of `a.b`, Python imports `a`."""
+    """Return whether a package is installed; for `a.b`, Python imports `a`."""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:
@@ -113,7 +115,7 @@ def is_installed(package: str) -> bool:
 
 
 def _require_scheme(spec: ConnectionSpec) -> None:
-    """Raise `ConfigError` for a URL of another driver: a secret reference is known only now."""
+    """Raise `ConfigError` for a URL of another driver, which a secret reference only reveals now."""
     for key in ("url", "path"):
         found = wrong_scheme(spec.driver, str(spec.options.get(key) or ""))
         if found is not None:
@@ -122,22 +124,22 @@ def _require_scheme(spec: ConnectionSpec) -> None:
 
 
 class Opener(Protocol):
-    """How a connection is opened: `open_connection`, or a pool of open ones."""
+    """How to open a connection: `open_connection`, or a pool of open ones."""
 
     def __call__(
         self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
     ) -> tuple[Connector, Scope]:
-        """Return the open connector and what of it is wanted; raises as `open_connection`."""
+        """Return the open connector and its scope. Raises as `open_connection`."""
         ...
 
 
 def open_connection(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> tuple[Connector, Scope]:
-    """Return the open connector and what of it is wanted.
+    """Return the open connector and its scope.
 
-    Raises `UsageError` for an unknown id, `NotSupportedError`, `SecretError`, `ConfigError` (a missing driver
-    package) or `SourceError`.
+    Raises `UsageError` for an unknown id, `NotSupportedError`, `SecretError`, `ConfigError` (a missing driver package)
+    or `SourceError`.
     """
     entry = connection_of(config, connection)
     if not isinstance(entry, Database):
@@ -149,9 +151,9 @@ def open_connection(
 def open_database(
     connection: str, entry: Database, *, project_dir: Path, environ: Mapping[str, str]
 ) -> tuple[Connector, Scope]:
-    """Return the open connector of a database by its settings, and what of it is wanted; raises as `open_connection`.
+    """Return the open connector of a database given its settings, and its scope. Raises as `open_connection`.
 
-    For who has the settings of one connection and not those of the project.
+    For callers with the settings of one connection and not those of the project.
     """
     options = resolve_options(entry, project_dir=project_dir, environ=environ)
     options["project_dir"] = str(project_dir)

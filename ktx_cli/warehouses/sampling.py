@@ -1,7 +1,7 @@
-"""The sample of a table: the SELECT in each dialect, and the reading, which finds the column that the database refuses.
+"""The sample of a table: its SELECT in each dialect, and a reader that isolates columns refused by the database.
 
-Where the engine can, the rows are spread over the table (blocks or a random sample); elsewhere they are its first
-ones. An unchanged table gives the same rows every time, but on BigQuery and Trino, whose samples take no seed.
+If the engine supports it, the rows are spread over the table (blocks or a random sample); otherwise they are its first
+rows. An unchanged table gives the same rows every time, except on BigQuery and Trino, whose samples accept no seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktx_cli.warehouses.dialect import dialect_named, quote, table_path, value_l
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableKind, TableRef
 
 BLOCKS = 40
-"""Into how many stretches a table with row numbers is cut; the first rows of each are read."""
+"""The number of segments of a table with row numbers; the first rows of each segment are read."""
 
 _WRAPPED: Final = re.compile(r"(?:nullable|lowcardinality)\((.*)\)")
 _OPAQUE: Final = re.compile(
@@ -48,28 +48,28 @@ class RowRange:
 
     @property
     def span(self) -> int:
-        """How many rows there are at most."""
+        """The maximum number of rows."""
         return self.high - self.low + 1
 
 
 def is_opaque(column: Column) -> bool:
-    """Whether a column's values are not comparable, or no business of a profile: JSON, XML, geometry, bytes, arrays."""
+    """Return whether a column's values are not comparable or not profiled: JSON, XML, geometry, bytes, arrays."""
     spelled = _spelled(column)
     if spelled.endswith("]") or spelled.startswith("_"):
         return True
-    word = re.match(r'"?([a-z_0-9]*)', spelled)  # Postgres spells a `bit` of any length in quotes
+    word = re.match(r'"?([a-z_0-9]*)', spelled)  # Postgres writes a `bit` of any length in quotes.
     base = word[1] if word else ""
     if base == "bit":
         return column.type is not SemanticType.BOOLEAN
-    if base == "timestamp":  # of SQL Server: a counter of changes
+    if base == "timestamp":  # In SQL Server, a counter of changes.
         return column.type is SemanticType.STRING
     return bool(_OPAQUE.fullmatch(base))
 
 
 def value_of(column: Column, dialect: str, text: int) -> str:
-    """Return the expression that reads a column: itself, or its first `text` characters where it may be long.
+    """Return the expression that reads a column: itself, or its first `text` characters if it may be long.
 
-    What Python has no value for (an infinite date, one before the year 1, 24 o'clock) is read as NULL.
+    What Python cannot represent (an infinite date, one before the year 1, 24:00) is read as NULL.
     """
     syntax, spelled = dialect_named(dialect), _spelled(column)
     name = syntax.quote(column.name)
@@ -85,19 +85,19 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
-    """Return the SELECT of these columns, those with values first; `rows`: what follows the name of the table."""
+    """Return the SELECT of these columns, those with values first. `rows`: what follows the name of the table."""
     values = [value_of(column, dialect, text) for column in columns if not is_opaque(column)]
     values += [_presence(column, dialect) for column in columns if is_opaque(column)]
     return f"SELECT {', '.join(values) or '1'} FROM {table_path(table.ref, dialect)}{rows}"
 
 
 def head(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int) -> str:
-    """Return the SELECT of the first rows, as the engine has them."""
+    """Return the SELECT of the first rows in the engine's order."""
     return dialect_named(dialect).limited(select_rows(table, columns, dialect, text, ""), count)
 
 
 def sampling_clause(table: Table, dialect: str, count: int, *, rows: int, seed: int) -> tuple[str, SampleMethod] | None:
-    """Return the engine's own clause for about `count` of the table's `rows` rows, None without one."""
+    """Return the engine's clause for about `count` of the table's `rows` rows, or None if there is none."""
     if table.kind not in (TableKind.TABLE, TableKind.MATERIALIZED_VIEW):
         return None
     percent = f"{min(100.0, max(0.0001, 120.0 * count / max(rows, 1))):.6f}"
@@ -114,16 +114,16 @@ def sampled(table: Table, columns: Sequence[Column], dialect: str, text: int, co
 
 
 def numbered(table: Table, dialect: str) -> str | None:
-    """Return the SQL of the integer that numbers the rows of a table in about the order they are stored, if any."""
+    """Return the SQL of the integer that numbers a table's rows in approximate storage order, if any."""
     return dialect_named(dialect).row_number(table) if table.kind is TableKind.TABLE else None
 
 
 def stretches(
     table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, *, within: RowRange, seed: int
 ) -> str:
-    """Return one SELECT of at most `count` rows in blocks, each at a seeded place of its own stretch of row numbers.
+    """Return one SELECT of at most `count` rows in blocks, each at a seeded position in its own segment of row numbers.
 
-    No row can come twice. Fewer rows come where there are gaps in the numbers.
+    No row is returned twice. Gaps in the numbers result in fewer rows.
     """
     chance = random.Random(seed)
     number, span = within.column, within.span
@@ -136,7 +136,7 @@ def stretches(
         start = begin + int(chance.random() * max(0, last - begin + 2 - rows))
         where = f"{number} BETWEEN {start} AND {last} ORDER BY {number} LIMIT {rows}"
         parts.append(f"SELECT n FROM (SELECT {number} AS n FROM {path} WHERE {where}) AS b{block}")
-    # The columns stand once: with each block they would make a statement that takes longer to parse than to run.
+    # The columns are listed once; repeated per block, the statement would take longer to parse than to run.
     chosen = f"SELECT n FROM ({' UNION ALL '.join(parts)}) AS blocks"
     return select_rows(table, columns, dialect, text, f" WHERE {number} IN ({chosen}) ORDER BY {number}")
 
@@ -153,7 +153,7 @@ def _presence(column: Column, dialect: str) -> str:
 
 
 class SampleMethod(StrEnum):
-    """Which rows a sample holds."""
+    """The kinds of samples."""
 
     ALL = "all"
     BLOCKS = "blocks"
@@ -163,9 +163,9 @@ class SampleMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """At most so many rows, and bytes of values; texts are cut at `text` characters.
+    """The maximum rows and bytes of values; texts are truncated to `text` characters.
 
-    `deadline`, of `core.clock.monotonic`: no statement begins after it.
+    `deadline`, of `core.clock.monotonic`: no statement starts after it.
     """
 
     rows: int = 10_000
@@ -176,11 +176,11 @@ class SampleLimits:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows of a table, column by column: `values[i]` are those of `columns[i]`, all lists as long as there are rows.
+    """Rows of a table, column by column: `values[i]` are those of `columns[i]`, with one item per row.
 
-    `row_count`: the rows of the whole table, exact where `exact_count`, None when nobody knows. `opaque`: columns whose
-    values are not read (JSON, geometry, bytes ...), with True for each row where there is a value. `failed`:
-    column -> why the database would not give its values. `cut_by_bytes`: more rows would have taken too many bytes.
+    `row_count`: the rows of the whole table, exact if `exact_count` is true, None if unknown. `opaque`: columns whose
+    values are not read (JSON, geometry, bytes ...), with True for each row that has a value. `failed`: column -> why
+    the database refused its values. `cut_by_bytes`: more rows would have taken too many bytes.
     """
 
     columns: tuple[str, ...]
@@ -201,27 +201,27 @@ class Sample:
 
 
 FIRST_ROWS = 1000
-"""How many rows are read of a table nothing is known of: most are smaller, and they tell how wide a row is."""
+"""The number of rows read first from an unknown table: most are smaller, and they show how wide a row is."""
 
 FEWEST_ROWS = 10
-"""So many rows are read whatever their bytes."""
+"""The number of rows read regardless of their bytes."""
 
 _REFUSED: Final = frozenset({"query", "read_only"})
-"""Codes of errors that a single column may be to blame for."""
+"""Codes of errors that a single column may have caused."""
 
 _VALUE_BYTES: Final = 32
 _TEXT_BYTES: Final = 50
-"""About how much memory a value takes, and a text beside its characters."""
+"""The approximate memory of a value, and of a text in addition to its characters."""
 
 Shape = Callable[[Sequence[Column]], str]
 """The SELECT of some rows, for any columns of the table."""
 
 
 def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, seed: int = 0) -> Sample:
-    """Return at most `limits.rows` rows of a table, and fewer where their values would take more than `limits.bytes`.
+    """Return at most `limits.rows` rows of a table, and fewer if their values would take more than `limits.bytes`.
 
-    A column the database cannot give costs only itself. Raises `SourceError` when the table cannot be read at all, and
-    with the code `timeout` when `limits.deadline` is over; `details["statements"]` says how many were sent.
+    If the database cannot return a column, only that column fails. Raises `SourceError` if the table cannot be read at
+    all, and with the code `timeout` after `limits.deadline`; `details["statements"]` is the number of statements sent.
     """
     reading = _Reading(connector, table, limits, seed, list(table.columns))
     try:
@@ -232,13 +232,13 @@ def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, see
 
 
 def why(error: SourceError) -> str:
-    """Return what a database said, on one short line, without the connection it was said on."""
+    """Return a database's error in one short line, without the connection's name."""
     return reason(error.problem)
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One table being read; `columns` are those that have not failed yet."""
+    """One table being read. `columns` are those that have not failed yet."""
 
     connector: Connector
     table: Table
@@ -268,7 +268,7 @@ class _Reading:
         return self._sample(rows, SampleMethod.HEAD, known, exact=exact and known is not None)
 
     def _first(self) -> int:
-        """Return how many rows to begin with: all where they fit and are said to be few, none where they are many."""
+        """Return how many rows to read first: all if they fit and are few, none if they are many."""
         texts = sum(column.type is SemanticType.STRING and not is_opaque(column) for column in self.columns)
         widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
         fitting, known = self.limits.bytes // max(widest, 1), self.table.row_estimate
@@ -277,7 +277,7 @@ class _Reading:
         return self.limits.rows if known <= self.limits.rows else 0
 
     def _affordable(self, rows: Sequence[Sequence[Any]]) -> int:
-        """Return how many rows fit into the limit on bytes, seen from the first ones, and note whether it limits."""
+        """Return how many rows fit into the limit on bytes, judging by the first ones, and note whether it applies."""
         probe = rows[:: max(1, len(rows) // 200)]
         width = sum(_size(value) for row in probe for value in row) / max(1, len(probe))
         fitting = max(FEWEST_ROWS, int(self.limits.bytes / max(width, 1.0)))
@@ -285,14 +285,14 @@ class _Reading:
         return min(fitting, self.limits.rows)
 
     def _head(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
-        """Return the first rows, and whether they are all."""
+        """Return the first rows, and whether they are all rows."""
         dialect, text = self.connector.dialect, self.limits.text
         result = self._rows(lambda columns: head(self.table, columns, dialect, text, count + 1), count + 1)
         self.cut = self.cut or result.truncated
         return result.rows[:count], len(result.rows) <= count and not result.truncated
 
     def _spread(self, wanted: int, count: int | None) -> tuple[Sequence[tuple[Any, ...]], SampleMethod] | None:
-        """Return rows from all over the table, None where the engine has no way to them or it gives too few."""
+        """Return rows spread over the table, or None if the engine cannot do that or returns too few."""
         for shape, method, enough in self._shapes(wanted, count):
             try:
                 result = self._rows(shape, wanted)
@@ -306,9 +306,9 @@ class _Reading:
         return None
 
     def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
-        """Give the ways to spread a sample, and how many rows are enough: a way may meet gaps or few pages.
+        """Yield the ways to spread a sample, and how many rows are enough, because of gaps and partially filled pages.
 
-        None where the numbers of the rows show that all are wanted, whatever the catalog counts.
+        None if the row numbers show that all rows are wanted, whatever the catalog's count.
         """
         dialect, text, seed = self.connector.dialect, self.limits.text, self.seed
         within = self._range()
@@ -334,13 +334,13 @@ class _Reading:
         try:
             ((low, high),) = self._ask(f"SELECT min({number}), max({number}) FROM {path}", 1).rows
         except SourceError as error:
-            if not _leaves_another_way(error):  # a table without row numbers
+            if not _leaves_another_way(error):  # A table without row numbers.
                 raise
             return None
         return None if low is None else RowRange(number, int(low), int(high))
 
     def _count(self, wanted: int) -> tuple[int | None, bool]:
-        """Return the number of rows, and whether it is exact: the catalog's where that is good enough."""
+        """Return the number of rows, and whether it is exact: the catalog's count if that is good enough."""
         known, syntax = self.table.row_estimate, dialect_named(self.connector.dialect)
         if known is not None and known > wanted and not syntax.counts_without_reading:
             return known, syntax.exact_row_counts
@@ -353,19 +353,19 @@ class _Reading:
         return int(count), True
 
     def _rows(self, shape: Shape, most: int) -> QueryResult:
-        """Return the rows of the columns that have not failed; those the database refuses now fail."""
+        """Return the rows of the columns that have not failed; columns that the database refuses now fail."""
         try:
             return self._ask(shape(self.columns), most)
         except SourceError as error:
             if not _refuses(error) or not self.columns:
                 raise
             problem = error
-        self._ask(shape(()), most)  # raises where no column is to blame
+        self._ask(shape(()), most)  # Raises if no column is the cause.
         self.columns = self._halves(shape, most, self.columns, problem)
         return self._ask(shape(self.columns), most)
 
     def _halves(self, shape: Shape, most: int, columns: list[Column], error: SourceError) -> list[Column]:
-        """Return those of the refused columns that can be read, and note why the others cannot."""
+        """Return the refused columns that can be read separately, and note why the others cannot."""
         if len(columns) == 1:
             self.failed[columns[0].name] = why(error)
             return []
@@ -383,7 +383,7 @@ class _Reading:
 
     def _ask(self, statement: str, rows: int) -> QueryResult:
         if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
-            message = "the time for samples is over"
+            message = "the time limit for samples was reached"
             raise SourceError(message, hint=Command("config", "set", "scan.budget.seconds", "SECONDS"), code="timeout")
         self.statements += 1
         return self.connector.query(statement, max_rows=rows)
@@ -414,17 +414,17 @@ class _Reading:
 
 
 def _refuses(error: SourceError) -> bool:
-    """Whether a single column may be to blame, and asking for others does no harm."""
+    """Return whether a single column may be the cause, and retrying with other columns is harmless."""
     return error.code in _REFUSED and not lost_its_session(error)
 
 
 def _leaves_another_way(error: SourceError) -> bool:
-    """Whether other rows, or none, may be read although these were refused: a lock would only be waited for again."""
+    """Return whether other rows may still be readable; after a lock, a retry would only wait again."""
     return _refuses(error) or (error.code == "timeout" and not isinstance(error, LockedError))
 
 
 def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:
-    """Return the values of a column, None where a date is none that Python knows."""
+    """Return the values of a column, with None for dates that Python cannot represent."""
     if column.type is not SemanticType.TIME or not dialect_named(dialect).dates_as_texts:
         return values
     return [None if isinstance(value, str) else value for value in values]
@@ -435,9 +435,10 @@ def _size(value: Any) -> int:
 
 
 def exact_texts(connector: Connector, tables: Sequence[Table]) -> tuple[dict[TableRef, frozenset[str]], int]:
-    """Return table -> its columns that tell capital letters from small ones, and how many statements it took.
+    """Return table -> its case-sensitive columns, and how many statements it took.
 
-    Nothing for dialects whose texts always do, and where a server does not say. Raises `SourceError` when it is gone.
+    Nothing for dialects whose texts are always case-sensitive, and if a server does not report it. Raises `SourceError`
+    if the server is unreachable.
     """
     condition = dialect_named(connector.dialect).exact_texts
     schemas = sorted({table.ref.schema for table in tables if table.ref.schema is not None})

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 10
-"""Sessions a connection opens at most, unless `maxConnections` says otherwise."""
+"""The maximum number of sessions of a connection, unless `maxConnections` is set."""
 
 RETURN_SECONDS = 5.0
-"""How long a server that dropped a session may take to give a new one: Postgres restarts when one process crashes."""
+"""The time for a server that dropped a session to accept a new one: Postgres restarts if one process crashes."""
 
 _RETRY_SECONDS = 0.2
 _REPLACING = Lock()
 
 
 class Reader(Protocol):
-    """Runs one of our own catalog queries."""
+    """Runs one of ktx's own catalog queries."""
 
     def __call__(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows."""
@@ -47,7 +47,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is and who asks, from `url` or from single fields (which win over the URL's parts)."""
+    """The address of a server and the user, from `url` or from single fields (which override parts of the URL)."""
 
     host: str
     port: int
@@ -62,18 +62,18 @@ class ServerAddress:
 
 
 class ServerConnector(base.BaseConnector, ABC):
-    """Up to `maxConnections` sessions on one server; `query` may be called from several threads at once.
+    """Up to `maxConnections` sessions on one server; `query` can be called from several threads at once.
 
-    A session is in autocommit mode and read-only, every statement is tagged, and a statement of the user's runs in a
+    A session is in autocommit mode and read-only, every statement is tagged, and a statement of the user runs in a
     read-only transaction of its own that is always rolled back.
     """
 
     placeholder = "%s"
     default_port: ClassVar[int]
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]]
-    """What may stand behind the question mark of the URL, and the values it may have (none: any)."""
+    """The allowed query parameters of the URL, with their values (none: any)."""
     reading: ClassVar[frozenset[str]]
-    """The words a reading statement begins with."""
+    """The words with which a reading statement begins."""
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self.address = server_address(spec, self.default_port)
@@ -91,7 +91,7 @@ class ServerConnector(base.BaseConnector, ABC):
             raise
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Make one round trip, look at version, user and privileges."""
+        """Make one round trip, and return version, user and privileges."""
         with self._rows() as read:
             latency = base.milliseconds(lambda: read("SELECT 1"))
             return self._test(read, scope, latency)
@@ -104,8 +104,8 @@ class ServerConnector(base.BaseConnector, ABC):
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred.
 
-        A statement that ends its session, on a server that takes a new one, fails alone (see `base.ended`) and is not
-        sent again: it may have crashed the server.
+        If a statement ends its session and the server accepts a new one, only this statement fails (see `base.ended`).
+        It is not sent again, because it may have crashed the server.
         """
         self._check(sql)
         pool, began = self._pool, False
@@ -120,12 +120,12 @@ class ServerConnector(base.BaseConnector, ABC):
             raise self.ended(error) from error
 
     def close(self) -> None:
-        """Close all sessions; harmless when called twice."""
+        """Close all sessions; calling it twice is harmless."""
         self._closed = True
         self._pool.close()
 
     def _check(self, sql: str) -> None:
-        """Raise `SourceError` for a statement that does not read."""
+        """Raise `SourceError` for a statement that does not only read."""
         require_reading(sql, self.reading, self.where)
 
     @abstractmethod
@@ -134,7 +134,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @abstractmethod
     def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
-        """Gather what `test` returns; `latency` is in milliseconds."""
+        """Return the result of `test`; `latency` is in milliseconds."""
 
     @abstractmethod
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
@@ -148,24 +148,24 @@ class ServerConnector(base.BaseConnector, ABC):
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
         """Return (message, hint, error code) for a driver's error.
 
-        Code `timeout` needs no message; code `locked` has SQL that names the lock's holder as its message.
+        Code `timeout` needs no message; for code `locked`, the message is SQL that shows the lock's holder.
         """
 
     @abstractmethod
     def _reusable(self, session: Any) -> bool:
-        """Whether a session is open and idle, as a new one is."""
+        """Return whether a session is open and idle, like a new one."""
 
     @abstractmethod
     def _driver_error(self) -> type[Exception]:
         """Return the base class of the driver's errors."""
 
     def _socket_of(self, session: Any) -> int | None:
-        """Return the file descriptor of a session's connection; None where the client has a time limit of its own."""
+        """Return the file descriptor of a session's connection, or None if the client has a time limit of its own."""
         return None
 
     @contextmanager
     def _time_limit(self, session: Any) -> Iterator[None]:
-        """Close the session when the server does not stop a statement in time: not all it runs can be interrupted."""
+        """Close the session if the server does not stop a statement in time, as not everything can be interrupted."""
         number = self._socket_of(session)
         if number is None:
             yield
@@ -187,9 +187,9 @@ class ServerConnector(base.BaseConnector, ABC):
         can_write: bool,
         facts: Iterable[str] = (),
     ) -> ConnectionTest:
-        """Return what a test learned: latency, version, user and database of the session, and what may be read.
+        """Return the result of a test: latency, version, user and database of the session, and what can be read.
 
-        `tables`: how many are in scope; `readable`: those of which it is known whether the role may SELECT from them.
+        `tables`: the number of tables in scope. `readable`: table -> whether the role may SELECT from it, if known.
         """
         latency, version, user, database = session
         closed = tuple(ref for ref, is_readable in readable.items() if not is_readable)
@@ -201,12 +201,14 @@ class ServerConnector(base.BaseConnector, ABC):
         return Pool(self._end, most_open=limit)
 
     def _end(self, session: Any) -> None:
-        """Close a session. What a client raises when it closes a broken one says nothing new."""
+        """Close a session. Errors of a client that closes a broken session contain nothing new."""
         with suppress(Exception):
             session.close()
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
-        """Whether the server takes new sessions; the pool that broke is replaced, for all its sessions may be gone."""
+        """Return whether the server accepts new sessions. The broken pool is replaced, because all its sessions may be
+        lost.
+        """
         with _REPLACING:
             if self._pool is pool and not self._closed:
                 self._pool = Pool(self._end, most_open=pool.most_open)
@@ -224,13 +226,13 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield the reader of an introspection; a dialect may make one picture of its statements."""
+        """Yield the reader of an introspection; a subclass may run its statements in one snapshot."""
         with self._rows() as read:
             yield read
 
     @contextmanager
     def _rows(self) -> Iterator[Reader]:
-        """Yield a function that runs one of our own catalog queries and returns its rows."""
+        """Yield a function that runs one of ktx's own catalog queries and returns its rows."""
         with self._session(None) as session:
 
             def read(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -245,9 +247,9 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @contextmanager
     def _session(self, sql: str | None) -> Iterator[Any]:
-        """Yield a DB-API connection of the pool; `sql` is the user's statement, for its errors.
+        """Yield a DB-API connection of the pool. `sql` is the user's statement, for errors.
 
-        A session that broke is thrown away, so the next call gets a new one; so is one whose pool was replaced.
+        A broken session is discarded, so that the next call gets a new one; so is one whose pool was replaced.
         """
         if self._closed:
             raise self.failure("the connection is closed")
@@ -297,7 +299,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
 
 class PartReader:
-    """Reads the parts of tables one kind at a time, so that a kind that fails costs only itself."""
+    """Reads the metadata of tables one kind at a time, so that if one kind fails, the others are still read."""
 
     def __init__(self, read: Reader, driver_error: type[Exception]) -> None:
         self._read = read
@@ -318,9 +320,9 @@ class PartReader:
 
 
 def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
-    """Return where a connection's `url` or its `host`, `port`, `database`, `username` (or `user`), `password` lead.
+    """Return the address in a connection's `url` or its `host`, `port`, `database`, `username` (or `user`), `password`.
 
-    Raises `ConfigError` for a URL or a port that cannot be read, or when no host is given. It never shows the URL.
+    Raises `ConfigError` for an invalid URL or port, or if no host is set. It never shows the URL.
     """
     options = spec.options
     try:
@@ -330,11 +332,11 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
         host = str(options.get("host") or parts.hostname or parameters.get("host") or "")
     except ValueError:
         raise _bad_address(spec, "its `url` or `port` cannot be read") from None
-    # A reserved character in a password that is not encoded ends the host too early: part of it would be shown.
+    # An unencoded reserved character in a password ends the host too early, and part of it would be shown.
     if (options.get("url") and not parts.scheme) or parts.fragment or "@" in parts.path + parts.query:
         raise _bad_address(spec, "its `url` cannot be read")
     if not host:
-        raise _bad_address(spec, "it names no host")
+        raise _bad_address(spec, "it contains no host")
     return ServerAddress(
         host=unquote(host),
         port=port,
@@ -351,7 +353,7 @@ def server_address(spec: ConnectionSpec, default_port: int) -> ServerAddress:
 
 
 def option_flag(options: Mapping[str, Any], key: str) -> bool | None:
-    """Return a yes-or-no option, given as a boolean or as text; None when it is not given."""
+    """Return a boolean option, given as a boolean or as text, or None if it is not set."""
     value = options.get(key)
     if value is None or isinstance(value, bool):
         return value
@@ -374,37 +376,40 @@ def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
     return ConfigError(
         f"connection `{spec.id}`: {what}",
         hint=Hint(
-            "set {} to {}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters in the password percent-encoded",
+            (
+                "set {} to {}://USER:PASSWORD@HOST:PORT/DATABASE with reserved characters in the password "
+                "percent-encoded"
+            ),
             SettingPath(f"connections.{spec.id}.url"),
             scheme,
         ),
     )
 
 
-CLEAR_TEXT = "the server asks for the password in clear text, and nothing makes sure that the connection is encrypted"
-"""What is said of a server that was not given the password."""
+CLEAR_TEXT = "the server requests a plaintext password, and the connection may not be encrypted"
+"""The error of a server to which ktx did not send the password."""
 
 
 def is_local(host: str) -> bool:
-    """Whether a host, or every one of a list with commas, is this machine.
+    """Return whether a host, or every host of a comma-separated list, is this machine.
 
-    Local is a unix socket (a path, or `@` and a name), `localhost` and a loopback address. Any other name is not, to
-    whatever it may lead.
+    Local hosts are a unix socket (a path, or `@` and a name), `localhost` and loopback addresses. No other name is,
+    wherever it resolves to.
     """
     return all(_is_local(each.strip()) for each in host.split(","))
 
 
 def addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, each once, in the system's order. Raises `OSError` when there is none."""
+    """Return the addresses of a host without duplicates, in the system's order. Raises `OSError` if there are none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except UnicodeError as error:
-        raise OSError(f"{host!r} is no host name") from error
+        raise OSError(f"{host!r} is not a valid host name") from error
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
 def shares(places: Sequence[str], seconds: float) -> Iterator[tuple[str, float]]:
-    """Yield the places to try and the seconds each may take; what one does not use is left to those behind it."""
+    """Yield the addresses to try and the seconds for each; unused time is available to the next ones."""
     deadline = time.monotonic() + seconds
     for number, place in enumerate(places):
         left = deadline - time.monotonic()
@@ -414,7 +419,7 @@ def shares(places: Sequence[str], seconds: float) -> Iterator[tuple[str, float]]
 
 
 def open_socket(host: str, port: int, seconds: float) -> socket.socket:
-    """Return a connected TCP socket to the first address that answers. Raises `OSError`."""
+    """Return a TCP socket connected to the first address that responds. Raises `OSError`."""
     failure: OSError = TimeoutError("timed out")
     for address, share in shares(addresses(host, port), seconds):
         try:
@@ -430,12 +435,12 @@ def open_socket(host: str, port: int, seconds: float) -> socket.socket:
 
 @contextmanager
 def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.Event]:
-    """Shut the connection when the block takes longer, whatever waits on it; the event tells that it was.
+    """Shut down the connection if the block takes longer, whatever it waits for; the event says that it did.
 
     `link` is its socket, or the file descriptor of a connection that another library reads.
     """
-    # TLS takes the socket over under another object, so hold on to the connection itself. `socket.dup` would also make
-    # it block, on which libpq waits for data that never comes.
+    # TLS wraps the socket in another object, so this keeps the connection itself. `socket.dup` would also make it
+    # blocking, and libpq would wait for data that never arrives.
     number = link if isinstance(link, int) else link.fileno()
     twin = socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM)
     expired = threading.Event()
@@ -445,7 +450,7 @@ def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.E
         try:
             twin.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # the other side has closed it already
+            return  # The other side has already closed it.
 
     timer = threading.Timer(max(seconds, 0), cut)
     timer.daemon = True
@@ -468,19 +473,19 @@ def _is_local(host: str) -> bool:
 
 
 TAG = "/* ktx */"
-"""What a database's log shows of ktx."""
+"""The comment that identifies ktx in a database's log."""
 
 
 def tagged(sql: str) -> str:
-    """Return the statement behind the comment."""
+    """Return the statement after the comment."""
     return f"{TAG} {sql}"
 
 
 def tagged_postgres_cursor() -> type[psycopg.Cursor[Any]]:
-    """Return a psycopg cursor class whose statements carry the comment.
+    """Return a psycopg cursor class whose statements have the comment.
 
-    psycopg itself sends SQL without a cursor only for transactions and two-phase commits: with autocommit on, and
-    begin and rollback executed as statements, there are none.
+    psycopg itself sends SQL without a cursor only for transactions and two-phase commits. With autocommit on, and begin
+    and rollback executed as statements, there are none.
     """
     from psycopg import Cursor
     from psycopg.sql import SQL, Composable
@@ -504,10 +509,10 @@ def tagged_postgres_cursor() -> type[psycopg.Cursor[Any]]:
 
 
 def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
-    """Return a PyMySQL connection class whose statements carry the comment.
+    """Return a PyMySQL connection class whose statements have the comment.
 
-    Every packet PyMySQL sends goes through `_execute_command`: `SET NAMES` while connecting and `ROLLBACK` too.
-    Whatever a server asks for a password goes through `_process_auth`; two of the ways send it as it is.
+    Every packet of PyMySQL goes through `_execute_command`, including `SET NAMES` while connecting and `ROLLBACK`.
+    Every request for a password goes through `_process_auth`; two of the methods send it in plaintext.
     """
     from pymysql.connections import Connection
     from pymysql.constants import COMMAND, CR
@@ -519,7 +524,7 @@ def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
     class TaggedConnection(base):  # type: ignore[misc]
         def _execute_command(self, command: int, sql: str | bytes) -> None:
             if command == COMMAND.COM_QUERY:
-                # Not every encoding of a connection can be taken for granted, but the comment is ASCII in all.
+                # The encoding of a connection may vary, but the comment is ASCII in all encodings.
                 text = sql if isinstance(sql, bytes) else sql.encode(self.encoding, "surrogateescape")
                 sql = TAG.encode() + b" " + text
             super()._execute_command(command, sql)

@@ -1,8 +1,8 @@
-"""The SQL of dates, timestamps and time zones, as every dialect has it that says nothing else.
+"""The SQL of dates, timestamps and time zones, with the defaults for all dialects.
 
-For dialects without zones it computes by how much the clocks of two zones differ, and when that changes. From 1970 to
-2037 the changes are exact, behind 2037 the last yearly rule holds on; before 1970 the offset is the one of its first
-day, where databases with zones of their own know the history.
+For dialects without time zones, it computes the difference between two zones and when it changes. From 1970 to 2037 the
+changes are exact; after 2037 the last yearly rule continues. Before 1970 the offset is that of the first day, whereas
+databases with their own zones know the history.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.trees import call, data_type, enclosed, multiple, negative, number, plus, remainder, text, word
 
 FIRST_YEAR: Final = 1970
-"""Before its first day clocks differ as they did then."""
+"""Before this day, the offset of the first day applies."""
 
 LAST_YEAR: Final = 2037
-"""To its end changes are known one by one; the rule of the last years, where there is one, holds on behind it."""
+"""Until the end of this year, changes are known individually; after it, the rule of the last years continues, if there
+is one.
+"""
 
 _FEWEST_YEARS: Final = 3
 _DAY: Final = timedelta(days=1)
@@ -31,7 +33,7 @@ _START, _END = datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR + 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change: from the timestamp `at` (without a zone) on the difference is `after` seconds."""
+    """A change: from the timestamp `at` (without a zone) on, the difference is `after` seconds."""
 
     at: datetime
     after: int
@@ -39,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class YearlyChange:
-    """A change of every year: the first `weekday` (0: Monday) on or after `month`/`day`, `seconds` after midnight."""
+    """A yearly change: on the first `weekday` (0: Monday) on or after `month`/`day`, `seconds` after midnight."""
 
     month: int
     day: int
@@ -50,7 +52,7 @@ class YearlyChange:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Years from `first` to `last` whose changes follow a rule or are listed; `before`: the difference at the start."""
+    """Years from `first` to `last` whose changes follow a rule or are listed. `before`: the difference at the start."""
 
     first: int
     last: int
@@ -61,10 +63,10 @@ class Stretch:
 
 @functools.cache
 def changes(source: str, target: str) -> tuple[int, tuple[Change, ...]]:
-    """Return by how much the clocks of `target` are ahead of those of `source`, and when that changes, in order.
+    """Return the difference between the local times of `target` and `source`, and when it changes, in order.
 
-    `at` is what the clocks of `source` show. A time they show twice is the first one, a time they skip is read by the
-    offset before it, as Python does with `fold=0`.
+    `at` is in the local time of `source`. A time that occurs twice is the first one, and a skipped time uses the offset
+    before it, as in Python with `fold=0`.
     """
     source_zone, target_zone = ZoneInfo(source), ZoneInfo(target)
     before = start = _ahead(source_zone, target_zone, _START)
@@ -79,7 +81,7 @@ def changes(source: str, target: str) -> tuple[int, tuple[Change, ...]]:
 
 @functools.cache
 def stretches(source: str, target: str) -> tuple[Stretch, ...]:
-    """Return the changes between two zones as stretches of years, as few as a greedy look from the past on finds."""
+    """Return the changes between two zones as few ranges of years, chosen greedily from the past on."""
     before, all_changes = changes(source, target)
     by_year: dict[int, list[Change]] = {year: [] for year in range(FIRST_YEAR, LAST_YEAR + 1)}
     for change in all_changes:
@@ -95,13 +97,13 @@ def stretches(source: str, target: str) -> tuple[Stretch, ...]:
 
 
 def _ahead(source_zone: ZoneInfo, target_zone: ZoneInfo, shown: datetime) -> int:
-    """Return the seconds the target is ahead when the clocks of the source show a time."""
+    """Return by how many seconds the target is ahead at a local time of the source."""
     other = shown.replace(tzinfo=source_zone).astimezone(target_zone).replace(tzinfo=None)
     return round((other - shown).total_seconds())
 
 
 def _candidates(source_zone: ZoneInfo, source: str, target: str) -> set[datetime]:
-    """Return what the clocks of the source show, by the offset before and behind, whenever one of the zones changes."""
+    """Return the local times of the source, by the offsets before and after, whenever one of the zones changes."""
     moments = {*_moments(source), *_moments(target)}
     offsets = {_offset(source_zone, moment + by) for moment in moments for by in (-_SECOND, timedelta())}
     return {moment + timedelta(seconds=offset) for moment in moments for offset in offsets}
@@ -109,7 +111,7 @@ def _candidates(source_zone: ZoneInfo, source: str, target: str) -> set[datetime
 
 @functools.cache
 def _moments(zone: str) -> tuple[datetime, ...]:
-    """Return the first second of every other offset of a zone, in UTC."""
+    """Return the first second of every new offset of a zone, in UTC."""
     where = ZoneInfo(zone)
     days = [_START + _DAY * number for number in range(-1, (_END - _START).days + 2)]
     offsets = [(day, _offset(where, day)) for day in days]
@@ -127,7 +129,7 @@ def _border(where: ZoneInfo, low: datetime, high: datetime, before: int) -> date
 
 def _offset(where: ZoneInfo, utc: datetime) -> int:
     offset = utc.replace(tzinfo=ZoneInfo(UTC)).astimezone(where).utcoffset()
-    assert offset is not None  # zones of the list always know it
+    assert offset is not None  # Zones of the list always have an offset.
     return round(offset.total_seconds())
 
 
@@ -146,7 +148,7 @@ def _longest(year: int, before: int, by_year: dict[int, list[Change]]) -> Stretc
 
 
 def _rule(years: list[int], by_year: dict[int, list[Change]]) -> tuple[YearlyChange, ...] | None:
-    """Return what the changes of all these years follow; empty where none has any, None where they differ."""
+    """Return the rules that the changes of all these years follow; empty if there are none, None if they differ."""
     if len({len(by_year[year]) for year in years}) > 1:
         return None
     columns = zip(*(by_year[year] for year in years), strict=True)
@@ -155,7 +157,9 @@ def _rule(years: list[int], by_year: dict[int, list[Change]]) -> tuple[YearlyCha
 
 
 def _yearly_change(column: list[Change]) -> YearlyChange | None:
-    """Return the rule one change of each year follows: same weekday, time and offset, within seven days of the year."""
+    """Return the rule that one change of each year follows: same weekday, time and offset, within seven days of the
+    year.
+    """
     same = {(change.at.weekday(), change.at.time(), change.after) for change in column}
     if len(same) > 1:
         return None
@@ -181,7 +185,7 @@ def _last_offset(stretch: Stretch) -> int:
 
 DateOrTimestamp = Literal["date", "timestamp"]
 TimeKind = Literal["date", "timestamp", "instant"]
-"""What a value is: a calendar date, a timestamp without a zone, or one with it (a moment the whole world shares)."""
+"""The kind of a value: a calendar date, a timestamp without a zone, or one with a zone (an instant)."""
 
 SECOND, DAY, WEEK, MONTH = "second", "day", "week", "month"
 UTC: Final = "UTC"
@@ -196,7 +200,7 @@ _DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PeriodLength:
-    """The length of a period: so many seconds, days or months; `kind`: what its start is."""
+    """The length of a period in seconds, days or months. `kind`: the kind of its start."""
 
     size: int
     unit: str
@@ -204,25 +208,25 @@ class PeriodLength:
 
 
 class TimeArithmetic:
-    """The SQL of times in one dialect; methods return sqlglot trees and copy what they are given.
+    """The SQL of times in one dialect. Methods return sqlglot trees and copy their arguments.
 
-    A date is a calendar date, a timestamp has no zone; an instant has one. Units are `second`, `day` and `month` where
-    nothing else is said.
+    A date is a calendar date, a timestamp has no zone, and an instant has one. Units are `second`, `day` and `month`
+    unless stated otherwise.
     """
 
     name: str = ""
-    """sqlglot's name of the dialect."""
+    """sqlglot's name for the dialect."""
 
     timestamp_type: str = "TIMESTAMP"
     """The type of a timestamp without a zone."""
 
     has_zones: bool = True
-    """Whether the database has the IANA time zones. Without, the changes of a zone are written into the statement."""
+    """Whether the database has the IANA time zones. If not, the changes of a zone are written into the statement."""
 
     counted_from: int | None = None
-    """The year from which weeks and months are counted, where the database does not cut dates to them as it should.
+    """The year from which weeks and months are counted if the database does not truncate dates correctly.
 
-    Its 1st of January is a Monday. A period that began before that year is not right.
+    Its January 1 is a Monday. Periods that began before that year are wrong.
     """
 
     casts_cost_indexes: bool = False
@@ -241,7 +245,7 @@ class TimeArithmetic:
         return self.cast(value, self.timestamp_type)
 
     def literal(self, value: date | datetime, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a date or timestamp as a literal of whole seconds that compares with what these methods return."""
+        """Return a date or timestamp as a literal of whole seconds, comparable with the results of these methods."""
         if kind == "date":
             return self._date_literal(value.date() if isinstance(value, datetime) else value)
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
@@ -258,7 +262,7 @@ class TimeArithmetic:
         return exp.Extract(this=word(part), expression=value.copy())
 
     def floored(self, count: exp.Expr, step: int) -> exp.Expr:
-        """Return the largest multiple of a step that is in a whole number, which is not negative."""
+        """Return the largest multiple of a step in a non-negative whole number."""
         return count if step == 1 else exp.Mul(this=self._whole_quotient(count, step), expression=number(step))
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
@@ -267,15 +271,15 @@ class TimeArithmetic:
     # Moving
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a date or timestamp moved by a whole number of units; the number may be an expression.
+        """Return a date or timestamp shifted by a whole number of units, which may be an expression.
 
-        The 31st of January and one month is the last day of February. The result is of the same kind.
+        January 31 plus one month is the last day of February. The result is of the same kind.
         """
         later = plus(value, self._interval(count, unit))
         return self.as_date(later) if kind == "date" else later
 
     def later(self, value: exp.Expr, count: exp.Expr, step: PeriodLength) -> exp.Expr:
-        """Return the start of a period moved by a number of periods."""
+        """Return the start of a period shifted by a number of periods."""
         return self.moved(value, multiple(count, step.size), step.unit, step.kind)
 
     def _interval(self, count: exp.Expr, unit: str) -> exp.Interval:
@@ -286,21 +290,21 @@ class TimeArithmetic:
         return call("DATEADD", word(unit.upper()), count, value)
 
     def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
-        """Return the days, or the months from a first of a month, between two dates; where periods are counted."""
+        """Return the days between two dates, or the months from the first of a month, for counting periods."""
         return call("DATEDIFF", word(unit.upper()), start, end)
 
     # Cutting
 
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return the first day of the `week` (from Monday), `month`, `quarter` or `year` a date lies in."""
+        """Return the first day of the `week` (from Monday), `month`, `quarter` or `year` that contains a date."""
         return self.as_date(call("DATE_TRUNC", text(unit.upper()), value))
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the `second`, `minute` or `hour`."""
+        """Return a timestamp truncated to the `second`, `minute` or `hour`."""
         return call("DATE_TRUNC", text(unit.upper()), value)
 
     def first_of_period(self, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
-        """Return the first day of the period of 1, 3 or 12 months a date lies in; `first_month`: of the year."""
+        """Return the first day of the period of 1, 3 or 12 months that contains a date. `first_month`: of the year."""
         if self.counted_from is not None:
             return self._by_counting(value, date(self.counted_from, first_month, 1), MONTH, months)
         if first_month == 1:
@@ -313,7 +317,7 @@ class TimeArithmetic:
         return self.moved(month, negative(back), MONTH, "date")
 
     def first_of_week(self, value: exp.Expr, *, sunday: bool) -> exp.Expr:
-        """Return the Monday or Sunday on or before a date, whatever the session takes for the first day of a week."""
+        """Return the Monday or Sunday on or before a date, independent of the session's first day of the week."""
         if self.counted_from is not None:
             return self._by_counting(value, date(self.counted_from, 1, 7 if sunday else 1), DAY, 7)
         if not sunday:
@@ -322,7 +326,7 @@ class TimeArithmetic:
         return self.moved(monday, number(-1), DAY, "date")
 
     def _by_counting(self, value: exp.Expr, origin: date, unit: str, size: int) -> exp.Expr:
-        """Return the last date in steps from an origin that is not after a date: the date stands in it once."""
+        """Return the last date, in steps from an origin, that is not after a date; the date is written only once."""
         start = self.literal(origin, "date")
         passed = self.floored(self.units_between(unit, start, value), size)
         return self.moved(start, passed, unit, "date")
@@ -330,9 +334,10 @@ class TimeArithmetic:
     # Zones
 
     def localize(self, value: exp.Expr, kind: TimeKind, source: str, target: str) -> exp.Expr:
-        """Return a column's value as it is compared and cut: a date, or a timestamp as the clocks of `target` show it.
+        """Return a column's value in the form in which it is compared: a date, or a timestamp in local time of
+        `target`.
 
-        A timestamp is taken to be in the zone `source`, an instant is what it is, a date stays the date.
+        A timestamp is taken to be in the zone `source`, an instant is converted, and a date is unchanged.
         """
         if kind == "date":
             return self.as_date(value)
@@ -341,19 +346,19 @@ class TimeArithmetic:
         return self.between_zones(value.copy() if self.casts_cost_indexes else self.as_timestamp(value), source, target)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return self._at_zone(value, zone)
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC; where the database has the zones."""
+        """Return the local time in a zone at a UTC timestamp, if the database has the zones."""
         return self._at_zone(self._at_zone(value, UTC), zone)
 
     def between_zones(self, value: exp.Expr, source: str, target: str) -> exp.Expr:
-        """Return what the clocks of `target` show when those of `source` show a timestamp.
+        """Return the local time in `target` for a local timestamp in `source`.
 
-        From a zone to UTC the changes are written out in every dialect: a wall-clock time that comes twice or is left
-        out is read differently by each of them, here as by Python (`fold=0`: the first of the two, the offset before
-        the gap).
+        From a zone to UTC, the changes are written out in every dialect, because each dialect handles ambiguous and
+        skipped local times differently. Here they are handled as in Python (`fold=0`: the first of the two, the offset
+        before the gap).
         """
         if _are_equal(source, target):
             return value
@@ -366,12 +371,12 @@ class TimeArithmetic:
         return exp.AtTimeZone(this=enclosed(value), zone=text(zone))
 
     def _since_epoch(self, seconds: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show so many seconds after 1970 began in UTC."""
+        """Return the local time in a zone for seconds since 1970 in UTC."""
         utc = self.moved(self.literal(datetime(1970, 1, 1), "timestamp"), seconds, SECOND, "timestamp")
         return self.between_zones(utc, UTC, zone)
 
     def _by_changes(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
-        """Return a timestamp moved by the difference of two zones."""
+        """Return a timestamp shifted by the difference between two zones."""
         return self.moved(value, self._difference(value, changes), SECOND, "timestamp")
 
     def _difference(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
@@ -401,7 +406,7 @@ class TimeArithmetic:
         return exp.If(this=exp.LT(this=value.copy(), expression=self.literal(limit, "timestamp")), true=then)
 
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
-        """Return when a change is in the value's year: a Monday up to six days behind its day, moved to its weekday."""
+        """Return when a change happens in the value's year: a Monday up to six days before, moved to its weekday."""
         first = self.first_of_period(self.as_date(value), 12, 1)
         month = self.moved(first, number(change.month - 1), MONTH, "date") if change.month > 1 else first
         day = self.moved(month, number(change.day - 1 + 6 - change.weekday), DAY, "date")
@@ -413,9 +418,9 @@ class TimeArithmetic:
         return self.as_timestamp(value)
 
     def _by_weeks(self, value: exp.Expr, change: YearlyChange, day: exp.Expr) -> exp.Expr:
-        """Return a yearly change as the first one after 1900 and whole weeks; `day`: the first day it may be on.
+        """Return a yearly change as the first one after 1900 plus whole weeks. `day`: the first day on which it may be.
 
-        It is short, and it stands in a statement many times.
+        This is short, because it occurs many times in a statement.
         """
         monday = date(1900, 1, 1)
         start = self.literal(monday + timedelta(days=change.weekday - 6), "date")
@@ -423,39 +428,39 @@ class TimeArithmetic:
         first = datetime(1900, 1, 1) + timedelta(days=change.weekday, seconds=change.seconds)
         return self.moved(self.literal(first, "timestamp"), weeks, DAY, "timestamp")
 
-    # Texts as times: what databases without types for times need
+    # Times as texts: what databases without time types need.
 
     times_are_texts: bool = False
-    """Whether times are texts or numbers, which have to be brought into one form before they are compared."""
+    """Whether times are texts or numbers, which must be normalized before they are compared."""
 
     def comparable_time(self, value: exp.Expr, kind: DateOrTimestamp, zone: str) -> exp.Expr:
-        """Return a time as a value that is less, equal or greater as the time is; `zone`: the column's own."""
+        """Return a time as a value with the same order as the time. `zone`: the column's own."""
         return value.copy()
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
-        """Return the condition that a time is a number, seconds since 1970, or missing; where times are texts."""
+        """Return the condition that a time is a number, seconds since 1970, or NULL, for times as texts."""
         raise NotImplementedError
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
-        """Return EXTRACT in other words, None where the dialect cannot compute it; where times are texts."""
+        """Return EXTRACT in other terms, or None if the dialect cannot compute it, for times as texts."""
         raise NotImplementedError
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
-        """Return DATE_TRUNC in other words, None where the dialect cannot compute it; where times are texts."""
+        """Return DATE_TRUNC in other terms, or None if the dialect cannot compute it, for times as texts."""
         raise NotImplementedError
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
-        """Return what an expression made by `date_part` or `date_cut` is a part of, or cuts."""
+        """Return the operand of an expression made by `date_part` or `date_cut`."""
         raise NotImplementedError
 
     # Spines
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
-        """Return a query whose column `period` has the start of every period from `start` to `end`, in no order.
+        """Return a query whose column `period` has the start of every period from `start` to `end`, unordered.
 
-        At most `most` of them, a power of ten; no row where an end is NULL. The query has no WITH, so it may stand
-        anywhere: it is a join of digits, since recursion and series have other limits in each dialect. A digit's rows
-        are dropped as soon as the higher digits alone lead behind the end.
+        At most `most` periods, a power of ten; no row if an end is NULL. The query has no WITH, so it can be used
+        anywhere. It is a join of digits, since recursion and series have different limits in each dialect. Rows of a
+        digit are dropped as soon as the higher digits alone exceed the end.
         """
         first, last = exp.column(FIRST, ENDS), exp.column(LAST, ENDS)
         count: exp.Expr | None = None
@@ -465,7 +470,7 @@ class TimeArithmetic:
             part = multiple(exp.column(_DIGIT, name), 10 ** (len(names) - 1 - place))
             count = part if count is None else exp.Add(this=count.copy(), expression=part)
             conditions.append(exp.LTE(this=self.later(first, count, step), expression=last.copy()))
-        assert count is not None  # there is more than one digit
+        assert count is not None  # There is more than one digit.
         column = exp.alias_(self.later(first, count, step), PERIOD, quoted=True)
         query = exp.select(column).from_(ends(start, end))
         for name in names:
@@ -479,12 +484,12 @@ def _are_equal(source: str, target: str) -> bool:
 
 
 def is_constant(changes: tuple[Stretch, ...]) -> bool:
-    """Whether the difference of two zones never changes."""
+    """Return whether the difference between two zones never changes."""
     return len(changes) == 1 and not changes[0].rule and not changes[0].listed
 
 
 def ends(start: exp.Expr, end: exp.Expr) -> exp.Subquery:
-    """Return the query `ends` of one row with the first and the last period of a spine."""
+    """Return the query `ends` with one row: the first and the last period of a spine."""
     return exp.select(exp.alias_(start.copy(), FIRST), exp.alias_(end.copy(), LAST)).subquery(ENDS)
 
 

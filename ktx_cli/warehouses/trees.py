@@ -1,4 +1,4 @@
-"""Builds small SQL expressions as sqlglot trees: calls, literals, arithmetic. Arguments are copied, never changed."""
+"""Build small SQL expressions as sqlglot trees: calls, literals, arithmetic. Arguments are copied, never changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ktx_cli.faces import exp
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    """Return the call of a function by the name the dialect has for it."""
+    """Return a function call with the function's name in the dialect."""
     return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
 
 
@@ -23,18 +23,18 @@ def number(value: int) -> exp.Expr:
 
 
 def word(name: str) -> exp.Expr:
-    """Return a keyword that is an argument, such as a unit of time."""
+    """Return a keyword argument, such as a unit of time."""
     return exp.Var(this=name)
 
 
 @functools.cache
 def data_type(name: str, dialect: str) -> exp.DataType:
-    """Return a type by its name, to be copied; parsing one takes longer than all else about a cast."""
+    """Return a type by its name, to be copied; parsing it is the slowest part of a cast."""
     return exp.DataType.build(name, dialect=dialect)
 
 
 def plus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """Return a sum; both sides are put in brackets where they need them."""
+    """Return a sum, with parentheses around the operands if needed."""
     return exp.Add(this=enclosed(left), expression=enclosed(right))
 
 
@@ -49,12 +49,12 @@ def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def multiple(value: exp.Expr, factor: int) -> exp.Expr:
-    """Return a value times a number, the value itself for 1."""
+    """Return a value times a number, or the value itself for 1."""
     return value if factor == 1 else times(value, number(factor))
 
 
 def remainder(left: exp.Expr, divisor: int) -> exp.Expr:
-    """Return the remainder of a division of a number that is not negative."""
+    """Return the remainder of the division of a non-negative number."""
     if left.find(exp.Literal) is left:
         return number(int(left.name) % divisor)
     return exp.Mod(this=enclosed(left), expression=number(divisor))
@@ -66,17 +66,17 @@ def negative(value: exp.Expr) -> exp.Expr:
 
 
 def joined(*parts: exp.Expr) -> exp.Expr:
-    """Return texts (or numbers as texts) one behind the other, by `||`."""
+    """Return the concatenation of texts (or numbers as texts) with `||`."""
     return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), map(enclosed, parts))
 
 
 def enclosed(value: exp.Expr) -> exp.Expr:
-    """Return an operand, in brackets where an operator could take it apart."""
+    """Return an operand, in parentheses if an operator could split it."""
     return exp.Paren(this=value.copy()) if isinstance(value, exp.Binary | exp.Case | exp.Neg) else value.copy()
 
 
 def number_of(value: exp.Expr) -> int | None:
-    """Return a whole number that is written out, None for any other expression."""
+    """Return a whole number literal, or None for any other expression."""
     if isinstance(value, exp.Neg):
         inner = number_of(value.this)
         return None if inner is None else -inner

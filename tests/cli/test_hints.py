@@ -161,7 +161,7 @@ def test_a_command_in_the_text_of_a_hint_is_found(line: str, tmp_path: Path) -> 
         ("ktx scan --deep", ["--deep of `ktx scan --deep`"]),
         ("ktx scan relationships --accept EDGE", []),
         ("ktx config set scan.budget.seconds 9; then: ktx scan shop", []),
-        ("the next `ktx scan` writes it anew", []),
+        ("the next `ktx scan` rewrites it", []),
         ("ktx only reads", []),
         (f"ktx {HOLE}", []),
         ("/usr/bin/ktx serve", []),

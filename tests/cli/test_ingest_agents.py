@@ -346,7 +346,7 @@ def test_pages_of_a_file_are_known_until_it_is_decided_what_becomes_of_them(
     assert ktx("ingest").code == 0
     (company / "docs/refunds.md").write_text(f"# refunds\n\nNew. {LONG}")
     (left,) = ktx("ingest", "--no-llm", "--json").data["sources"]
-    assert left["left_for_a_model"] == ["1 document could be read into wiki pages"]
+    assert left["left_for_a_model"] == ["1 document could be turned into wiki pages"]
     model_server.play(Agents(refunds=[calls(Call("read_raw_file", {"path": "refunds.md"})), says("nothing is new")]))
     assert ktx("ingest").code == 0
     (company / "docs/refunds.md").unlink()

@@ -80,7 +80,7 @@ def test_lost_comments_are_named_and_the_old_text_can_be_found(
         (kept,) = (project / ".ktx/replaced").iterdir()
         assert kept.read_bytes() == before and f".ktx/replaced/{kept.name}" in warning["hint"]
     else:
-        assert git(project, "show", f"HEAD~1:{SHARD}").encode() == before and "last commit before" in warning["hint"]
+        assert git(project, "show", f"HEAD~1:{SHARD}").encode() == before and "previous commit" in warning["hint"]
         assert not (project / ".ktx/replaced").exists()
     change(project, "CREATE TABLE again (id INTEGER PRIMARY KEY)")
     assert "removed_comments" not in codes(ktx("ingest", "--json"))

@@ -486,7 +486,7 @@ def test_a_dry_run_says_what_would_be_asked(ktx: Run, library: Path, configure: 
     answer = ktx("ingest", "--dry-run", "--json")
     assert answer.data["connections"][0]["descriptions"]["to_ask"]["tables"] == 1
     text = ktx("ingest", "--dry-run").out
-    assert "the model would be asked: 1 table to describe, 2 calls, about " in text
+    assert "estimated model use: 1 table to describe, 2 calls, about " in text
 
 
 def test_a_projects_own_prompt_is_used_and_asks_anew(

@@ -136,7 +136,7 @@ def test_patterns_and_keys_only(ktx: Run, scanned: Path) -> None:
     assert '"orders" }o--o| "customers"' in out
     assert "Order Lines" not in out
     answer = ktx("scan", "diagram", "--tables", "nothing*")
-    assert (answer.code, answer.err.splitlines()[0]) == (2, "error: no table is covered by `nothing*`")
+    assert (answer.code, answer.err.splitlines()[0]) == (2, "error: no table matches `nothing*`")
 
 
 @pytest.mark.parametrize("format", [each.value for each in Format])

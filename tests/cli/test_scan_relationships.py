@@ -248,7 +248,7 @@ def test_review_asks_about_one_after_the_other(ktx: Run, scanned: Path, git: Git
     code, out, shown = at_a_terminal(scanned, typed, *EVERY)
     assert code == 0, shown
     assert f": {LINE} (warehouse)\n  accepted, score " in shown
-    assert "from names, values\n  every value is found" in shown
+    assert "from names, values\n  Column name matches" in shown
     assert shown.count("[a]ccept  [r]eject  [s]kip  [q]uit: ") == typed.count("\n")
     assert "accept\tdone" in out and "type a, r, s or q and press Enter" in shown
     found = statuses(ktx)
@@ -346,10 +346,10 @@ def test_a_join_that_is_gone_is_named_and_stays_listed(ktx: Run, scanned: Path) 
     database.close()
     answer = ktx("scan")
     rows = [line.split("\t") for line in answer.out.splitlines()]
-    why = {CUSTOMER: "table customers is gone", PARCEL: "column shipments.line_no is gone"}
+    why = {CUSTOMER: "table customers no longer exists", PARCEL: "column shipments.line_no no longer exists"}
     for edge, reason in why.items():
         assert [edge, reason] in rows
-    assert "gone\nhint: ktx scan relationships warehouse --status all\n" in answer.err
+    assert "removed since the last scan\nhint: ktx scan relationships warehouse --status all\n" in answer.err
     found = {row["edge"]: row for row in ktx(*COMMAND, "--status", "all", "--json").data["relationships"]}
     assert {edge: (found[edge]["status"], found[edge]["reason"]) for edge in why} == {
         CUSTOMER: ("rejected", why[CUSTOMER]), PARCEL: ("review", why[PARCEL]),

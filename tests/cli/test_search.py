@@ -352,7 +352,9 @@ def test_a_stated_convention_is_open_until_the_settings_or_the_documents_follow_
     record = handbook / "raw-sources/docs/files/conventions.json"
     written = record.read_text()
     record.write_text(written.replace('"2"', '"13"'))
-    assert found()[1].startswith("raw-sources/docs/files/conventions.json is no record this version of ktx can read")
+    assert found()[1].startswith(
+        "raw-sources/docs/files/conventions.json is not a record that this version of ktx can read"
+    )
     record.write_text(written)
     (handbook / "handbook/other.md").write_text("# Other\n\nNothing of that.\n")
     assert ktx("ingest", "docs", "--json").code == 0

@@ -158,7 +158,7 @@ def test_a_pdf_whose_pages_never_end_is_read_to_its_most_steps(monkeypatch: pyte
     page = read("a.pdf", pdf("First", "Second", *["More"] * 20))
     assert "First" in page.markdown and "Second" in page.markdown
     assert page.markdown.count("More") < 5
-    assert "more than 20 steps to draw the document" in page.notes[0]
+    assert "more than 20 steps to render the document" in page.notes[0]
     assert page.notes[1].startswith("only the first ")
 
 

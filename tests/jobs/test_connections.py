@@ -29,7 +29,7 @@ ANSWERS: dict[str, Any] = {
 }
 SAID = {
     "notes": ("/v1/users/me", "Notion, as ktx reader"),
-    "pages": ("/api/v2/spaces", "Confluence at {url}, with the space HR"),
+    "pages": ("/api/v2/spaces", "Confluence at {url}, with space HR"),
     "cards": ("/api/database", "Metabase at {url}, with 2 databases"),
     "looks": ("/api/4.0/login", "Looker at {url}"),
 }

@@ -202,7 +202,7 @@ STATE = FoundPoint(
     TableRef("main", "subscriptions"),
     DecisionKind.STATUS,
     ("state",),
-    "Which subscriptions count: also those that are voided?",
+    "Which subscriptions count: those that are voided, too?",
     (
         Alternative("all", "Subscriptions of every state count"),
         Alternative("without_ended", "Subscriptions that are voided do not count", filter="state <> 'voided'"),

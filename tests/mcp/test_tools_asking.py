@@ -192,7 +192,7 @@ def test_a_value_no_row_has_tells_nothing_of_rows_behind_a_policy(company: Compa
 def test_with_privacy_sql_gives_counts_alone(company: Company) -> None:
     counted = "SELECT country, count(*) AS n FROM customers GROUP BY country ORDER BY country"
     data = company.call("sql_execution", {"sql": counted}, privacy=True).data
-    assert data["rows"] == [["(withheld)", 1], ["(withheld)", 1]] and data["row_count"] == 2
+    assert data["rows"] == [["(hidden)", 1], ["(hidden)", 1]] and data["row_count"] == 2
     data = company.call("sql_execution", {"sql": "SELECT country FROM customers"}, privacy=True).data
     assert data["rows"] == [] and data["row_count"] == 2 and data["columns"] == ["country"]
 

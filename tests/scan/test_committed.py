@@ -55,7 +55,7 @@ def test_only_what_was_written_is_named(
     found = {warning.code: warning for warning in LOSSES.warnings("wh", written, {})}
     assert (found["removed_text"].details["tables"] if "removed_text" in found else None) == tables
     assert (found["removed_comments"].details["paths"] if "removed_comments" in found else None) == comments
-    assert all("last commit before" in (warning.hint or "") for warning in found.values())
+    assert all("previous commit" in (warning.hint or "") for warning in found.values())
 
 
 def test_where_the_old_text_is_when_there_is_no_history() -> None:

@@ -112,12 +112,12 @@ def test_patterns_choose_tables(patterns: tuple[str, ...], names: list[str]) -> 
 
 @pytest.mark.table(
     ("pattern", "hint"),
-    [("order", "did you mean --tables orders?"), ("*x", "known: customers, lines, orders, products")],
+    [("order", "did you mean `--tables orders`?"), ("*x", "known: customers, lines, orders, products")],
 )
 def test_a_pattern_that_covers_nothing_is_refused(pattern: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         diagram_of(SHOP, patterns=["orders", pattern])
-    assert caught.value.message == f"no table is covered by `{pattern}`"
+    assert caught.value.message == f"no table matches `{pattern}`"
     assert caught.value.hint == hint
 
 
@@ -335,7 +335,7 @@ def test_a_drawing_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KtxError) as caught:
         draw_svg("digraph {}", seconds=0.2)
-    assert (caught.value.code, caught.value.message) == ("timeout", "`dot` was stopped after 0.2 seconds")
+    assert (caught.value.code, caught.value.message) == ("timeout", "`dot` did not finish within 0.2 seconds")
 
 
 def test_a_program_that_says_nothing_is_a_failure_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

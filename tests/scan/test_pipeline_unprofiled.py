@@ -53,10 +53,10 @@ def test_one_reason_is_one_warning_with_the_count_and_the_first_names() -> None:
     names = [f"t{number}" for number in range(7)]
     (warning,) = warnings({name: f'relation "mart.{name}" is broken at {name}: page {name}' for name in names})
     assert warning.code == "not_profiled"
-    assert "7 tables could not be read (mart.t0, mart.t1, mart.t2 and 4 more): " in warning.message
+    assert "could not read rows of 7 tables (mart.t0, mart.t1, mart.t2 and 4 more): " in warning.message
     assert warning.details["objects"] == [f"mart.{name}" for name in names]
     assert warning.hint == (
-        "repair or drop them, or add to `exclude` of connections.shop in ktx.yaml: "
+        "fix or drop them, or add this to `exclude` of connections.shop in ktx.yaml: "
         + ", ".join(f"mart.{name}" for name in names)
     )
 
@@ -78,13 +78,13 @@ def test_a_missing_privilege_has_its_grant(dialect: str) -> None:
     user = "reader@%" if dialect == "mysql" else "reader"
     said = {name: REFUSALS[dialect].format(name) for name in "ab"}
     (warning,) = warnings(said, Server(dialect, user))
-    assert warning.hint == f"as the tables' owner: {GRANTS[dialect]}"
+    assert warning.hint == f"run as the owner of the tables: {GRANTS[dialect]}"
 
 
 def test_a_schema_that_is_closed_is_opened_too_and_many_tables_are_granted_at_once() -> None:
     (warning,) = warnings({f"t{number}": "permission denied for schema mart" for number in range(11)})
     assert warning.hint == (
-        'as the tables\' owner: GRANT USAGE ON SCHEMA "mart" TO "reader"; '
+        'run as the owner of the tables: GRANT USAGE ON SCHEMA "mart" TO "reader"; '
         'GRANT SELECT ON ALL TABLES IN SCHEMA "mart" TO "reader"'
     )
 
@@ -96,8 +96,10 @@ def test_where_no_statement_is_sure_the_hint_is_the_command_that_tells_the_role(
 
 
 def test_what_passes_is_tried_again() -> None:
-    (warning,) = warnings({"a": "what the statement reads is locked by another session, for more than 5 seconds"})
-    assert warning.hint == "try again later: ktx scan shop"
+    (warning,) = warnings(
+        {"a": "the object that the statement reads is locked by another session for more than 5 seconds"}
+    )
+    assert warning.hint == "retry later with ktx scan shop"
 
 
 def test_reasons_are_apart_the_largest_first_and_the_rest_share_one() -> None:
@@ -115,18 +117,21 @@ def test_columns_are_counted_apart() -> None:
     profile = TableProfile(ref, SampleMethod.ALL, 1, 1, True, (column,))
     both = (SampledTable(profile), unsampled(table("b"), Unsampled.ERROR, "bad cast of 'other'"))
     (warning,) = unprofiled_warnings("shop", Server(), Profiled(both, 0, 0))  # type: ignore[arg-type]
-    assert "the rows of 1 table and 1 column could not be read (mart.a.x, mart.b)" in warning.message
+    assert "could not read rows of 1 table and 1 column (mart.a.x, mart.b)" in warning.message
 
 
 def test_views_are_counted_on_one_line_and_are_no_failure() -> None:
     tables = tuple(unread(table(f"v{number}")) for number in range(12))
     (warning,) = unprofiled_warnings("shop", Server(), Profiled(tables, 0, 0, not_read=12))  # type: ignore[arg-type]
-    assert (warning.code, warning.message) == ("views_not_read", "connection `shop`: 12 views not read: scan.views")
+    assert (warning.code, warning.message) == (
+        "views_not_read",
+        "connection `shop`: 12 views not profiled because of `scan.views`",
+    )
     assert warning.hint == "ktx config set scan.views always"
 
 
 def test_what_the_time_did_not_reach_is_counted() -> None:
     (warning,) = warnings(dict.fromkeys("ab", Unsampled.OUT_OF_TIME), out_of_time=2)
     assert warning.code == "profile_out_of_time"
-    assert "2 tables of 2 not looked at, the time was up; the next run begins with them" in warning.message
+    assert "2 tables of 2 not profiled within the time limit; the next run starts with them" in warning.message
     assert warning.details["left"] == 2

@@ -550,5 +550,7 @@ def test_a_reason_says_where_a_person_decided_otherwise() -> None:
     reject(files, THERE)
     accept(files, "shipments.(order_id,line)")
     said = {each.name: each.relationship.reason for each in review_of(files).relationships}
-    assert said[THERE] == "a person rejected it; the scan: named after the table"
-    assert said["shipments.(order_id,line)->order_lines.(order_id,line)"].startswith("a person accepted it; the scan: ")
+    assert said[THERE] == "rejected by a person; evidence of the scan: named after the table"
+    assert said["shipments.(order_id,line)->order_lines.(order_id,line)"].startswith(
+        "accepted by a person; evidence of the scan: "
+    )

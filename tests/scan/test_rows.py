@@ -101,7 +101,7 @@ def test_a_second_look_reads_no_row_and_says_the_same(shop: Path, sent: list[str
     assert sent == []
     assert (told(second), files(shop), dump(shop)) == (told(first), written, stored)
     assert [each.code for each in again] == [each.code for each in said]
-    assert "nothing changed since the last look" in repr(events)
+    assert "unchanged since the last profile" in repr(events)
     assert second.status == "unchanged"
 
 
@@ -227,7 +227,7 @@ def test_damage_is_named_and_the_rest_is_scanned(shop: Path, change: Change) -> 
     report, warnings = scan(shop)
     assert report.status == "done"
     (warning,) = [each for each in warnings if each.code == "not_profiled"]
-    assert "the rows of 1 table could not be read (bad): the file is damaged" in warning.message
+    assert "could not read rows of 1 table (bad): the file is damaged" in warning.message
     assert "`exclude` of connections.shop in ktx.yaml: bad" in str(warning.hint)
     assert told(report)["relationships"]["accepted"] == 1
 

@@ -40,7 +40,7 @@ def broken(name: str, what: str = "view", message: str = "no such table: x") -> 
             {"scope_unmatched": ["`t` in `include` matches no table"]},
         ),
         (
-            (broken("v"), ObjectProblem(None, "schema", "schema `s` holds no table this role can see")),
+            (broken("v"), ObjectProblem(None, "schema", "schema `s` has no tables that this role can see")),
             {"object_unreadable": ["1 object "], "scope_unmatched": ["schema `s`"]},
         ),
     ],
@@ -95,7 +95,7 @@ def test_nothing_to_read_is_a_warning(shop_project: Path, change: Change, more: 
     report, warnings = ingest(IngestRequest(shop_project, {}))
     assert report.error() is None
     found: dict[str, Any] = {w.code: w for w in warnings}
-    assert "no table to read" in found["nothing_to_read"].message
+    assert "no tables to read" in found["nothing_to_read"].message
     assert ("`include`" in found["nothing_to_read"].hint) is bool(more)
 
 

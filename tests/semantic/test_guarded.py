@@ -62,7 +62,7 @@ def test_a_wrong_name_gets_the_nearest_known_one(shop: Any) -> None:
 def test_raw_statements_and_compiled_ones(shop: Any) -> None:
     shop.configure("    query_policy: semantic-layer-only\n")
     guard = ConnectionGuard.of(shop.layout, shop.config, "shop")
-    with pytest.raises(UsageError, match="answers no raw SQL"):
+    with pytest.raises(UsageError, match="does not allow raw SQL"):
         guard.check("SELECT 1", max_rows=1)
     assert guard.for_compiled.check("SELECT 1", max_rows=1).sql == "SELECT 1 LIMIT 2"
 

@@ -190,7 +190,7 @@ def test_a_page_that_only_says_that_it_is_of_the_catalog_stays(path: str) -> Non
     first = write_catalog(workspace, "handbook", snapshot({"a.md": "# A"}))
     assert workspace.read(path) == FORGED and path not in first.pages
     (warning,) = first.warnings
-    assert warning.details["path"] == path and "kept" in warning.message
+    assert warning.details["path"] == path and "ktx keeps it unchanged" in warning.message
     later = write_catalog(workspace, "handbook", snapshot({}), first.owned)
     assert workspace.read(path) == FORGED
     assert later.pages == {} and not [each for each in first.pages if workspace.exists(each)]

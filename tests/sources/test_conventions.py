@@ -36,14 +36,14 @@ def proposals(*stated: StatedConvention, **calendar: Any) -> list[tuple[str, str
 def test_a_statement_is_a_proposal_with_its_place_and_its_command() -> None:
     assert proposals(FEBRUARY, BERLIN) == [
         (
-            "handbook states a fiscal year start that ktx.yaml does not set (`semantic.fiscal_year_start`): "
+            "handbook states a fiscal year start that `ktx.yaml` does not set (`semantic.fiscal_year_start`): "
             '2 in year.md ("The fiscal year begins on 1 February.")',
-            "to use it: ktx config set semantic.fiscal_year_start 2",
+            "to use it, run ktx config set semantic.fiscal_year_start 2",
         ),
         (
-            "handbook states a time zone that ktx.yaml does not set (`semantic.timezone`): "
+            "handbook states a time zone that `ktx.yaml` does not set (`semantic.timezone`): "
             'Europe/Berlin in time.md ("All times are Europe/Berlin.")',
-            "to use it: ktx config set semantic.timezone Europe/Berlin",
+            "to use it, run ktx config set semantic.timezone Europe/Berlin",
         ),
     ]
 

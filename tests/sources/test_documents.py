@@ -59,7 +59,7 @@ def test_documents_of_every_kind_are_hashed_where_they_are(root: Path, fetch: Fe
     assert found.files["f/g.txt"].text() == "f/g.txt"
     assert (found.complete, found.cursor, found.fetched) == (True, None, 8)
     assert found.skipped == (
-        Skipped("3 files (j.png, k, l.md.bak)", "ktx has no reader for .bak, .png, names without an ending"),
+        Skipped("3 files (j.png, k, l.md.bak)", "ktx has no reader for .bak, .png, names without an extension"),
     )
     assert fetch(previous={path: raw.sha256 for path, raw in found.files.items()}).fetched == 0
 
@@ -90,10 +90,10 @@ def test_what_is_passed_over_is_named(root: Path, fetch: Fetch, monkeypatch: pyt
     found = fetch()
     assert list(found.files) == ["kept.md"]
     assert [(each.what, each.reason) for each in found.skipped] == [
-        (".e.md", "a hidden file"),
-        (".hidden/", "a hidden folder"),
+        (".e.md", "hidden file"),
+        (".hidden/", "hidden folder"),
         ("large.md", "larger than 100 bytes"),
-        ("node_modules/", "packages of others"),
+        ("node_modules/", "third-party packages"),
     ]
     assert found.complete
 
@@ -131,11 +131,11 @@ def test_links_lead_nowhere_outside(root: Path, fetch: Fetch, tmp_path: Path) ->
     assert list(found.files) == ["again.md", "inside/real.md"]
     reasons = {each.what: each.reason for each in found.skipped}
     assert reasons == {
-        ".private/": "a hidden folder",
-        "dead.md": "a link that leads nowhere",
-        "out.md": "a link that leads out of the folder",
-        "outer": "a link that leads out of the folder",
-        "round.md": "a link that leads nowhere",
+        ".private/": "hidden folder",
+        "dead.md": "broken link",
+        "out.md": "link to a target outside the folder",
+        "outer": "link to a target outside the folder",
+        "round.md": "broken link",
     }
 
 
@@ -161,16 +161,16 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_the_old_one(root:
     place = write(root, "a.md", "old")
     raw = fetch().files["a.md"]
     place.write_text("new")
-    with pytest.raises(StorageError, match=r"a\.md was changed while it was read"):
+    with pytest.raises(StorageError, match=r"a\.md changed while it was being read"):
         raw.read()
     place.unlink()
-    with pytest.raises(StorageError, match=r"a\.md is gone"):
+    with pytest.raises(StorageError, match=r"a\.md no longer exists"):
         raw.read()
 
 
 def test_a_folder_that_is_not_there(root: Path, fetch: Fetch) -> None:
     write(root, "a.md")
-    with pytest.raises(SourceError, match="there is no folder") as error:
+    with pytest.raises(SourceError, match="does not exist") as error:
         fetch("nowhere")
     assert (error.value.exit_code, error.value.hint) == (4, "ktx config set connections.notes.path PATH")
     with pytest.raises(SourceError, match="is a file, not a folder"):
@@ -209,4 +209,4 @@ def test_units_and_what_is_left(root: Path, fetch: Fetch) -> None:
     projection = source.project(None, found, overlay())
     listed = {"wiki/global/documents-docs.md": ("a.md", "b.md", "sub/c.md")}
     assert {path: [*items] for path, items in projection.owned.items()} == {path: ["page"] for path in listed}
-    assert projection == Projection(listed, projection.owned, left=("3 documents could be read into wiki pages",))
+    assert projection == Projection(listed, projection.owned, left=("3 documents could be turned into wiki pages",))

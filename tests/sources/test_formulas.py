@@ -55,7 +55,7 @@ def run(project: Project, files: dict[str, str]) -> None:
 
 def stated(project: Project) -> dict[str, str]:
     measures = [each for source in project.models()["shop"].sources.values() for each in source.measures.values()]
-    return {each.name: each.expr for each in measures if "states this formula" in (each.reason or "")}
+    return {each.name: each.expr for each in measures if "Formula in" in (each.reason or "")}
 
 
 @pytest.mark.table(
@@ -113,9 +113,9 @@ def test_a_formula_is_proposed_where_every_name_is_known(line: str, measures: di
         ("Rest = revenue - cost - 0.5", "it adds amounts and constants"),
         ("Rest = (revenue + 1) / cost", "it adds amounts and constants"),
         ("Rest = revenue - cost / revenue", "it adds amounts and constants, or amounts and ratios"),
-        ("Takings = revenue - unit price", "`sales.unit_price` is not an amount that can be added up over rows"),
+        ("Takings = revenue - unit price", "`sales.unit_price` is not an amount that can be summed over rows"),
         ("Tax = tax_rate - customer_id", "`sales.customer_id`, `sales.tax_rate` are not amounts"),
-        ("Profit = revenue - overhead", "no single source has all its names"),
+        ("Profit = revenue - overhead", "no single source has all of its names"),
     ],
 )
 def test_what_cannot_be_a_measure_is_reported_with_its_reason(line: str, reason: str | None) -> None:
@@ -139,8 +139,8 @@ def test_the_proposal_names_document_and_line_and_quotes_it() -> None:
         "name": "gross_margin",
         "expr": "(sum(revenue) - sum(cost)) / sum(revenue)",
         "status": "proposed",
-        "reason": "`analytics/metrics.md` states this formula in line 3.",
-        "descriptions": {"ktx": "As the document says: Gross margin = (revenue - cost) / revenue"},
+        "reason": "Formula in `analytics/metrics.md`, line 3.",
+        "descriptions": {"ktx": "Formula in the document: Gross margin = (revenue - cost) / revenue"},
     }
 
 

@@ -68,7 +68,7 @@ def test_the_tries_are_bounded(client: Make, web_site: Any, reply: Any) -> None:
     with pytest.raises(HttpStatusError) as error:
         client(policy=RetryPolicy(tries=3)).post("/x", {"a": 1})
     assert len(web_site.asked) == 3
-    assert error.value.message == "Example answered POST /x with 500: boom ***"
+    assert error.value.message == "Example returned status 500 for POST /x: boom ***"
     assert (error.value.status, error.value.exit_code) == (500, 4)
 
 
@@ -90,7 +90,7 @@ def test_retry_after_longer_than_a_run_waits_ends_it(
     with pytest.raises(HttpStatusError) as error:
         client().get("/x")
     assert (slept, len(web_site.asked)) == ([], 1)
-    assert error.value.hint == "Example asks to wait 3,600 seconds: run it again after that"
+    assert error.value.hint == "Example asks to wait 3,600 seconds; retry after that"
 
 
 @pytest.mark.table(
@@ -136,14 +136,14 @@ def test_a_cut_connection_is_tried_again(client: Make, web_site: Any, reply: Any
 
 
 def test_a_site_that_is_not_there_is_unreachable_and_named(client: Make) -> None:
-    with pytest.raises(SourceError, match=r"Example cannot be reached for GET /x") as error:
+    with pytest.raises(SourceError, match=r"cannot reach Example for GET /x") as error:
         client("http://127.0.0.1:9", policy=RetryPolicy(tries=2)).get("/x?token=hidden")
     assert error.value.exit_code == 4
     assert "hidden" not in error.value.message
-    assert error.value.hint == "check `connections.notes.base_url` and the network, then run it again"
+    assert error.value.hint == "check `connections.notes.base_url` and the network, then retry"
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "does not accept the credentials"), (403, "refuses GET /x")])
+@pytest.mark.parametrize(("status", "words"), [(401, "rejected the credentials"), (403, "refuses GET /x")])
 def test_refused_credentials_are_not_tried_again(
     client: Make, web_site: Any, reply: Any, status: int, words: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_refused_credentials_are_not_tried_again(
 
 
 def test_another_error_is_not_tried_again(client: Make, web_site: Any) -> None:
-    with pytest.raises(HttpStatusError, match=r"answered GET /gone with 404: nothing here") as error:
+    with pytest.raises(HttpStatusError, match=r"returned status 404 for GET /gone: nothing here") as error:
         client().get("/gone")
     assert (error.value.status, len(web_site.asked)) == (404, 1)
 
@@ -168,21 +168,21 @@ def test_a_redirect_inside_the_site_is_followed(client: Make, web_site: Any, rep
 
 def test_a_redirect_to_another_host_is_not(client: Make, web_site: Any, reply: Any) -> None:
     web_site.fail("/x", reply(status=302, headers={"Location": web_site.url.replace("127.0.0.1", "localhost") + "/y"}))
-    with pytest.raises(SourceError, match=r"redirects GET /x to http://localhost, where ktx sends no credentials"):
+    with pytest.raises(SourceError, match=r"redirects GET /x to http://localhost, to which ktx sends no credentials"):
         client().get("/x")
     assert web_site.paths() == ["/x"]
 
 
 def test_redirects_in_circles_end(client: Make, web_site: Any, reply: Any) -> None:
     web_site.answers = lambda asked: reply(status=302, headers={"Location": "/x"})
-    with pytest.raises(SourceError, match="in circles"):
+    with pytest.raises(SourceError, match="in a loop"):
         client().get("/x")
     assert len(web_site.asked) == 6
 
 
 def test_a_post_does_not_become_a_get(client: Make, web_site: Any, reply: Any) -> None:
     web_site.fail("/x", reply(status=302, headers={"Location": "/y"}))
-    with pytest.raises(SourceError, match="in circles"):
+    with pytest.raises(SourceError, match="in a loop"):
         client().post("/x", {})
     assert web_site.paths() == ["/x"]
 
@@ -190,7 +190,7 @@ def test_a_post_does_not_become_a_get(client: Make, web_site: Any, reply: Any) -
 def test_an_answer_has_a_largest_size_also_when_it_is_packed(client: Make, web_site: Any, reply: Any) -> None:
     packed = gzip.compress(b" " * 3_000_000)
     web_site.answers = lambda asked: reply(packed, headers={"Content-Encoding": "gzip"})
-    with pytest.raises(SourceError, match=r"answered GET /x with more than 1,000,000 bytes"):
+    with pytest.raises(SourceError, match=r"the response of Example to GET /x is larger than 1,000,000 bytes"):
         client(max_bytes=1_000_000).get("/x")
     assert len(packed) < 10_000
 
@@ -199,7 +199,7 @@ def test_the_time_of_a_request_counts_from_its_first_byte(client: Make, web_site
     """A site that sends a byte of its headers now and then keeps to every timeout of a single read."""
     minutes = itertools.count(step=20.0)
     web_site.answers = lambda asked: reply(drips=True)
-    with pytest.raises(SourceError, match=r"Example did not finish its answer to GET /x within 300 seconds"):
+    with pytest.raises(SourceError, match=r"Example did not finish its response to GET /x within 300 seconds"):
         client(monotonic=lambda: next(minutes)).get("/x")
     assert len(web_site.asked) == 1
 
@@ -222,7 +222,7 @@ def test_the_time_of_a_request_holds_through_a_proxy(web_site: Any, reply: Any) 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[" * 100_000])
 def test_what_is_no_json_is_an_error_of_the_site(client: Make, web_site: Any, reply: Any, body: bytes) -> None:
     web_site.answers = lambda asked: reply(body)
-    with pytest.raises(SourceError, match=r"answered GET /x with something that is no JSON"):
+    with pytest.raises(SourceError, match=r"returned invalid JSON for GET /x"):
         client().get("/x")
 
 

@@ -103,7 +103,7 @@ def test_a_model_of_another_looker_connection_may_write_pages_alone() -> None:
     units = LookMlSource().units(entry("dwh"), snapshot(files), Changes(added=tuple(files)), projection)
     assert [(unit.key, unit.files, unit.semantic, unit.why_not) for unit in units] == [
         ("lookml-web.model.lkml", ("visits.lkml", "web.model.lkml"), False,
-         "its Looker connection is `crm`, and `dwh` is the one expected")
+         "its Looker connection is `crm` instead of the expected `dwh`")
     ]  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def test_a_text_in_the_way_is_kept() -> None:
 
 
 def test_an_item_inside_another_one_cannot_be_owned_too() -> None:
-    with pytest.raises(ValueError, match="own one of them"):
+    with pytest.raises(ValueError, match="own only one of them"):
         apply(None, {"columns.net": {}, "columns.net.expr": "a"}, {})
 
 

@@ -17,8 +17,8 @@ from ktx_cli.warehouses.port import ConnectionSpec
         ("Error on Line: 2\nOriginal Line: ann,secret\nBad value\n\nPossible", "Error on Line: 2: Bad value"),
         ('syntax error\nLINE 1: SELECT\n        ^', "syntax error"),
         ("one:\ntwo\r\n\tthree\x1b[31m", "one: two: three [31m"),
-        ("", "the database gives no reason"),
-        (" \n ^ \n", "the database gives no reason"),
+        ("", "the database gave no reason"),
+        (" \n ^ \n", "the database gave no reason"),
     ],
 )  # fmt: skip
 def test_a_reason_is_one_line(error: object, said: str) -> None:

@@ -293,7 +293,7 @@ def test_a_connection_test_asks_for_permissions(writes: bool, server: Server, op
     found = opened().test(Scope())
     assert (found.server_version, found.user, found.database) == ("BigQuery", "ann@example.com", "p")
     assert (found.tables, found.can_write) == (2, writes)
-    assert found.privileges == ("bigquery.tables.getData on 1 of 1 tables looked at, one of each dataset",)
+    assert found.privileges == ("bigquery.tables.getData on 1 of 1 checked tables, one per dataset",)
     assert server.paths == ["/bigquery/v2/projects/p/datasets/mart/tables/orders:testIamPermissions"]
 
 

@@ -489,7 +489,7 @@ def test_no_password_for_a_server_that_was_not_checked(
 def test_no_password_in_clear_text_unless_told_so(
     given: dict[str, Any], opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SourceError, match="clear text") as caught:
+    with pytest.raises(SourceError, match="plaintext") as caught:
         opened("clickhouse", **given)
     assert "ktx config set connections.shop.ssl true" in (caught.value.hint or "")
     assert CANARY not in str(caught.value.to_json())

@@ -59,7 +59,7 @@ def test_one_statement_that_reads(dialect: str, sql: str) -> None:
 
 @pytest.mark.table(("dialect", "sql"), [case for case in cases(CHANGES) if case[1]])
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
-    with pytest.raises(SourceError, match=r"here: .* not run: ktx only reads") as caught:
+    with pytest.raises(SourceError, match=r"here: .* not run: ktx only runs statements that read") as caught:
         require_query(sql, dialect, "here")
     assert caught.value.code == "read_only"
 
@@ -130,6 +130,6 @@ def test_secrets_are_masked_line_by_line(said: str) -> None:
 
 def test_a_setting_that_is_missing() -> None:
     assert required(ConnectionSpec("x", "trino", {"host": " db "}), "host", "h") == "db"
-    with pytest.raises(ConfigError, match="connection `x`: it names no `host`") as caught:
+    with pytest.raises(ConfigError, match="connection `x` does not set `host`") as caught:
         required(ConnectionSpec("x", "trino", {"host": " "}), "host", "trino.example.com")
     assert caught.value.hint == "ktx config set connections.x.host trino.example.com"

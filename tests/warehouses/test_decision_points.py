@@ -76,15 +76,15 @@ def statements() -> tuple[str, ...]:
 
 
 POINTS = {
-    "calendar.fiscal_start.fiscal_year": "fiscal_year changes with April of full_day.",
-    "customers.internal.email": "email says that it is a test in 8 of 200 rows.",
+    "calendar.fiscal_start.fiscal_year": "fiscal_year changes in April of full_day.",
+    "customers.internal.email": "email names a test in 8 of 200 rows.",
     "customers.deleted.is_active": "is_active is false in 20 of 200 rows.",
-    "customers.staff.email": "email is of acme.io in 10 of 200 rows.",
+    "customers.staff.email": "email has the domain acme.io in 10 of 200 rows.",
     "customers.entity.rolls_up_to": "rolls_up_to is set in 53 of 200 rows, with 40 different values.",
-    "orders.status.workflow_step": "workflow_step is one of these in 33 of 400 rows: refused 33.",
-    "orders.amount.amount": "orders has amount, discount_pct beside each other.",
-    "orders.date.ordered_on": "ordered_on and shipped_on are in different months in 260 of 400 rows.",
-    "payments.duplicates.terminal_no": "10 of 400 rows differ from another one in payment_id alone.",
+    "orders.status.workflow_step": "workflow_step is one of these values in 33 of 400 rows: refused 33.",
+    "orders.amount.amount": "orders has amount, discount_pct.",
+    "orders.date.ordered_on": "ordered_on and shipped_on fall in different months in 260 of 400 rows.",
+    "payments.duplicates.terminal_no": "10 of 400 rows differ from another row only in payment_id.",
 }
 EFFECTS = {
     ("customers.internal.email", "customers.customer_count"): {"count": 200, "exclude": 192},

@@ -54,7 +54,7 @@ def test_no_gap(fields: dict[str, Any], tables: int, closed: tuple[TableRef, ...
             True,
             'GRANT USAGE ON SCHEMA "public" TO "reader"; GRANT SELECT ON "public"."a" TO "reader"',
         ),
-        (PG, 0, (), True, "create a table in it, or point connections.w at another database"),
+        (PG, 0, (), True, "create a table, or point connections.w to another database"),
         ({**PG, "schemas": ["x"], "include": ["y*"]}, 0, (), True, "check `schemas`, `include` of connections.w"),
     ],
 )
@@ -80,9 +80,9 @@ def test_gap_of_mysql(fields: dict[str, Any], tables: int, closed: tuple[TableRe
 
 def test_gap_of_sql_server_names_no_right_on_a_schema_that_it_does_not_have() -> None:
     fields = {"driver": "sqlserver", "url": "env:U"}
-    assert gap(fields, 1, (A,), "me").hint == "as the tables' owner: GRANT SELECT ON SCHEMA::[public] TO [me]"
+    assert gap(fields, 1, (A,), "me").hint == "run as the owner of the tables: GRANT SELECT ON SCHEMA::[public] TO [me]"
     named = gap({**fields, "enabled_tables": ["public.a"]}, 1, (A,), "me")
-    assert named.hint == "as the tables' owner: GRANT SELECT ON [public].[a] TO [me]"
+    assert named.hint == "run as the owner of the tables: GRANT SELECT ON [public].[a] TO [me]"
 
 
 def test_names_are_quoted() -> None:

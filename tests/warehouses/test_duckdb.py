@@ -123,7 +123,7 @@ def test_a_view_over_a_file_is_not_read_and_says_why(
     connector = opened("duckdb", path=str(tmp_path / "x.duckdb"))
     schema = connector.introspect(Scope())
     assert [table.ref.name for table in schema.tables] == ["t"]
-    why = "reads the file orders.csv, which ktx does not allow: use a `files` connection, or make it a table"
+    why = "reads the file orders.csv, which ktx does not allow: use a `files` connection, or load it into a table"
     assert [(str(problem.ref), problem.what, problem.message) for problem in schema.problems] == [
         ("main.first", "view", why),
         ("main.v", "view", why),

@@ -32,5 +32,5 @@ def test_a_table_that_is_dropped_between_two_queries_is_a_problem_and_a_new_one_
     assert [table.ref.name for table in tables] == ["kept", "v"]
     assert tables[0].primary_key == ("id",)
     assert [(problem.ref, problem.what, problem.message) for problem in problems] == [
-        (TableRef("s", "dropped"), "table", "the server shows no columns of it")
+        (TableRef("s", "dropped"), "table", "the server lists no columns for it")
     ]

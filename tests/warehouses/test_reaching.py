@@ -196,7 +196,7 @@ def test_a_server_that_asks_for_clear_text_gets_none(
 ) -> None:
     driver, talk, setting = ASKING[who]
     server = serve(talk)
-    with pytest.raises(SourceError, match="password in clear text") as caught:
+    with pytest.raises(SourceError, match="plaintext password") as caught:
         opened(driver, **server.options(**more))
     assert caught.value.code == "connection"
     assert caught.value.hint == f"ktx config set connections.shop.{setting}"

@@ -83,7 +83,7 @@ def test_an_unknown_driver(driver: str, hint: str) -> None:
 def test_a_context_source_is_no_database(driver: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
-    assert caught.value.message == f"connection `x`: this version reads no `{driver}` databases"
+    assert caught.value.message == f"connection `x`: this version does not support `{driver}` databases"
     assert registry.dialect_of(driver) is None
 
 

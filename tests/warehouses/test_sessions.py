@@ -33,7 +33,7 @@ def shop(postgres_server: PostgresServer) -> str:
 
 def test_it_costs_itself(shop: str, opened: Open) -> None:
     connector = opened("postgres", url=shop)
-    with pytest.raises(SourceError, match="the server ended the session, and takes new ones") as caught:
+    with pytest.raises(SourceError, match="the server ended the session, but accepts new ones") as caught:
         connector.query("SELECT two FROM public.b")
     assert (caught.value.code, lost_its_session(caught.value)) == ("query", True)
     assert "exclude" in str(caught.value.hint)

@@ -242,8 +242,8 @@ GRANT = ["created_on", "privilege", "granted_on", "name", "granted_to"]
     ("granted", "can_write", "facts"),
     [
         ([["SELECT", "TABLE", "SHOP.MART.ORDERS"], ["USAGE", "DATABASE", "SHOP"]], False, ()),
-        ([["INSERT", "TABLE", "SHOP.MART.ORDERS"]], True, ("may write: INSERT on SHOP.MART.ORDERS",)),
-        ([["CREATE TABLE", "SCHEMA", "SHOP.MART"]], True, ("may write: CREATE TABLE on SHOP.MART",)),
+        ([["INSERT", "TABLE", "SHOP.MART.ORDERS"]], True, ("can write: INSERT on SHOP.MART.ORDERS",)),
+        ([["CREATE TABLE", "SCHEMA", "SHOP.MART"]], True, ("can write: CREATE TABLE on SHOP.MART",)),
         ([["OWNERSHIP", "ROLE", "OTHER"], ["OPERATE", "WAREHOUSE", "WH"]], False, ()),
     ],
 )
@@ -269,12 +269,12 @@ def test_a_column_that_show_no_longer_has_costs_its_part(server: Server, opened:
     introspected(server)
     server.answer("SHOW UNIQUE KEYS", ["schema_name", "table_name"], ["MART", "ORDERS"])
     problems = {each.what: each.message for each in opened().introspect(Scope(include=("MART.*",))).problems}
-    assert problems["constraints"] == "Snowflake shows no column_name, constraint_name, key_sequence"
+    assert problems["constraints"] == "Snowflake does not list column_name, constraint_name, key_sequence"
 
 
 def test_a_database_the_role_does_not_see(server: Server, opened: Open) -> None:
     server.answer("CURRENT_VERSION", list("vudrw"), ["9.34", "ANN", None, "READER", None])
-    with pytest.raises(SourceError, match="role `READER` sees no database `SHOP`") as caught:
+    with pytest.raises(SourceError, match="role `READER` cannot see the database `SHOP`") as caught:
         opened().test(Scope())
     assert caught.value.hint == "ktx config set connections.x.database NAME"
 
@@ -361,6 +361,6 @@ def test_settings_that_do_not_do(options: dict[str, Any], hint: str) -> None:
 
 def test_a_passphrase_that_does_not_fit() -> None:
     options = {**OPTIONS, "privateKey": private_key("right"), "passphrase": CANARY}
-    with pytest.raises(ConfigError, match="or `passphrase` is not its own") as caught:
+    with pytest.raises(ConfigError, match="or `passphrase` does not match it") as caught:
         SnowflakeConnector(ConnectionSpec("x", "snowflake", options))
     assert_secret(caught.value)

@@ -412,7 +412,7 @@ def test_the_certificate_is_checked_unless_told_not_to(
 def test_no_certificates_to_trust(server: FakeServer, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = ssl.get_default_verify_paths()._replace(cafile=None)
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
-    with pytest.raises(ConfigError, match="no file of trusted certificates") as caught:
+    with pytest.raises(ConfigError, match="no file with trusted certificates") as caught:
         opened("sqlserver", host="h")
     assert "ktx config set connections.shop.ca" in (caught.value.hint or "")
 
@@ -456,7 +456,7 @@ SPOKE = b"DB-Lib error message 20018, severity 14:\nGeneral\nDB-Lib error messag
         (pymssql.OperationalError(208, b"Invalid object name 'x'."), (208, "Invalid object name 'x'.")),
         (pymssql.InterfaceError("Connection is closed."), (0, "Connection is closed.")),
         (pymssql.OperationalError((18456, AWAY)), (20009, "Unable to connect: Net-Lib error during refused (111)")),
-        (pymssql.OperationalError((18456, SPOKE)), (18456, "the server refused with error 18456")),
+        (pymssql.OperationalError((18456, SPOKE)), (18456, "the server returned error 18456")),
         (pymssql.Error(), (0, "")),
     ],
 )

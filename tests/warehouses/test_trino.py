@@ -290,7 +290,7 @@ def test_introspection_and_scope(server: Server, opened: Callable[..., TrinoConn
 @pytest.mark.parametrize(
     ("granted", "can_write", "fact"),
     [
-        ([], None, "this catalog names no privileges"),
+        ([], None, "this catalog lists no privileges"),
         ([["mart", "orders", "SELECT"]], False, "SELECT granted on 1 of 1 tables"),
         ([["mart", "orders", "INSERT"]], True, "SELECT granted on 0 of 1 tables"),
     ],
@@ -350,7 +350,7 @@ def test_something_else_listens(
 ) -> None:
     monkeypatch.setattr(Handler, "_send", lambda self, body, headers=None: (self.send_response(200), self.end_headers(),
                                                                            self.wfile.write(b"<html>")))  # fmt: skip
-    with pytest.raises(SourceError, match="no Trino server") as caught:
+    with pytest.raises(SourceError, match="not a Trino server") as caught:
         opened().query("SELECT 1")
     assert caught.value.code == "connection"
 

@@ -22,7 +22,7 @@ from tests.small_project import make_shop_project
 from tests.warehouses.conftest import Engine
 
 RECORDS = "raw-sources/shop/live-database"
-REUSED = "nothing changed since the last look"
+REUSED = "unchanged since the last profile"
 REUSING = frozenset({"sqlite", "duckdb"})
 """The engines that can tell that no row has changed."""
 

@@ -24,7 +24,7 @@ def opening(driver: str, query: str, **options: Any) -> None:
 @pytest.mark.table(
     ("driver", "query", "message", "hint"),
     [
-        ("postgres", "sslmode=bogus", "`sslmode`", "write one of `disable`, `allow`, `prefer`, `require`, `verify-ca`"),
+        ("postgres", "sslmode=bogus", "`sslmode`", "use one of `disable`, `allow`, `prefer`, `require`, `verify-ca`"),
         ("postgres", "channel_binding=yes", "`channel_binding`", "`disable`, `prefer`, `require`"),
         ("postgres", "ssl=maybe", "`ssl`", "`true`, `false`"),
         ("postgres", "foo=bar", "`foo`", "take it out in connections.x.url"),

@@ -146,7 +146,7 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
         return []
     if not objects:
         return []
-    message = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
+    message = f"{plural(len(objects), 'object')} could not be read completely: {listing(objects)}"
     names = [str(problem["object"]) for report in reports for problem in report["problems"] if problem["object"]]
     hint = Hint("{} && {}", Command("connection", "test", scan.connection), Command("scan", scan.connection))
     if names:

@@ -27,8 +27,8 @@ from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResu
 MOST_BYTES: Final = 4_000_000
 """About how many bytes of values an answer to an agent has at most."""
 
-HIDDEN: Final = "(withheld)"
-"""Stands in the place of a value that does not leave this machine."""
+HIDDEN: Final = "(hidden)"
+"""Replaces a value that does not leave this machine."""
 
 ASKED_AGAIN: Final = ResultWarning(
     "asked_anew",

@@ -516,7 +516,7 @@ def _miss(connection: str, searched: SearchedLists | None) -> Miss:
     if searched.privacy == "strict":
         return Miss(connection, "strict", "it was scanned with scan.privacy strict: no values were kept")
     partly = f", {searched.incomplete} of them in part" if searched.incomplete else ""
-    hidden = f"; {plural(searched.hidden, 'column')} withheld because of what they hold" if searched.hidden else ""
+    hidden = f"; {plural(searched.hidden, 'column')} hidden (possible personal data)" if searched.hidden else ""
     message = (
         f"not in the lists of {plural(searched.columns, 'column')}{partly}, as of {searched.finished}{hidden}; "
         "columns of many values have no list"

@@ -1,1 +1,1 @@
-"""Decision points of a database: detection without a model, and the record that a scan commits."""
+"""Decision points of a database: detect them without a model, and record them in the scan's commit."""

@@ -1,4 +1,4 @@
-"""Which figure of a row counts, and when: detectors of amounts, units, currencies, dates, fiscal years and NULLs."""
+"""Detectors for the meaning of amounts: which one counts, its unit, currency and date, fiscal years and NULLs."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ from ktx_cli.semantic import Alternative, DecisionKind
 from ktx_cli.warehouses import Column, SemanticType
 
 FAIR: Final = 0.05
-"""The least share of rows that makes a difference worth a question."""
+"""The minimum share of rows for which a difference justifies a question."""
 
 _REFUNDS: Final = REFUND | word_set("return returns reimbursement credit")
 _REDUCTIONS: Final = DISCOUNT | word_set(
     "deduction deductions deducted withheld voucher vouchers coupon coupons promo promotion allowance markdown"
     " reduction abzug nachlass gutschein rebaja bon korting"
 )
-"""Words of what an amount is reduced by."""
+"""Words for what reduces an amount."""
 
 _KEPT: Final = FEE | word_set("handling restocking retained commission")
-"""Words of what is kept back of an amount."""
+"""Words for what is kept back from an amount."""
 
 _PARTS: Final = (
     FEE
@@ -68,7 +68,7 @@ _NO_COMMERCE: Final = word_set(
     "payroll payslip payslips salary salaries wage wages ledger journal gl budget budgets loan loans gehalt lohn"
     " expense expenses claim claims cost costs balance"
 )
-"""Words of tables whose gross and net amounts are different things to everybody."""
+"""Words for tables whose gross and net amounts never mean the same thing."""
 
 _CENTS: Final = word_set("cents cent minor pence pfennig centimes centavos subunits")
 _RATES: Final = word_set("fx exchange conversion currency kurs wechselkurs cambio")
@@ -85,11 +85,11 @@ _MONTHS: Final = (
     "December",
 )  # fmt: skip
 _FISCAL_STARTS: Final = (1, 2, 4, 7, 10)
-"""Months in which fiscal years begin, where the data does not say."""
+"""Months in which fiscal years usually begin, if the data does not show it."""
 
 
 def amounts(database: Database, table: ProfiledTable) -> Asking:
-    """Yield gross beside net, and an amount beside a tax, a discount or a fee that it may or may not include."""
+    """Yield gross and net amounts, and an amount with a tax, a discount or a fee that it may or may not include."""
     if set(table.words) & _NO_COMMERCE or not happens(table):
         return
     found = database.amounts(table)
@@ -133,7 +133,7 @@ def amounts(database: Database, table: ProfiledTable) -> Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The amount of a row: a column, or a price times a quantity."""
+    """The amount of a row: a column, or price times quantity."""
 
     name: str
     sql: str
@@ -142,8 +142,10 @@ class _Whole:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What an amount may or may not include. `sql`: the part as an amount; `left`, `more`: the amount without a part
-    that is a rate, and with it, around `{}`.
+    """A part that an amount may or may not include.
+
+    `sql`: the part as an amount. `left`, `more`: for a part that is a rate, the amount without it and with it, around
+    `{}`.
     """
 
     name: str
@@ -161,8 +163,7 @@ def _amount_point(table: ProfiledTable, sums: Sequence[tuple[str, str, tuple[str
         table.table.ref, DecisionKind.AMOUNT, columns,
         f"Which amount of {things(table)} counts: {listed}?",
         tuple(Alternative("_".join(names), label, expr=expr) for label, expr, names in sums),
-        (f"{table.name} has {', '.join((*columns, *(each for each in tax[:1] if each not in columns)))} beside each"
-         " other.",),
+        (f"{table.name} has {', '.join((*columns, *(each for each in tax[:1] if each not in columns)))}.",),
         1.0,
     )  # fmt: skip
 
@@ -200,7 +201,7 @@ def _is_number(table: ProfiledTable, name: str) -> bool:
 
 
 def _parts_by_name(database: Database, table: ProfiledTable, main: Collection[str]) -> Iterator[_Part]:
-    """Yield a tax, a discount and a fee: amounts, or rates of the amount."""
+    """Yield a tax, a discount and a fee, as amounts or as rates of the amount."""
     others = [name for name in _deductions(table) if name not in main]
     for words in (TAX, _REDUCTIONS, _KEPT):
         is_tax = words is TAX
@@ -222,7 +223,7 @@ def _parts_by_name(database: Database, table: ProfiledTable, main: Collection[st
 
 
 def _is_rate(table: ProfiledTable, name: str) -> bool:
-    """Whether a column is a part of an amount as a fraction or in percent."""
+    """Return whether a column states a part of an amount as a fraction or a percentage."""
     profile = table.profiles.get(name)
     if profile is None or not _is_number(table, name) or profile.maximum is None or profile.minimum is None:
         return False
@@ -232,7 +233,7 @@ def _is_rate(table: ProfiledTable, name: str) -> bool:
 
 
 def _doubtful_parts(table: ProfiledTable, whole: str, money: Collection[str]) -> Iterator[str]:
-    """Yield amounts beside another one that are smaller, and whose names do not say what they are."""
+    """Yield amounts that are smaller than another amount of the row and whose names do not say what they are."""
     known = table.profiles[whole]
     for name, words in table.parts.items():
         profile = table.profiles.get(name)
@@ -246,13 +247,13 @@ def _doubtful_parts(table: ProfiledTable, whole: str, money: Collection[str]) ->
 
 
 def _is_no_part(whole: str, part: str) -> exp.Expr:
-    """Return the condition that an amount is larger than a part of another one would be."""
+    """Return the condition that an amount is larger than a part of another one can be."""
     most = exp.Mul(this=column_named(whole), expression=exp.Literal.number(_MOST_OF_IT))
     return exp.GT(this=column_named(part), expression=most)
 
 
 _MOST_OF_IT: Final = "0.6"
-"""A part is at most so large, in every row, relative to the amount."""
+"""The maximum size of a part relative to its amount, in every row."""
 
 _NO_PARTS: Final = word_set(
     "weight height width length size score rating latitude longitude hours minutes seconds duration distance quantity"
@@ -261,7 +262,7 @@ _NO_PARTS: Final = word_set(
 
 
 def _deductions(table: ProfiledTable) -> list[str]:
-    """Return the columns of taxes, discounts and fees that are amounts, not rates."""
+    """Return the columns of taxes, discounts and fees that are amounts rather than rates."""
     found = []
     for column in table.table.columns:
         profile, words = table.profiles.get(column.name), set(table.parts[column.name])
@@ -277,11 +278,11 @@ def _deductions(table: ProfiledTable) -> list[str]:
 _NO_AMOUNT: Final = SHARE | word_set("class code id")
 _SHIPPING: Final = word_set("shipping freight delivery versand fracht")
 _NET_OF_TAX: Final = word_set("incl excl including excluding inclusive exclusive ttc ht")
-"""Words that make a name with `tax` in it the name of an amount: `amount_incl_tax`."""
+"""Words that show that a name with `tax` in it is an amount: `amount_incl_tax`."""
 
 
 def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield amounts in minor units: by their names, by the amounts of a related table, or as the only whole numbers."""
+    """Yield amounts in minor units, by name, by the amounts of a related table, or as the only whole numbers."""
     if not happens(table):
         return
     found = list(database.amounts(table))
@@ -297,7 +298,9 @@ def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
             continue
         large = float(profile.maximum or 0) >= _MICROS
         if plain_words(name) & _CENTS:
-            yield _unit(database, table, name, f"{name} holds whole numbers, and its name says minor units.", large)
+            yield _unit(
+                database, table, name, f"{name} holds whole numbers, and its name mentions a minor unit.", large
+            )
             return
         other = next(_hundredths(database, table, name), None)
         if other is not None:
@@ -306,18 +309,18 @@ def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
             return
         others = database.fractional_amounts(table)
         if len(others) >= 2 and (profile.distinct or 0) > 30 and float(profile.maximum or 0) >= 1_000:
-            evidence = f"{name} holds whole numbers, and amounts such as {others[0]} have decimals."
+            evidence = f"{name} holds whole numbers, while amounts such as {others[0]} have decimals."
             yield _unit(database, table, name, evidence, large)
             return
 
 
 _VALUES: Final = (("value",), ("wert",), ("total",), ("price",))
 _MICROS: Final = 50_000_000
-"""Amounts as large as that may be in millionths."""
+"""Amounts of this size may be in millionths."""
 
 
 def _hundredths(database: Database, table: ProfiledTable, column: str) -> Iterator[str]:
-    """Yield amounts with decimals, of the table or of one it refers to, whose values are a hundredth of a column's."""
+    """Yield amounts with decimals, here or in a table it refers to, that are a hundredth of a column's values."""
     profile = table.profiles[column]
     near = [table, *(database.tables[each.parent] for each in table.references if each.parent in database.tables)]
     near += [database.tables[each.child] for each in database.children.get(table.table.ref, ())]
@@ -338,19 +341,19 @@ def _is_near(small: object, large: object) -> bool:
 def _unit(database: Database, table: ProfiledTable, column: str, evidence: str, large: bool) -> FoundPoint:
     quoted = database.quoted(column)
     readings = [
-        Alternative("as_stored", f"{column} counts as it is stored", expr=f"sum({quoted})"),
+        Alternative("as_stored", f"{column} is in the main unit", expr=f"sum({quoted})"),
         Alternative("hundredths", f"{column} is in cents", expr=f"sum({quoted}) / 100.0"),
     ]
     if large:
         readings.append(Alternative("millionths", f"{column} is in millionths", expr=f"sum({quoted}) / 1000000.0"))
     return FoundPoint(
         table.table.ref, DecisionKind.UNIT, (column,),
-        f"In which unit is {column} of {things(table)}?", tuple(readings), (evidence,), 1.0,
+        f"What is the unit of {column} in {things(table)}?", tuple(readings), (evidence,), 1.0,
     )  # fmt: skip
 
 
 def currencies(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a currency with several values beside amounts that are added up."""
+    """Yield a currency column with several values next to amounts that are summed."""
     found = database.amounts(table)
     for column in table.table.columns:
         profile = table.profiles.get(column.name)
@@ -360,11 +363,11 @@ def currencies(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]
         if not mixed or not happens(table):
             continue
         amount = database.quoted(mixed[0])
-        readings = [Alternative("added_up", f"{mixed[0]} is added up in all currencies", expr=f"sum({amount})")]
+        readings = [Alternative("added_up", f"{mixed[0]} is summed across currencies", expr=f"sum({amount})")]
         rate = next((each.name for each in table.table.columns if _is_exchange_rate(table, each)), None)
         converted = next((name for name in found if set(tokens(name)) & _CONVERTED), None)
         if converted is not None:
-            label = f"{converted} counts, which is converted"
+            label = f"{converted} counts, which is already converted"
             readings.append(Alternative("converted", label, expr=f"sum({database.quoted(converted)})"))
         elif rate is not None:
             label = f"{mixed[0]} times {rate} counts"
@@ -376,10 +379,10 @@ def currencies(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]
         top = profile.top[0][1]
         yield FoundPoint(
             table.table.ref, DecisionKind.CURRENCY, (column.name, mixed[0]),
-            f"Are amounts of {things(table)} in several currencies added up?",
+            f"Are {things(table)} summed across currencies?",
             tuple(readings),
-            (f"{column.name} has {profile.distinct} values; {in_rows(profile.filled - top, table)} have another one"
-             " than the most frequent.",),
+            (f"{column.name} has {profile.distinct} values; {in_rows(profile.filled - top, table)} have a "
+                "value other than the most frequent one.",),
             round((profile.filled - top) / max(1, profile.rows), 4),
         )  # fmt: skip
         return
@@ -392,7 +395,7 @@ def _is_exchange_rate(table: ProfiledTable, column: Column) -> bool:
 
 
 def dates(database: Database, table: ProfiledTable) -> Asking:
-    """Yield two or more steps of business whose dates fall in different months for a fair share of the rows."""
+    """Yield two or more business steps whose dates fall in different months for a significant share of the rows."""
     if not database.amounts_or_quantities(table) or not happens(table) or is_lines(table) or table.has_periods:
         return
     chosen = []
@@ -420,9 +423,9 @@ def dates(database: Database, table: ProfiledTable) -> Asking:
     (one, other), most = max(far.items(), key=lambda each: each[1])
     yield FoundPoint(
         table.table.ref, DecisionKind.DATE, tuple(kept),
-        f"Which date do {things(table)} belong to: {' or '.join(kept)}?",
+        f"Which date determines the period of {things(table)}: {' or '.join(kept)}?",
         tuple(Alternative(name, f"By {name}", time=name) for name in kept),
-        (f"{one} and {other} are in different months in {most:,} of {table.rows:,} rows.",),
+        (f"{one} and {other} fall in different months in {most:,} of {table.rows:,} rows.",),
         round(most / table.rows, 4),
     )  # fmt: skip
 
@@ -442,7 +445,7 @@ def _other_month(database: Database, one: str, other: str) -> exp.Expr:
 
 
 def fiscal_starts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a fiscal year of a calendar or of targets: in which month it begins, as its dates show."""
+    """Yield a fiscal year column of a calendar or a table of targets, with its first month as the dates show it."""
     year = next(
         (
             column.name
@@ -460,13 +463,13 @@ def fiscal_starts(database: Database, table: ProfiledTable) -> Iterator[FoundPoi
         start = _start_month(database, table, year, table.times[0])
         if start == 1 or (start is None and not set(table.words) & _PLANS):
             return
-        says = f"{year} changes with {_MONTHS[start - 1]} of {table.times[0]}." if start else ""
-        evidence = says or f"{table.name} has {year}, and its dates do not say when it begins."
+        says = f"{year} changes in {_MONTHS[start - 1]} of {table.times[0]}." if start else ""
+        evidence = says or f"{table.name} has {year}, and its dates do not show when the fiscal year begins."
         months: tuple[int, ...] = (1, start) if start else _FISCAL_STARTS
     elif table.times and not set(table.words) & _PLANS:
         return
     else:
-        evidence = f"{table.name} has {name}, and no date says when it begins."
+        evidence = f"{table.name} has {name}, and no date shows when the fiscal year begins."
         months = _FISCAL_STARTS
     yield FoundPoint(
         table.table.ref, DecisionKind.FISCAL_START, (name,), "In which month does the fiscal year begin?",
@@ -480,7 +483,7 @@ def _is_fiscal(name: str) -> bool:
 
 
 def _start_month(database: Database, table: ProfiledTable, year: str, time: str) -> int | None:
-    """Return the month in which a fiscal year begins, None where the dates do not say so clearly."""
+    """Return the month in which a fiscal year begins, or None if the dates do not show it clearly."""
     dialect = database.dialect
     moment = dialect.as_timestamp(exp.column(exp.to_identifier(time, quoted=True)))
     month, own = dialect.extract("MONTH", moment), dialect.extract("YEAR", moment)
@@ -511,7 +514,8 @@ def _start_month(database: Database, table: ProfiledTable, year: str, time: str)
 def missing_values(
     database: Database, table: ProfiledTable, measures: Mapping[str, ProposedMeasure]
 ) -> Iterator[FoundPoint]:
-    """Yield values that a rate, an average or a count depends on and that a fair share of the rows do not have.
+    """Yield values that a rate, an average or a count depends on and that are missing in a significant share of the
+    rows.
 
     `measures`: the proposed rates, by column.
     """
@@ -534,7 +538,7 @@ def missing_values(
                 table, column.name, profile.nulls, missing, question,
                 Alternative("as_false", f"A missing {column.name} counts as no", expr=measure.expr),
                 Alternative(
-                    "left_out", f"{things(table).capitalize()} without {column.name} are left out",
+                    "left_out", f"{things(table).capitalize()} without {column.name} are excluded",
                     expr=f"avg(case when {true} then 1.0 when {false} then 0.0 end)",
                 ),
             )  # fmt: skip
@@ -544,10 +548,10 @@ def missing_values(
             and column.type is SemanticType.NUMBER
             and (column.name in amounts_of or (words & _RATINGS and set(table.words) & _RATED))
         ):
-            question = f"Do {things(table)} without {column.name} count in its average?"
+            question = f"Do {things(table)} without {column.name} count in the average of {column.name}?"
             yield _missing(
                 table, column.name, profile.nulls, missing, question,
-                Alternative("left_out", f"{things(table).capitalize()} without {column.name} are left out",
+                Alternative("left_out", f"{things(table).capitalize()} without {column.name} are excluded",
                             expr=f"avg({quoted})"),
                 Alternative("as_zero", f"A missing {column.name} counts as 0", expr=f"avg(coalesce({quoted}, 0))"),
             )  # fmt: skip
@@ -561,7 +565,7 @@ def missing_values(
 
 
 def placeholders(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield sources of leads, orders and customers of which a fair share says that nobody knows it: `unknown`."""
+    """Yield the source of leads, orders or customers if a significant share has a value such as `unknown`."""
     for column in table.table.columns:
         if not set(table.parts[column.name]) & _ORIGINS or not _has_an_origin(table):
             continue
@@ -587,7 +591,7 @@ _UNKNOWN: Final = word_set(
     "unknown n_a na none null nil not_set not_available not_specified unspecified undefined missing unbekannt"
     " desconocido inconnu sconosciuto onbekend"
 )
-"""Values that stand for a missing one."""
+"""Values that mean "missing"."""
 
 _RATINGS: Final = word_set("satisfaction csat rating score nps stars bewertung zufriedenheit note")
 _RATED: Final = word_set(

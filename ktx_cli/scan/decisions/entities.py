@@ -1,4 +1,4 @@
-"""What one thing is: detectors of repeated rows, of rows merged into another one, and of parents of counted things."""
+"""Detectors for the identity of things: repeated rows, rows merged into another row, and parents of counted things."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _NATURAL: Final = (
     ("external", "extern", "foreign", "crm", "source", "legacy", "erp", "salesforce", "sfdc", "hubspot", "stripe"),
     ("tax", "vat", "ust", "iban", "duns", "ssn", "ein", "siret", "siren", "nif", "nip", "steuernummer", "passport"),
 )
-"""Words of columns that name one thing in the world: addresses, numbers of other systems, registrations."""
+"""Words for columns that identify one thing in the world: addresses, numbers of other systems, registrations."""
 
 _PARTS_OF_VALUES: Final = word_set("suffix prefix last last4 first masked hash type country status verified exempt")
-"""Words of columns that have a part of such a value, or say something about it."""
+"""Words for columns that hold a part of such a value, or describe it."""
 
 _MERGED: Final = word_set(
     "merged merge canonical duplicate dup dupe survivor surviving golden superseded master zusammengefuehrt fusionne"
@@ -55,20 +55,20 @@ _MERGED: Final = word_set(
 _MERGED_IF_SELF: Final = word_set(
     "replaced replacement main primary principal haupt winner winning original into root same succeeded survives alias"
 )
-"""Words that mean a merge only in a reference to the same table, and there only in a clear case."""
+"""Words that mean a merge only in a reference to the same table, and even there only if the data is clear."""
 
 _PARENTS: Final = word_set(
     "parent group holding ultimate hq headquarter headquarters corporate umbrella konzern mutter muttergesellschaft"
     " matriz maison mere moeder padre household haushalt top global"
 )
 _VARIANTS: Final = word_set("variant variants base based parent master main core style model basis eltern")
-"""Words of references of products to the one that they are a variant of."""
+"""Words for references from a product to the product of which it is a variant."""
 
 _GROUPS: Final = word_set(
     "household haushalt holding group konzern organization organisation org parent corporate enterprise family"
 )
 _FAMILIES: Final = word_set("family families model models style styles master base parent template templates")
-"""Words of tables of what products are variants of."""
+"""Words for tables whose rows have products as variants."""
 
 _OTHER_TIES: Final = word_set(
     "referred referral referrer introduced introducer recommended invited related similar follow following follows"
@@ -76,20 +76,20 @@ _OTHER_TIES: Final = word_set(
     " reversed reverses cancels corrected corrects deputy substitute manager supervisor boss partner spouse assigned"
     " owner created updated approved"
 )
-"""Words of references to rows of the same table that count beside them."""
+"""Words for references to rows of the same table that count as rows of their own."""
 
 _REFERS: Final = word_set("id ref key fk no nr number of by to into through as with under up via on")
-"""Words that make a name one of a reference: at its end, or where it says what a row has to do with another one."""
+"""Words that mark a name as a reference: at its end, or where it states how a row relates to another one."""
 
 _OWN: Final = 0.2
-"""The share of rows that refer to themselves, which no other column than a reference reaches by chance."""
+"""The share of self-references that only a reference column can reach."""
 
 _CHAINS: Final = 0.02
-"""The largest share of references to rows that refer further themselves, where one level is meant."""
+"""The maximum share of references to rows that refer further, if one level is intended."""
 
 
 def merged_flags(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield flags of rows that were merged into another one, or are duplicates."""
+    """Yield flags for rows that were merged into another row or are duplicates."""
     for column in table.table.columns:
         flag = database.flag(table, column)
         if flag is None or not set(meaning(table, column.name)) & _MERGED or not 0 < flag.yes <= RARE * flag.rows:
@@ -103,10 +103,10 @@ def merged_flags(database: Database, table: ProfiledTable) -> Iterator[FoundPoin
 
 
 def related_rows(database: Database, table: ProfiledTable) -> Asking:
-    """Yield references to rows of the same table: to the one a row was merged into, or to its parent.
+    """Yield references to rows of the same table: to the row into which a row was merged, or to its parent.
 
-    Names say which; where they do not, the data has to: one level, of which the rows say that they stand for
-    themselves or do not refer at all.
+    Names decide which. If they do not, the data must show a single level: the rows at its top refer to themselves or to
+    nothing.
     """
     if len(table.key) != 1:
         return
@@ -164,9 +164,9 @@ def _names_a_reference(name: str) -> bool:
 
 
 def _candidates(database: Database, table: ProfiledTable) -> Iterator[str]:
-    """Yield columns whose values lie among those of the key, so that they may refer to rows of the table."""
+    """Yield columns whose values are within those of the key, so that they may refer to rows of the table."""
     key = table.profiles.get(table.key[0])
-    # An inferred reference whose name says nothing of the other table may be one to this table just as well.
+    # An inferred reference whose name does not match the other table may just as well refer to this table.
     elsewhere = {name for each in table.table.foreign_keys if each.target != table.table.ref for name in each.columns}
     for each in table.references:
         if each.parent != each.child and _stems(each.parent.name) & _stems(each.child_columns[0]):
@@ -189,7 +189,7 @@ def _stems(name: str) -> set[str]:
 
 
 def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
-    """Return the numbers of rows that refer to themselves, to a row that refers to another one, and to none."""
+    """Return the number of rows that refer to themselves, to a row that refers to another one, and to no row."""
     reference, key = column_named(name), column_named(table.key[0])
     other = exp.NEQ(this=reference.copy(), expression=key.copy())
     path = database.counter.path(table.table.ref)
@@ -203,7 +203,7 @@ def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr
 
 
 def _is_flat(table: ProfiledTable, name: str, ties: _Ties) -> bool:
-    """Whether a column refers to rows that do not refer further, and all its values are rows."""
+    """Return whether a column refers only to existing rows that do not refer further."""
     profile = table.profiles[name]
     filled = profile.filled * table.rows / max(1, profile.rows) - ties.own
     return ties.unknown == 0 and filled > 0 and ties.chained <= _CHAINS * filled
@@ -253,12 +253,12 @@ def _merged(database: Database, table: ProfiledTable, name: str, count: int) -> 
 
 
 def self_references(table: ProfiledTable) -> list[Relationship]:
-    """Return the references of a table to itself, by one column."""
+    """Return the single-column references of a table to itself."""
     return [each for each in table.references if each.parent == each.child and len(each.child_columns) == 1]
 
 
 def _parent_by_name(database: Database, table: ProfiledTable) -> FoundPoint | None:
-    """Return the point of a parent among the rows of a table whose name says so."""
+    """Return the point for a parent among the rows of a table, as its name shows."""
     key = table.profiles.get(table.key[0])
     for column in (each.name for each in table.table.columns):
         words, profile = plain_words(column), table.profiles.get(column)
@@ -274,7 +274,7 @@ def _parent_by_name(database: Database, table: ProfiledTable) -> FoundPoint | No
 
 
 def groups(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield another table of groups, households or families that the rows of a table belong to."""
+    """Yield a table of groups, households or families to which the rows of a table belong."""
     is_product = of_kind(table, "product")
     if not (is_product or of_kind(table, "customer", "organization", "person")) or is_staff_table(table):
         return
@@ -307,7 +307,7 @@ def _parent(database: Database, table: ProfiledTable, column: str, word: str, *,
     counted = f"{word} {thing(table)}" if word in ("parent", "base") else word
     return FoundPoint(
         table.table.ref, DecisionKind.ENTITY, (column, table.key[0]),
-        f"Is each {thing(table)} counted, or each {counted}?",
+        f"Does each {thing(table)} count, or each {counted}?",
         (
             Alternative("entity", f"Each {thing(table)} counts"),
             Alternative("parent", f"Each {counted} counts once", expr=f"count(distinct {value})"),
@@ -318,11 +318,11 @@ def _parent(database: Database, table: ProfiledTable, column: str, word: str, *,
 
 
 _FEWEST: Final = 3
-"""So many repeated values are more than a slip."""
+"""More repeated values than this are not accidental."""
 
 
 def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
-    """Yield columns that name one thing in the world, and have a few values more than once; else rows that do."""
+    """Yield columns that identify one thing in the world and have a few repeated values; else repeated rows."""
     if is_lines(table):
         return
     for words in _NATURAL:
@@ -354,7 +354,7 @@ def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
         repeated = filled - different
         if filled >= 20 and repeated >= _FEWEST and 0.002 <= repeated / filled <= 0.2:
             known = _together(named).sql(dialect=database.dialect.name)
-            what = f"{named[0]} and {named[1]} together repeat"
+            what = f"the combination of {named[0]} and {named[1]} repeats"
             yield _repeated(database, table, named, repeated, table.rows, what, known)
     if compared and numbers:
         repeated = table.rows - numbers[-1]
@@ -363,7 +363,7 @@ def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
 
 
 def _by_chance(profile: ColumnProfile) -> float:
-    """Return how many values would repeat in whole numbers that are drawn from their range, 0 for other values."""
+    """Return how many values would repeat if whole numbers were random within their range; 0 for other values."""
     if profile.kind is not ValueKind.INTEGER or profile.minimum is None or profile.maximum is None:
         return 0.0
     values = float(profile.maximum - profile.minimum) + 1
@@ -371,7 +371,7 @@ def _by_chance(profile: ColumnProfile) -> float:
 
 
 def _compared(table: ProfiledTable) -> tuple[str, ...]:
-    """Return the columns in which rows that are there twice are equal: all but the key, where they say enough."""
+    """Return the columns in which duplicate rows are equal: all but the key, if they are specific enough."""
     if len(table.key) != 1 or not table.times or table.rows > _MOST_COMPARED or not _has_figure(table):
         return ()
     marks = {"created", "updated", "modified", "loaded", "inserted", "synced"}
@@ -388,7 +388,7 @@ def _compared(table: ProfiledTable) -> tuple[str, ...]:
 
 
 def _same_rows(database: Database, table: ProfiledTable, columns: tuple[str, ...], repeated: int) -> FoundPoint:
-    """Return the point of rows that are there twice under another key: equal in everything that happened."""
+    """Return the point for rows that exist twice under different keys and are otherwise equal."""
     text = [exp.func("COALESCE", exp.cast(column_named(name), "VARCHAR"), exp.Literal.string("")) for name in columns]
     whole: exp.Expr = text[0]
     for each in text[1:]:
@@ -396,14 +396,14 @@ def _same_rows(database: Database, table: ProfiledTable, columns: tuple[str, ...
     value = whole.sql(dialect=database.dialect.name)
     return FoundPoint(
         table.table.ref, DecisionKind.DUPLICATES, columns,
-        f"Do {things(table)} count once that differ in {table.key[0]} alone?",
+        f"Do {things(table)} that differ only in {table.key[0]} count once?",
         (
-            Alternative("rows", f"Each row counts, also where only {table.key[0]} differs"),
+            Alternative("rows", f"Each row counts, even if only {table.key[0]} differs"),
             Alternative(
-                "distinct", f"Rows that differ in {table.key[0]} alone count once", expr=f"count(distinct {value})"
+                "distinct", f"Rows that differ only in {table.key[0]} count once", expr=f"count(distinct {value})"
             ),
         ),
-        (f"{repeated:,} of {table.rows:,} rows differ from another one in {table.key[0]} alone.",),
+        (f"{repeated:,} of {table.rows:,} rows differ from another row only in {table.key[0]}.",),
         share_of(repeated, table.rows),
     )  # fmt: skip
 
@@ -413,7 +413,7 @@ def _has_figure(table: ProfiledTable) -> bool:
 
 
 _MOST_COMPARED: Final = 1_000_000
-"""Tables with more rows are not searched for equal rows."""
+"""Larger tables are not searched for equal rows."""
 
 
 def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) -> bool:
@@ -431,7 +431,7 @@ def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) ->
 
 
 def _named_and_placed(database: Database, table: ProfiledTable) -> tuple[str, str] | None:
-    """Return the column of names of people and companies, and one of where they live or when they were born."""
+    """Return the column with names of people or companies, and one with their place or date of birth."""
     is_counted = of_kind(table, "customer", "organization", "person", "supplier")
     if not is_counted or not database.children.get(table.table.ref):
         return None
@@ -468,7 +468,7 @@ def _repeated(
         table.table.ref, DecisionKind.DUPLICATES, columns,
         f"Do {things(table)} with the same {label} count once?",
         (
-            Alternative("rows", f"Each row counts, also where {label} repeats"),
+            Alternative("rows", f"Each row counts, even if {label} repeats"),
             Alternative("distinct", f"Rows with the same {label} count once", expr=f"count(distinct {value})"),
         ),
         (f"{what} in {count:,} of {rows:,} rows.",), share_of(count, rows),

@@ -1,6 +1,6 @@
-"""Which rows count: detectors of rows of tests, of the company itself, and of deleted rows.
+"""Detectors for which rows count: test rows, the company's own rows, and deleted rows.
 
-Each looks at one table of a database, and yields points with the condition of every reading as SQL.
+Each detector reads one table of a database, and yields points with the condition of every reading as SQL.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ _INTERNAL: Final = {
     **{word: word for word in ("own", "monitoring", "sandbox", "dummy", "fake", "sample", "synthetic", "mock")},
     "placeholder": "placeholder",
 }
-"""Words of flags and types of rows that are no business -> the word for it."""
+"""Words for flags and types of rows that are not real business -> what to call these rows."""
 
 _TRIALS: Final = word_set("trial trials probe prueba essai")
-"""Words of contracts that bring in nothing."""
+"""Words for contracts that bring in no revenue."""
 
 _CONTRACTS: Final = word_set(
     "subscription subscriptions contract contracts membership memberships license licenses abo abos vertrag vertraege"
 )
 _NO_PRODUCTION: Final = word_set("test testing sandbox staging stage uat preprod dev development e2e qa")
-"""Values of environments in which nothing happens in earnest."""
+"""Values for environments that are not production."""
 
 _PRODUCTION: Final = word_set("prod production live produktion produccion produzione")
-"""Values beside which others are those of an environment, whatever the column is named."""
+"""Values that show that a column states the environment, whatever its name."""
 
 _ENVIRONMENTS: Final = word_set("environment env realm system stack instance mode umgebung deployment")
 _NETWORKS: Final = word_set("office vpn corporate intranet headquarters hq buero")
-"""Networks of the company itself."""
+"""The company's own networks."""
 
 _VISITS: Final = word_set("visit visits session sessions pageview pageviews hit hits traffic view views")
 _REAL: Final = {
@@ -78,11 +78,11 @@ _REAL: Final = {
     **dict.fromkeys(("paying", "paid"), "non-paying"),
     **dict.fromkeys(("billable", "chargeable"), "non-billable"),
 }
-"""Words of flags that are false for rows that are no business -> the word for these."""
+"""Words for flags that are false for rows that are not real business -> what to call these rows."""
 
 _OF_CONTRACTS: Final = frozenset({"non-paying", "non-billable"})
 _SURELY: Final = word_set("verified confirmed really plan")
-"""Words that add nothing to those of such a flag: `verified_human`."""
+"""Words that add nothing to the name of such a flag: `verified_human`."""
 
 _DELETED: Final = word_set(
     "deleted delete deletion del removed archived archive softdeleted softdelete retired withdrawn discontinued purged"
@@ -97,7 +97,7 @@ _NO_MORE: Final = word_set(
     "closed deactivated terminated disabled left revoked delisted suspended blocked churned resigned exited gekuendigt"
     " deaktiviert cerrado desactivado ferme desactive chiuso gesloten"
 )
-"""Words of times at which a thing or a person ceased to be one of the company's."""
+"""Words for times at which a thing or a person left the company."""
 
 _ENDED_VALUES: Final = word_set(
     "inactive deactivated discontinued terminated churned disabled obsolete deleted archived dormant revoked delisted"
@@ -107,14 +107,14 @@ _ENDED_VALUES: Final = word_set(
 _SURELY_ENDED: Final = word_set(
     "inactive deactivated discontinued terminated churned disabled obsolete deleted archived"
 )
-"""Values that say so whatever the column is named."""
+"""Values that mean this whatever the name of the column."""
 
 _STATES: Final = STATUS | word_set("availability lifecycle verfuegbarkeit")
 _IN_USE: Final = word_set("active enabled current alive operational aktiv actif activo attivo actief aktywny")
-"""Words of flags that are false for what is not in use any more."""
+"""Words for flags that are false for what is no longer in use."""
 
 _SOLD: Final = word_set("sellable listed purchasable orderable sold")
-"""Such words of products."""
+"""Such words for products."""
 
 _FREE_MAIL: Final = word_set(
     "gmail.com googlemail.com yahoo.com hotmail.com outlook.com live.com icloud.com me.com aol.com gmx.de gmx.net"
@@ -134,11 +134,11 @@ _MEETINGS: Final = word_set(
     " interaction interactions touchpoint touchpoints lead opportunity opportunities campaign campaigns product"
     " products"
 )
-"""Words of tables whose rows may be of the type `demo` or `sample` in earnest."""
+"""Words for tables in which the types `demo` and `sample` are real business."""
 
 
 def internal_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield flags of test, demo and internal rows, and types and environments with such a value."""
+    """Yield flags for test, demo and internal rows, and types and environments with such a value."""
     for column in table.table.columns:
         flag = None if column.name in table.keys else database.flag(table, column)
         if flag is None:
@@ -171,7 +171,7 @@ def _flagged(database: Database, table: ProfiledTable, column: Column, flag: Fla
 def _unflagged(
     database: Database, table: ProfiledTable, column: Column, flag: Flag, kind: DecisionKind, word: str
 ) -> Iterator[FoundPoint]:
-    """Yield the point of a flag that is false for the rows that may not count."""
+    """Yield the point for a flag that is false for the rows that may not count."""
     if 0 < flag.no <= RARE * flag.rows:
         yield excluded(
             table, kind, column.name, word, f"({flag.is_true} OR {database.quoted(column.name)} IS NULL)",
@@ -180,7 +180,7 @@ def _unflagged(
 
 
 def _internal_values(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield types, environments and networks with a value of rows that are no business."""
+    """Yield types, environments and networks with a value for rows that are not real business."""
     if is_staff_table(table):
         return
     for column in table.table.columns:
@@ -206,7 +206,7 @@ def _internal_values(database: Database, table: ProfiledTable) -> Iterator[Found
 
 
 def _internal_value(table: ProfiledTable, named: frozenset[str], value: str) -> str | None:
-    """Return the word for rows with a value that says that they are no business, None for another value."""
+    """Return what to call rows whose value shows that they are not real business, or None for another value."""
     words = [word for word in tokens(value) if word not in _ANY_THING]
     if not words:
         return None
@@ -234,20 +234,20 @@ _TEST_WORDS: Final = {
     "dummy": ("%dummy%",),
     "do not use": ("%do not use%",),
 }
-"""Words in names of customers that are tests -> the patterns by which they are found."""
+"""Words in names of test customers -> the patterns that match them."""
 
 _TEST_BOXES: Final = ("test", "qa", "demo", "dummy", "e2e")
-"""Words with which addresses of tests begin."""
+"""Prefixes of test email addresses."""
 
 _AFTER_BOX: Final = ("@", "+", ".", "-", "_", *map(str, range(10)))
 _TEST_DOMAINS: Final = ("%@test.%", "%@example.com", "%@example.org", "%@mailinator.com")
 _FEWEST: Final = 3
 _MOST_TESTS: Final = 0.1
-"""The largest share of rows that are tests."""
+"""The maximum share of rows that are tests."""
 
 
 def test_rows(database: Database, table: ProfiledTable, marked: Iterable[FoundPoint]) -> Asking:
-    """Yield rows whose names or addresses say that they are tests, and that no flag marks."""
+    """Yield rows that are tests by their names or addresses and that no flag marks."""
     own = [each for each in marked if each.table == table.table.ref]
     if is_lines(table) or is_staff_table(table) or any("Do test " in each.question for each in own):
         return
@@ -275,7 +275,7 @@ def test_rows(database: Database, table: ProfiledTable, marked: Iterable[FoundPo
         sql = exp.or_(*found).sql(dialect=database.dialect.name)
         yield excluded(
             table, DecisionKind.INTERNAL, column, "test", f"({database.quoted(column)} IS NULL OR NOT ({sql}))",
-            f"{column} says that it is a test in {total:,} of {table.rows:,} rows.", total / table.rows,
+            f"{column} names a test in {total:,} of {table.rows:,} rows.", total / table.rows,
         )  # fmt: skip
         return
 
@@ -298,7 +298,7 @@ def _addressed_as_tests(text: exp.Expr) -> list[exp.Expr]:
 
 
 def deleted_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield marks of deleted, archived and inactive rows: times that are mostly NULL, flags, and states."""
+    """Yield marks of deleted, archived and inactive rows: mostly empty times, flags, and states."""
     is_thing = is_kept(database, table)
     for column in table.table.columns:
         if column.name in table.keys:
@@ -332,19 +332,19 @@ def deleted_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoin
 
 
 def is_product(table: ProfiledTable) -> bool:
-    """Whether the rows of a table are products."""
+    """Return whether the rows of a table are products."""
     return of_kind(table, "product")
 
 
 def is_kept(database: Database, table: ProfiledTable) -> bool:
-    """Whether the rows of a table are things or people that the company has for a time, not what happened."""
+    """Return whether the rows of a table are things or people that the company has for a time, rather than events."""
     if of_kind(table, "customer", "organization", "person", "product", "account", "supplier", "store"):
         return not table.happens or (bool(database.children.get(table.table.ref)) and not database.amounts(table))
     return email_column(table) is not None and bool(database.children.get(table.table.ref))
 
 
 def _deleted_states(database: Database, table: ProfiledTable, column: Column, is_thing: bool) -> Iterator[FoundPoint]:
-    """Yield a column such as `record_state` with a value that says that a row is deleted or not in use."""
+    """Yield a column such as `record_state` with a value that marks a row as deleted or no longer in use."""
     words = plain_words(column.name)
     of_records = bool(words & STATES_OF_RECORDS) and bool(words & (STATUS | {"lifecycle", "flag", "marker"}))
     values = database.values(table, column)
@@ -373,7 +373,7 @@ def _deleted_states(database: Database, table: ProfiledTable, column: Column, is
 
 
 def company_domain(database: Database, internal: Iterable[FoundPoint]) -> tuple[str, str] | None:
-    """Return the mail domain of the company itself, and whose it is: of its employees, else of internal rows."""
+    """Return the company's own email domain, and whose it is: that of employees, else that of internal rows."""
     for table in database.tables.values():
         if table.table.ref in database.copies or not is_staff_table(table) or (column := email_column(table)) is None:
             continue
@@ -398,7 +398,7 @@ def _own_domain(database: Database, table: ProfiledTable, column: str, where: st
 
 
 def _domains(database: Database, table: ProfiledTable, column: str, where: str | None) -> dict[str, int]:
-    """Return domain -> rows of the most frequent domains of companies; those of a single row are not read."""
+    """Return domain -> rows for the most frequent company domains; domains with a single row are not read."""
     value = column_named(column)
     start = exp.Add(this=exp.StrPosition(this=value, substr=exp.Literal.string("@")), expression=exp.Literal.number(1))
     domain = exp.func("LOWER", exp.Substring(this=value.copy(), start=start))
@@ -415,7 +415,7 @@ def _domains(database: Database, table: ProfiledTable, column: str, where: str |
 
 
 def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str) -> Asking:
-    """Yield people outside the staff whose mail addresses are of the company's own domain."""
+    """Yield people outside the staff whose email addresses are in the company's own domain."""
     column = email_column(table)
     if column is None or is_staff_table(table):
         return
@@ -427,7 +427,7 @@ def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str
     shown = f"addresses of {domain}"
     yield FoundPoint(
         table.table.ref, DecisionKind.STAFF, (column,),
-        f"Do {things(table)} with {shown} count, the company's own domain?",
+        f"Do {things(table)} with {shown} (the company's own domain) count?",
         (
             Alternative("count", f"{capital(things(table))} with {shown} count"),
             Alternative(
@@ -436,7 +436,7 @@ def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str
             ),
         ),
         (
-            f"{column} is of {domain} in {counted[0]:,} of {table.rows:,} rows.",
+            f"{column} has the domain {domain} in {counted[0]:,} of {table.rows:,} rows.",
             f"{domain} is the domain of {whose}.",
         ),
         share_of(counted[0], table.rows),

@@ -1,4 +1,4 @@
-"""Proposes the decision points of a database: every detector over every counted table, each question once."""
+"""Propose the decision points of a database: run every detector on every counted table, and ask each question once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ktx_cli.semantic import DecisionKind
 from ktx_cli.warehouses import Connector, Table, TableRef, dialect_named, ref_order
 
 SECONDS = 60.0
-"""The time that detection may take for statements."""
+"""The time limit for the statements of detection."""
 
 _ONCE = frozenset({DecisionKind.FISCAL_START})
-"""Kinds of which a database has one point."""
+"""Kinds that have one point per database."""
 
 
 def propose_decisions(
@@ -34,9 +34,9 @@ def propose_decisions(
     shows_values: bool = True,
     seconds: float = SECONDS,
 ) -> tuple[FoundPoints, RowCounter]:
-    """Return the decision points of a database, and the counter of the statements that they took.
+    """Return the decision points of a database, and the counter of the statements that detection sent.
 
-    `measures`: the proposed ones. `shows_values`: whether values of rows that name a known outcome may be recorded.
+    `measures`: the proposed measures. `shows_values`: whether values of rows that name a known outcome may be recorded.
     """
     dialect = dialect_named(connector.dialect)
     by_ref = profiled_tables(tables, known, profiles)
@@ -47,7 +47,7 @@ def propose_decisions(
 
 
 def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
-    """Yield the points of all tables; those that take statements come last, by one statement for a table."""
+    """Yield the points of all tables. Points that need statements come last, with one statement per table."""
     internal: list[FoundPoint] = []
     counted = sorted(database.counted, key=lambda each: (-len(database.children.get(each.table.ref, ())), each.name))
     for table in counted:
@@ -80,7 +80,7 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
 
 
 def _each_once(database: Database, points: list[FoundPoint]) -> Iterator[FoundPoint]:
-    """Yield each question once: of the table whose rows it is about, not of views and copies of it."""
+    """Yield each question once, for the table that its rows belong to rather than its views and copies."""
     groups: dict[tuple[object, ...], list[FoundPoint]] = defaultdict(list)
     for point in points:
         groups[_question_key(database, point)].append(point)
@@ -116,13 +116,13 @@ def _column_words(point: FoundPoint) -> tuple[tuple[str, ...], ...]:
 
 
 def _rank(database: Database, ref: TableRef) -> tuple[bool, int, bool, tuple[object, ...]]:
-    """Return what makes a table the one to ask about: no view, many references to it, made for analysis."""
+    """Return the sort key that prefers the table to ask about: not a view, often referenced, made for analysis."""
     table = database.tables[ref]
     return is_view(table), -len(database.children.get(ref, ())), not table.is_mart, tuple(ref_order(ref))
 
 
 def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, points: Iterable[FoundPoint]) -> bool:
-    """Whether a table only repeats whose rows are internal from one that it refers to: `orders.is_internal`."""
+    """Return whether a table only repeats which rows are internal from its parent: `orders.is_internal`."""
     if point.kind is not DecisionKind.INTERNAL or not set(_column_words(point)[0]) & _OF_PEOPLE:
         return False
     known = {(each.table, _column_words(each)): each for each in points if each.kind is point.kind}
@@ -137,7 +137,7 @@ def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, p
 
 
 _DIFFERENT = 0.02
-"""The largest share of rows that differ from their parent in a column that is a copy of the parent's."""
+"""The maximum share of rows that differ from their parent in a column that copies the parent's."""
 
 _OF_PEOPLE = frozenset({"internal", "intern", "staff", "employee"})
-"""Words of flags that say whose the rows are, not what they are."""
+"""Words for flags that say whose the rows are rather than what they are."""

@@ -1,4 +1,4 @@
-"""The decision points of a connection as its files have them: in the names of the semantic layer, with their states."""
+"""Read the decision points of a connection from its files, in the names of the semantic layer and with their states."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ktx_cli.semantic import (
 from ktx_cli.warehouses import TableRef
 
 _OF_COUNTS: Final = frozenset({DecisionKind.ENTITY, DecisionKind.DUPLICATES})
-"""Kinds of points whose other aggregates are counts."""
+"""Kinds of points whose alternative aggregates are counts."""
 
 
 def decisions_path(connection: str) -> str:
@@ -39,9 +39,9 @@ def decisions_path(connection: str) -> str:
 
 
 def read_decisions(tree: Tree, model: Model, decided: Collection[str] = ()) -> Decisions:
-    """Return the decision points of a connection as a tree has them, in the names of its semantic layer.
+    """Return the decision points of a connection from a tree, in the names of its semantic layer.
 
-    A point whose table has no source in the layer is not among them. `decided`: the ids of points that a person has
+    Points whose table has no source in the layer are not included. `decided`: the ids of points that a person has
     answered. Raises `KtxError` for a damaged record.
     """
     where = decisions_path(model.connection)
@@ -62,14 +62,14 @@ def _in_names_of(model: Model, found: FoundPoints, decided: Collection[str]) -> 
 
 
 def read_record(tree: Tree, connection: str) -> FoundPoints:
-    """Return the recorded points of a connection, none without a record. Raises `KtxError` for a damaged one."""
+    """Return the recorded points of a connection, or none without a record. Raises `KtxError` for a damaged record."""
     where = decisions_path(connection)
     content = tree.read(where)
     return () if content is None else read_points(content, where)
 
 
 def with_spreads(found: FoundPoints, model: Model, spreads: Mapping[str, Mapping[str, float]]) -> bytes:
-    """Return the record with the spreads of points: id -> measure -> relative difference; other points have none."""
+    """Return the record with the spreads of points (id -> measure -> relative difference); other points lose theirs."""
     names = source_of_tables(model)
     points = (
         replace(each, spreads=_rounded(spreads.get(each.point_id(name), {}))) if name is not None else each
@@ -83,7 +83,7 @@ def _rounded(spreads: Mapping[str, float]) -> dict[str, float]:
 
 
 def source_of_tables(model: Model) -> dict[TableRef, str]:
-    """Return table -> the source of the manifest that reads it; one without a schema also stands for any schema."""
+    """Return table -> the manifest source that reads it. A name without a schema also stands for any schema."""
     found: dict[TableRef, str] = {}
     for source in sorted(model.sources.values(), key=lambda each: (not each.generated, each.name)):
         if source.table is not None:
@@ -94,7 +94,7 @@ def source_of_tables(model: Model) -> dict[TableRef, str]:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A semantic layer, and which of its measures depend on a column of which source."""
+    """A semantic layer, and which of its measures depend on which columns."""
 
     model: Model
 
@@ -110,7 +110,7 @@ class _Layer:
 
     @cached_property
     def _sources_above(self) -> Mapping[str, tuple[str, ...]]:
-        """Source -> those with joins to one row of it."""
+        """Source -> the sources that join it to one row."""
         found: dict[str, dict[str, None]] = defaultdict(dict)
         for edge in self.graph:
             if edge.to_one:
@@ -118,7 +118,7 @@ class _Layer:
         return {target: tuple(sources) for target, sources in found.items()}
 
     def reaching(self, source: str) -> list[str]:
-        """Return a source, and those with measures that reach it by one path of joins to one row."""
+        """Return a source, and the sources whose measures reach it by exactly one path of joins to one row."""
         seen, waiting = {source}, [source]
         while waiting:
             above = [each for each in self._sources_above.get(waiting.pop(), ()) if each not in seen]
@@ -131,12 +131,12 @@ class _Layer:
             return False
         try:
             path = self.graph.path(start, (target,))
-        except SemanticError:  # several paths: a question has to say which
+        except SemanticError:  # With several paths, a question has to name one.
             return False
         return path is not None and path.to_one
 
     def point(self, found: FoundPoint, decided: Collection[str]) -> DecisionPoint | None:
-        """Return a point with its names, measures and state; None where the layer has no source of its table."""
+        """Return a point with its names, measures and state, or None if the layer has no source for its table."""
         name = self.names.get(found.table) or self.names.get(TableRef(None, found.table.name))
         if name is None or self.model.sources[name].sql is not None:
             return None
@@ -158,14 +158,16 @@ class _Layer:
         return point
 
     def _with_fiscal_year(self, point: DecisionPoint) -> DecisionPoint:
-        """Return the point of the fiscal year: settled where `ktx.yaml` has one of the months but January."""
+        """Return the point of the fiscal year. It is settled if `ktx.yaml` sets a fiscal year that does not begin in
+        January.
+        """
         start = self.model.calendar.fiscal_year_start
         if start != 1 and point.alternative(str(start)) is not None:
             return replace(point, state=DecisionState.SETTLED)
         return replace(point, state=DecisionState.STATED) if point.statements else point
 
     def _of_segments(self, point: DecisionPoint, source: Source) -> tuple[Statement, ...]:
-        """Return the segments of a source that have a condition on a column of a point, two of them at most."""
+        """Return at most two segments of a source that have a condition on a column of a point."""
         wanted = set(point.columns)
         found = (each for each in source.segments.values() if wanted & _columns(each.expr, self.model.dialect))
         if point.measures:
@@ -180,9 +182,9 @@ class _Layer:
         )
 
     def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
-        """Return the measures that a point with other aggregates is about: those of its source that read its columns.
+        """Return the measures that a point with other aggregates concerns: those of its source that read its columns.
 
-        Where there is none, the name of the column stands for the figures that may be asked for.
+        Without any, the name of the column stands for the figures that people may ask for.
         """
         nothing = (f"{source.name}.{found.columns[0]}",)
         if found.kind is DecisionKind.FISCAL_START:
@@ -197,11 +199,11 @@ class _Layer:
         return tuple(f"{source.name}.{measure}" for measure in about) or nothing
 
     def _reads(self, measure: Measure, source: Source, found: FoundPoint) -> bool:
-        """Whether a measure reads a column of a point."""
+        """Return whether a measure reads a column of a point."""
         return bool(set(found.columns).intersection(_columns(measure.expr, self.model.dialect)))
 
     def _counts(self, measure: Measure, source: Source, found: FoundPoint) -> bool:
-        """Whether a measure is a count of the rows of its source, or reads a column of a point beside their key."""
+        """Return whether a measure counts the rows of its source, or reads a column of a point next to their key."""
         tree = _tree(measure.expr, self.model.dialect)
         if not isinstance(tree, exp.Count):
             return False
@@ -209,7 +211,7 @@ class _Layer:
         return not columns or columns <= set(source.grain) or bool(columns & (set(found.columns) - set(source.grain)))
 
     def _following(self, point: DecisionPoint) -> tuple[list[Measure], list[Measure]]:
-        """Return the measures that a point touches: those that have a condition on its columns, and the others."""
+        """Return the measures that a point affects: those with a condition on its columns, and the others."""
         following: list[Measure] = []
         others: list[Measure] = []
         dated = point.kind is DecisionKind.DATE
@@ -224,12 +226,16 @@ class _Layer:
                     continue
                 if not self._follows(measure, source, point):
                     others.append(measure)
-                elif not measure.is_proposed:  # a proposed one is the rate of the column, and states nothing
+                elif (
+                    not measure.is_proposed
+                ):  # A proposed measure is the rate of the column itself and settles nothing.
                     following.append(measure)
         return following, others
 
     def _follows(self, measure: Measure, source: Source, point: DecisionPoint) -> bool:
-        """Whether the filter, a segment or a CASE of a measure reads a column of the point; for dates: its time."""
+        """Return whether a filter, segment or CASE of a measure reads a column of the point; for dates, whether its
+        time does.
+        """
         if point.kind is DecisionKind.DATE:
             return (measure.time or source.time_column) in point.columns
         segments = (source.segments[name].expr for name in measure.segments if name in source.segments)
@@ -243,7 +249,7 @@ class _Layer:
         return any(column in wanted and self._leads(source.name, hops, point.source, column) for hops, column in inside)
 
     def _leads(self, start: str, hops: tuple[str, ...], target: str, column: str) -> bool:
-        """Whether a name in a definition of `start` means a column of `target`."""
+        """Return whether a name in a definition of `start` refers to a column of `target`."""
         if not hops or hops == (start,):
             return start == target or (self.model.sources[start].column(column) is None)
         try:
@@ -254,7 +260,7 @@ class _Layer:
 
 
 def _of_measures(measures: Iterable[Measure]) -> tuple[Statement, ...]:
-    """Return what measures say of a point, three of them at most."""
+    """Return at most three statements of measures about a point."""
     return tuple(
         Statement(
             f"{each.name}: {one_line(each.filter or ' and '.join(each.segments) or each.expr, 160)}",
@@ -268,7 +274,9 @@ def _of_measures(measures: Iterable[Measure]) -> tuple[Statement, ...]:
 def _tree(text: str, dialect: str) -> exp.Expr | None:
     try:
         return parse(text, dialect, what="a definition")
-    except SemanticError:  # a template without a value, or a definition that the checks of the layer report
+    except (
+        SemanticError
+    ):  # A template without a value, or a definition for which the layer's checks already report an error.
         return None
 
 
@@ -278,13 +286,13 @@ def _names_in(trees: Iterable[exp.Expr]) -> set[tuple[tuple[str, ...], str]]:
 
 
 def _named(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
-    """Return (hops, column) for the columns that a text names."""
+    """Return (hops, column) for the columns that an expression names."""
     tree = _tree(text, dialect)
     return set() if tree is None else _names_in([tree])
 
 
 def _columns(text: str, dialect: str) -> set[str]:
-    """Return the columns of its own source that a text names."""
+    """Return the columns of its own source that an expression names."""
     return {column for hops, column in _named(text, dialect) if not hops}
 
 
@@ -298,6 +306,6 @@ def _conditions(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
 
 
 def _has_aggregate(text: str, dialect: str) -> bool:
-    """Whether an expression aggregates rows itself; a formula over measures goes with these."""
+    """Return whether an expression aggregates rows itself, unlike a formula over measures."""
     tree = _tree(text, dialect)
     return tree is not None and tree.find(exp.AggFunc) is not None

@@ -1,6 +1,7 @@
-"""Decision points as a scan finds them, and the file of them that it commits beside the snapshot.
+"""Decision points as a scan detects them, and the file in which it commits them next to the snapshot.
 
-The record names tables; `read_decisions` gives the points the names of the semantic layer, and their states.
+The record names tables; `read_decisions` translates the points to the names of the semantic layer and adds their
+states.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ DECISIONS: Final = "decisions.json"
 FORMAT = 1
 
 STEADY: Final = 0.2
-"""The relative change of a share below which the evidence of an earlier scan stays as it is written."""
+"""The relative change of a share below which the evidence of an earlier scan is kept."""
 
 PointKey = tuple[TableRef, DecisionKind, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPoint:
-    """A decision point of a table. `share`: of the rows that it is about, by which evidence is compared.
+    """A decision point of a table. `share`: the share of rows that it concerns, by which evidence is compared.
 
-    `statements` and `spreads` (measure -> relative difference) are added after the scan, and stay with the point.
+    `statements` and `spreads` (measure -> relative difference) are added after the scan, and are kept with the point.
     """
 
     table: TableRef
@@ -43,25 +44,25 @@ class FoundPoint:
 
     @property
     def key(self) -> PointKey:
-        """The key by which it is the same point in the next scan."""
+        """The key that identifies the point across scans."""
         return self.table, self.kind, self.columns
 
     def point_id(self, source: str) -> str:
-        """Return its id, of the name that its table has in the semantic layer."""
+        """Return its id, built from the name of its table in the semantic layer."""
         return ".".join((source, self.kind.value, *self.columns[:1]))
 
 
 FoundPoints = tuple[FoundPoint, ...]
-"""The decision points of a connection, in the order of their tables, kinds and columns."""
+"""The decision points of a connection, ordered by table, kind and column."""
 
 
 def has_points(layout: Layout, connection: str) -> bool:
-    """Whether a scan recorded decision points of a connection."""
+    """Return whether a scan recorded decision points of a connection."""
     return (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file()
 
 
 def ordered(points: Iterable[FoundPoint]) -> FoundPoints:
-    """Return the points in the order of the file, each once."""
+    """Return the points in file order, without duplicates."""
     kinds = list(DecisionKind)
     by_key = {each.key: each for each in points}
     return tuple(
@@ -70,16 +71,16 @@ def ordered(points: Iterable[FoundPoint]) -> FoundPoints:
 
 
 def restricted(points: Iterable[FoundPoint], tables: Iterable[Table]) -> FoundPoints:
-    """Return the points of the tables and columns that exist."""
+    """Return the points whose tables and columns still exist."""
     columns = {table.ref: {column.name for column in table.columns} for table in tables}
     return ordered(each for each in points if each.table in columns and columns[each.table].issuperset(each.columns))
 
 
 def carried(found: Iterable[FoundPoint], earlier: Iterable[FoundPoint]) -> FoundPoints:
-    """Return the points of a scan with what was added to them after earlier ones.
+    """Return the points of a scan with what was added to them after earlier scans.
 
-    Where the figures have hardly changed, the evidence and the alternatives stay as they are written, so that a nightly
-    scan of a growing table changes no file.
+    If the figures have hardly changed, the recorded evidence and alternatives are kept, so that a nightly scan of a
+    growing table changes no file.
     """
     known = {each.key: each for each in earlier}
     return ordered(_carried(each, known.get(each.key)) for each in found)
@@ -99,7 +100,7 @@ def _carried(point: FoundPoint, earlier: FoundPoint | None) -> FoundPoint:
 
 
 def points_bytes(points: Iterable[FoundPoint]) -> bytes:
-    """Return the file: one line for each point."""
+    """Return the file, with one line per point."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = ",\n".join(f"  {encode(_to_json(each))}" for each in ordered(points))
     listed = f"[\n{lines}\n ]" if lines else "[]"
@@ -132,8 +133,10 @@ def read_points(content: bytes, where: str) -> FoundPoints:
             return ordered(map(_from_json, document["points"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"the record {where} is damaged ({type(error).__name__})"
-        raise KtxError(message, hint="restore it from git, or delete it: the next scan writes it again") from error
-    message = f"{where} has the format {document['format']!r}, and this ktx reads format {FORMAT}"
+        raise KtxError(
+            message, hint="restore it from git, or delete it and let the next scan write it again"
+        ) from error
+    message = f"{where} has format {document['format']!r}, but this ktx reads format {FORMAT}"
     raise KtxError(message, hint="update ktx, or restore the file from git")
 
 

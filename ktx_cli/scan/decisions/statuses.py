@@ -1,4 +1,4 @@
-"""Statuses of rows: detectors of those that came to nothing, and of rows that do not belong to a headcount."""
+"""Detectors for statuses: rows that came to nothing, and people who are not part of the headcount."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ STATUS: Final = word_set(
     " disposition progress fulfilment fulfillment approval step workflow milestone situation standing settlement"
     " clearing posting review lifecycle"
 )
-"""Words of columns that say how far a row got."""
+"""Words for columns that say how far a row got."""
 
 STATES_OF_RECORDS: Final = word_set("record row rec lifecycle datensatz entry object deletion")
-"""Words of columns that say whether a row still holds, not how far it got."""
+"""Words for columns that say whether a row is still valid rather than how far it got."""
 
 _ENDED_BADLY: Final = word_set(
     "cancelled canceled cancel void voided failed failure declined rejected abandoned error reversed draft deleted test"
@@ -49,35 +49,35 @@ NOT_COUNTED: Final = _ENDED_BADLY | word_set(
     "pending refunded returned chargeback pendiente in_attesa ausstehend trialing trial past_due on_hold storno"
     " erstattet retourniert rembourse reembolsado disputed suspended paused blocked lost fraud"
 )
-"""Statuses of rows that many leave out of a figure: also those that are on their way, or were taken back."""
+"""Statuses of rows that many people exclude from a figure, including rows in progress and reversed rows."""
 
 _KINDS: Final = word_set(
     "type kind category class reason cause method channel segment tier priority severity source origin medium language"
     " country region city currency unit size color colour gender name title code typ tipo art grund"
 )
-"""Words of columns that say what kind of row it is, or why, not how far it got."""
+"""Words for columns that give the kind or reason of a row rather than how far it got."""
 
 _PLACES: Final = word_set("city zip postal postcode plz street address country county province region latitude")
-"""Words of columns beside which a `state` is a part of a country."""
+"""Words for columns next to which a `state` is a part of a country."""
 
 _Values = Sequence[tuple[str | int, int]]
-"""Values of a column with the rows that have them."""
+"""The values of a column with their numbers of rows."""
 
 _OF_TIMES: Final = word_set("at on date time day dt ts timestamp datetime am")
 _RECURRING: Final = word_set("mrr arr acv tcv recurring")
 _SAY_SO: Final = word_set("cancelled canceled voided failed declined rejected abandoned refused lost refunded")
-"""Words that say so also among others."""
+"""Words with this meaning even next to other words."""
 
 _OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended trial trialing")
-"""Values that points of other kinds are about."""
+"""Values that other kinds of points cover."""
 
 _TAKEN_BACK: Final = word_set("refunded disputed chargeback")
 _SAY_NOTHING: Final = _ENDED_BADLY - _OTHER_KINDS
-"""Statuses that a flag may be named for."""
+"""Statuses after which a flag may be named."""
 
 
 def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a status with values that came to nothing, of a table whose amounts are added up."""
+    """Yield a status with values for rows that came to nothing, if amounts of the table are summed."""
     amounts = list(database.amounts(table)) or recurring_amounts(table)
     if is_staff_table(table):
         yield from _kinds_of_staff(database, table)
@@ -109,7 +109,7 @@ def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
             named.append(column)
         elif column.name not in table.keys and not is_referring and not plain & (_KINDS | STATES_OF_RECORDS):
             others.append(column)
-    # What values say counts more than the names of columns; codes and unknown words are the last resort.
+    # Values are better evidence than column names; codes and unknown words come last.
     tries = [(each, _known) for each in named]
     tries += [(each, _known) for each in others]
     tries += [(each, _coded) for each in named]
@@ -121,13 +121,13 @@ def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
 
 
 def _is_of_a_country(table: ProfiledTable, words: frozenset[str]) -> bool:
-    """Whether a column named `state` is a part of an address."""
+    """Return whether a column named `state` is a part of an address."""
     others = (plain_words(each.name) for each in table.table.columns)
     return "state" in words and any(each & _PLACES for each in others)
 
 
 def recurring_amounts(table: ProfiledTable) -> list[str]:
-    """Return the amounts that a row brings in each month or year."""
+    """Return the amounts that a row contributes per month or year."""
     each_period, money = word_set("monthly annual yearly weekly month year"), word_set("amount fee revenue value price")
     return [
         column.name
@@ -138,7 +138,7 @@ def recurring_amounts(table: ProfiledTable) -> list[str]:
 
 
 def _known(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point of a status some of whose values are known to have come to nothing."""
+    """Return the point for a status that has values known to mean that a row came to nothing."""
     values = database.values(table, column)
     spelled = {value: _meaning_of(value) for value, _ in values}
     doubtful = sorted((value, count) for value, count in values if spelled[value] in NOT_COUNTED)
@@ -153,13 +153,13 @@ def _known(database: Database, table: ProfiledTable, column: Column, amounts: It
 
 
 def _meaning_of(value: str) -> str:
-    """Return the words of a status; of several the one that says that it came to nothing: `closed lost`."""
+    """Return the words of a status; of several, the one for an outcome that came to nothing: `closed lost`."""
     words = tokens(value)
     return next((word for word in words if word in _SAY_SO), "_".join(words)) if len(words) > 1 else "_".join(words)
 
 
 def _coded(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point of a status of codes, whose meaning nothing says: about the rare ones."""
+    """Return the point for a status whose codes have no known meaning, about the rare codes."""
     values: _Values = _numbers(database, table, column) or database.values(table, column)
     if not 3 <= len(values) <= 8 or any(len(str(value)) > 3 for value, _ in values):
         return None
@@ -170,7 +170,7 @@ def _coded(database: Database, table: ProfiledTable, column: Column, amounts: It
 
 
 def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point of a status of unknown words: about the rarest of them."""
+    """Return the point for a status with unknown words, about the rarest words."""
     values = database.values(table, column)
     rarest = min(values, key=lambda each: (each[1], each[0]), default=("", 0))
     if not 2 <= len(values) <= 8 or rarest[1] > RARE * table.profile.rows:
@@ -179,7 +179,7 @@ def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: 
 
 
 def _numbers(database: Database, table: ProfiledTable, column: Column) -> list[tuple[int, int]]:
-    """Return the numbers of a status, with the rows that have them."""
+    """Return the numbers of a status with their numbers of rows."""
     profile = table.profiles.get(column.name)
     if profile is None or profile.kind is not ValueKind.INTEGER or not 2 < (profile.distinct or 0) <= 8:
         return []
@@ -190,7 +190,7 @@ _OF_STAFF: Final = word_set("employment contract worker employee staff vertrag b
 
 
 def _kinds_of_staff(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield the kinds of employment of people, not all of whom belong to a headcount."""
+    """Yield the kinds of employment, not all of which are part of the headcount."""
     for column in table.table.columns:
         words = plain_words(column.name)
         if column.name in table.keys or not words & _OF_STAFF:
@@ -229,11 +229,11 @@ def _status_point(
     total = sum(count for _, count in doubtful)
     return FoundPoint(
         table.table.ref, DecisionKind.STATUS, (name,),
-        f"Which {things(table)} count: also those that are {are(doubted[:4])}?",
+        f"Which {things(table)} count: those that are {are(doubted[:4])}, too?",
         tuple(alternatives),
         (
-            f"{name} is one of these in {in_rows(total, table)}: {shares}.",
-            *((f"Amounts of {table.name} are added up: {', '.join(list(amounts)[:3])}.",) if amounts else ()),
+            f"{name} is one of these values in {in_rows(total, table)}: {shares}.",
+            *((f"Amounts of {table.name} are summed: {', '.join(list(amounts)[:3])}.",) if amounts else ()),
         ),
         share_of(total, table.profile.rows),
     )  # fmt: skip

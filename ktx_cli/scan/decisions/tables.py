@@ -1,4 +1,4 @@
-"""What the detectors of decision points read: profiled tables, flags among their columns, and counts of all rows."""
+"""The input of the detectors of decision points: profiled tables, flags among their columns, and row counts."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from ktx_cli.warehouses import (
 )
 
 FEWEST_ROWS: Final = 30
-"""A table with fewer rows is a lookup table, or too small to tell."""
+"""A smaller table is a lookup table, or too small to judge."""
 
 RARE: Final = 0.3
-"""The largest share of rows that are an exception: more, and the column tells two kinds of rows apart."""
+"""The maximum share of rows that are an exception. Above it, the column distinguishes two kinds of rows."""
 
 MOST_ROWS: Final = 10_000_000
-"""Tables with more rows are not counted for decision points; the profile of their sample has to do."""
+"""Larger tables are not counted for decision points; the profile of their sample is used instead."""
 
 MOST_STATEMENTS: Final = 48
-"""The most statements that detection sends to a database, one for a table each."""
+"""The maximum number of statements that detection sends to a database, one per table."""
 
 ANY_WORDS: Final = word_set(
     "is was are flag flg b bool boolean ind indicator yn ist es est e czy record records row rows data entry account"
@@ -50,7 +50,7 @@ ANY_WORDS: Final = word_set(
     " org tenant workspace team member members person people contact contacts lead leads transaction transactions"
     " konto kunde kunden cliente compte traffic visit visits session sessions mode subscription subscriptions"
 )
-"""Words of names of flags that say what has the flag, not what it means."""
+"""Words in flag names that say what has the flag rather than what it means."""
 
 _TRUE: Final = ("y", "yes", "t", "true", "j", "ja", "s", "si", "o", "oui", "x", "1")
 _FALSE: Final = ("n", "no", "f", "false", "nein", "non", "nee", "", "0")
@@ -59,14 +59,16 @@ _NOTES: Final = word_set(
     "note notes comment comments message messages mail mails email emails attachment attachments file files document"
     " documents page pages post posts reply replies thread threads notification notifications"
 )
-"""Words of tables of texts, where `internal` says who may read them."""
+"""Words for tables of texts, where `internal` controls who may read them."""
 
 _LOGS: Final = word_set("log logs audit history hist trace traces error errors job jobs queue queues webhook webhooks")
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A column of two values. `yes`, `no`: rows with each in the sample; `is_true`, `is_not_true`: SQL, NULL-safe."""
+    """A column with two values. `yes`, `no`: rows with each value in the sample. `is_true`, `is_not_true`: NULL-safe
+    SQL.
+    """
 
     yes: int
     no: int
@@ -76,26 +78,28 @@ class Flag:
 
     @property
     def rows(self) -> int:
-        """The rows of the sample."""
+        """The number of rows in the sample."""
         return self.yes + self.no + self.nulls
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a detector asks of all rows of a table: aggregates, or subqueries of one value."""
+    """What a detector computes over all rows of a table: aggregates, or subqueries with one value."""
 
     values: tuple[exp.Expr, ...]
 
 
 Answer = tuple[Any, ...] | None
-"""The values that an `Ask` asked for; None where the table cannot be read."""
+"""The values of an `Ask`, or None if the table cannot be read."""
 
 Asking = Generator["FoundPoint | Ask", Answer, None]
-"""A detector that yields points, and asks in between; what it asks goes with what other detectors ask of the table."""
+"""A detector that yields points and the values that it needs, which are computed together with those of other
+detectors.
+"""
 
 
 def counts(*conditions: exp.Expr) -> Ask:
-    """Return what asks for the number of rows that meet each condition."""
+    """Return an `Ask` for the number of rows that meet each condition."""
     return Ask(
         tuple(exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))])) for each in conditions)
     )
@@ -103,7 +107,7 @@ def counts(*conditions: exp.Expr) -> Ask:
 
 @dataclass(slots=True)
 class RowCounter:
-    """Sends aggregate statements, one for a table each, until `deadline` or a number of statements is reached."""
+    """Sends aggregate statements, one per table, until `deadline` or the maximum number of statements is reached."""
 
     connector: Connector
     dialect: Dialect
@@ -112,7 +116,7 @@ class RowCounter:
     problems: list[str] = field(default_factory=list)
 
     def points_of(self, table: ProfiledTable, detectors: Iterable[Asking]) -> list[FoundPoint]:
-        """Return the points that detectors find in a table; what all of them ask at a time is one statement."""
+        """Return the points that detectors yield for a table; each round of asks becomes one statement."""
         found: list[FoundPoint] = []
         waiting: list[tuple[Asking, Answer, bool]] = [(each, None, False) for each in detectors]
         while waiting:
@@ -131,7 +135,7 @@ class RowCounter:
         return found
 
     def _answers(self, table: ProfiledTable, asks: Sequence[Ask]) -> list[Answer]:
-        """Return the answers to what is asked of a table, by one statement; by one for each where that fails."""
+        """Return the answers to the asks about a table, from one statement, or one each if that fails."""
         if not asks:
             return []
         values = self._row(table, [each for ask in asks for each in ask.values])
@@ -144,22 +148,22 @@ class RowCounter:
         return answers
 
     def _row(self, table: ProfiledTable, values: Sequence[exp.Expr]) -> Answer:
-        # The number of rows makes it one row, also where only subqueries are asked for.
+        # The row count keeps the result at one row, even if only subqueries are selected.
         listed = (exp.alias_(each, f"c{place}") for place, each in enumerate([exp.Count(this=exp.Star()), *values]))
         rows = self.rows(table, exp.select(*listed))
         return tuple(rows[0][1:]) if rows else None
 
     def number_of(self, table: ProfiledTable, select: exp.Select) -> exp.Expr:
-        """Return the number of rows of a SELECT over a table as a value to ask for."""
+        """Return the number of rows of a SELECT over a table as a value of an `Ask`."""
         inner = select.from_(self.path(table.table.ref))
         return exp.Subquery(this=exp.select(exp.Count(this=exp.Star())).from_(inner.subquery("d")))
 
     def path(self, ref: TableRef) -> exp.Table:
-        """Return a table as it stands in FROM."""
+        """Return a table as it appears in FROM."""
         return exp.maybe_parse(self.dialect.path(ref), into=exp.Table, dialect=self.dialect.name)
 
     def differing_rows(self, table: ProfiledTable, reference: Relationship, own: str, other: str) -> int | None:
-        """Return the number of rows whose value is another one than that of the row they refer to."""
+        """Return the number of rows whose value differs from that of the row they refer to."""
         child, parent = (
             exp.alias_(self.path(ref), name, table=True)
             for ref, name in ((reference.child, "c"), (reference.parent, "p"))
@@ -172,9 +176,9 @@ class RowCounter:
         return None if not found else int(found[0][0])
 
     def rows(self, table: ProfiledTable, select: exp.Select, most: int = 1) -> Sequence[Sequence[Any]] | None:
-        """Return at most `most` rows of an aggregate over a table, None where it cannot be read.
+        """Return at most `most` rows of an aggregate over a table, or None if the table cannot be read.
 
-        Raises `SourceError` only when the source is gone.
+        Raises `SourceError` only if the database is unreachable.
         """
         return self._run(table, select.from_(self.path(table.table.ref)), most)
 
@@ -199,7 +203,7 @@ def _of(table: str, column: str) -> exp.Expr:
 
 @dataclass(frozen=True)
 class Database:
-    """The tables of a database, those whose points belong to another one, and how their rows are counted."""
+    """The tables of a database, those whose points belong to another table, and how their rows are counted."""
 
     tables: Mapping[TableRef, ProfiledTable]
     copies: frozenset[TableRef]
@@ -219,17 +223,17 @@ class Database:
 
     @cached_property
     def counted(self) -> list[ProfiledTable]:
-        """The tables whose rows people count: neither lookups, bridges, settings, logs, texts nor copies."""
+        """The tables whose rows people count: no lookups, bridges, settings, logs, texts or copies."""
         return [each for ref, each in self.tables.items() if ref not in self.copies and _is_counted(each)]
 
     @cached_property
     def audit_columns(self) -> frozenset[str]:
-        """The names of times that many tables have: when a row was written or loaded."""
+        """The names of times that many tables have because they say when a row was written or loaded."""
         names = Counter(name for table in self.tables.values() for name in table.times)
         return frozenset(name for name, count in names.items() if count >= max(4, 0.4 * len(self.tables)))
 
     def fractional_amounts(self, table: ProfiledTable) -> list[str]:
-        """Return amounts of other tables whose values have decimals, as `table.column`."""
+        """Return amounts of other tables with decimals, as `table.column`."""
         return [each for each in self._fractional if not each.startswith(f"{table.name}.")]
 
     @cached_property
@@ -238,11 +242,11 @@ class Database:
         return [f"{table.name}.{name}" for table, name in found if table.profiles[name].kind is ValueKind.NUMBER]
 
     def quoted(self, column: str) -> str:
-        """Return a column as it stands in conditions and expressions."""
+        """Return a column as it appears in conditions and expressions."""
         return name_in_expr(column, self.dialect)
 
     def flag(self, table: ProfiledTable, column: Column) -> Flag | None:
-        """Return a column as a flag, None for one of other values."""
+        """Return a column as a flag, or None if it has other values."""
         profile = table.profiles.get(column.name)
         if profile is None or profile.problem is not None or profile.distinct not in (1, 2):
             return None
@@ -273,7 +277,7 @@ class Database:
         return Flag(yes, profile.filled - yes, profile.nulls, f"{name} = {literal}", is_not)
 
     def amounts_or_quantities(self, table: ProfiledTable) -> list[str]:
-        """Return the columns of a table that add up."""
+        """Return the columns of a table that are additive."""
         return [
             column.name
             for column in table.table.columns
@@ -282,7 +286,7 @@ class Database:
         ]
 
     def amounts(self, table: ProfiledTable) -> dict[str, tuple[str, ...]]:
-        """Return the columns of money that add up, with the words of their names, in the order of the table."""
+        """Return the additive money columns with the words of their names, in table order."""
         found = {}
         for column in table.table.columns:
             profile = table.profiles.get(column.name)
@@ -294,7 +298,9 @@ class Database:
         return found
 
     def values(self, table: ProfiledTable, column: Column) -> list[tuple[str, int]]:
-        """Return the texts of a column of few, with the rows that have them: those that may be recorded."""
+        """Return the texts of a column with few distinct values and their numbers of rows, as far as they may be
+        recorded.
+        """
         profile = table.profiles.get(column.name)
         if profile is None or profile.kind is not ValueKind.TEXT or not 1 < (profile.distinct or 0) <= 30:
             return []
@@ -308,7 +314,7 @@ class Database:
         ]
 
     def is_none_of(self, column: str, values: Sequence[str | int]) -> str:
-        """Return the condition that a column has none of some values, NULL-safe."""
+        """Return the NULL-safe condition that a column has none of some values."""
         quoted = self.quoted(column)
         literals = ", ".join(self.dialect.value(value) for value in values)
         other = f"<> {literals}" if len(values) == 1 else f"NOT IN ({literals})"
@@ -319,14 +325,14 @@ _VALUE: Final = re.compile(r"[\w ./()-]{1,40}")
 
 
 def column_named(name: str) -> exp.Expr:
-    """Return a column of the table that is asked."""
+    """Return a column of the table in question."""
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
 def excluded(
     table: ProfiledTable, kind: DecisionKind, column: str, word: str, condition: str, evidence: str, share: float
 ) -> FoundPoint:
-    """Return a point about rows that count, or do not. `word`: what they are, such as `internal`."""
+    """Return a point about rows that may or may not count. `word`: what to call the rows, such as `internal`."""
     what = f"{word} {things(table)}"
     return FoundPoint(
         table.table.ref, kind, (column,), f"Do {what} count?",
@@ -339,7 +345,7 @@ def excluded(
 
 
 def capital(text: str) -> str:
-    """Return a text with a capital first letter."""
+    """Return a text with its first letter capitalized."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
@@ -349,7 +355,7 @@ def share_of(count: int, rows: int) -> float:
 
 
 def is_time(table: ProfiledTable, column: Column, profile: ColumnProfile) -> bool:
-    """Whether a column holds times."""
+    """Return whether a column holds dates or times."""
     return column.type is SemanticType.TIME or column.name in table.times or profile.kind is ValueKind.TIME
 
 
@@ -359,12 +365,12 @@ _STAFF: Final = word_set(
 
 
 def is_staff_table(table: ProfiledTable) -> bool:
-    """Whether the rows of a table are the company's own people."""
+    """Return whether the rows of a table are the company's own staff."""
     return bool(_STAFF & set(table.words[-1:])) or "hr" in tokens(table.table.ref.schema or "")
 
 
 def email_column(table: ProfiledTable) -> str | None:
-    """Return the column of a table that holds mail addresses."""
+    """Return the column of a table that holds email addresses."""
     for column in table.table.columns:
         words = plain_words(column.name)
         profile = table.profiles.get(column.name)
@@ -399,22 +405,22 @@ def _is_counted(table: ProfiledTable) -> bool:
 
 
 def is_lines(table: ProfiledTable) -> bool:
-    """Whether a table is of the parts of something, such as `order_lines`."""
+    """Return whether the rows of a table are parts of something, such as `order_lines`."""
     return len(table.words) > 1 and table.words[-1] in _LINES
 
 
 def happens(table: ProfiledTable) -> bool:
-    """Whether the rows of a table are something that happened, whose amounts add up."""
+    """Return whether the rows of a table are events whose amounts are additive."""
     return table.is_event or table.words[-1] in ("bill", "bills")
 
 
 def of_kind(table: ProfiledTable, *kinds: str) -> bool:
-    """Whether the name of a table means one of these concepts."""
+    """Return whether the name of a table means one of these concepts."""
     return bool(concepts(table.words) & set(kinds))
 
 
 def is_within(profile: ColumnProfile | None, key: ColumnProfile | None) -> bool:
-    """Whether the values of a column, mostly missing, lie among those of a key: it may refer to rows of the table."""
+    """Return whether the values of a mostly empty column are within those of a key, so that it may be a reference."""
     if profile is None or key is None or profile.kind is not key.kind or profile.nulls < 0.4 * profile.rows:
         return False
     ends = (key.minimum, profile.minimum, profile.maximum, key.maximum)
@@ -422,24 +428,24 @@ def is_within(profile: ColumnProfile | None, key: ColumnProfile | None) -> bool:
 
 
 def things(table: ProfiledTable) -> str:
-    """Return what the rows of a table are, for a sentence: `order lines`."""
+    """Return the plural of what a row of a table is, for a sentence: `order lines`."""
     return plural_of(table.entity.split("_")).replace("_", " ")
 
 
 def thing(table: ProfiledTable) -> str:
-    """Return what a row of a table is, for a sentence."""
+    """Return the singular of what a row of a table is, for a sentence."""
     return table.entity.replace("_", " ")
 
 
 def meaning(table: ProfiledTable, column: str) -> tuple[str, ...]:
-    """Return the words of a flag's name that say what it means: `is_test_order` of orders gives `test`."""
+    """Return the words of a flag's name that carry its meaning: `is_test_order` of orders gives `test`."""
     own = {stem(word) for word in table.words}
     words = [word for each in table.parts[column] for word in _split(each)]
     return tuple(word for word in words if word not in ANY_WORDS and stem(word) not in own)
 
 
 def _split(word: str) -> tuple[str, ...]:
-    """Return words that are run together: `isinternal`, `testkunde`."""
+    """Return words that are written together: `isinternal`, `testkunde`."""
     if word.startswith("is") and len(word) > 5:
         return "is", word[2:]
     ending = next((each for each in ANY_WORDS if len(each) > 4 and word.endswith(each) and word != each), None)
@@ -447,14 +453,14 @@ def _split(word: str) -> tuple[str, ...]:
 
 
 def in_rows(count: int, table: ProfiledTable) -> str:
-    """Return how many rows of a table, or of its sample, something is true of: `12 of 812 rows`."""
+    """Return the number of rows of a table or its sample that meet a condition: `12 of 812 rows`."""
     profile = table.profile
     sampled = "" if profile.complete else " in a sample"
     return f"{count:,} of {profile.rows:,} rows{sampled}"
 
 
 def is_view(table: ProfiledTable) -> bool:
-    """Whether a table is a view."""
+    """Return whether a table is a view."""
     return table.table.kind is not TableKind.TABLE
 
 
@@ -490,7 +496,7 @@ _SAME: Final = tuple(
 
 
 def same_thing(table: str, words: frozenset[str]) -> float:
-    """Return how surely words are about the rows of a table: 1 by its own name, less by another word for them."""
+    """Return how likely words are about the rows of a table: 1 for its own name, less for another word for them."""
     own = frozenset(stem(word) for word in tokens(table))
     own = frozenset(word for word in own if word not in layers("layer")) or own
     if own <= words:
@@ -501,7 +507,7 @@ def same_thing(table: str, words: frozenset[str]) -> float:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the words of the name of a column that say something."""
+    """Return the meaningful words in the name of a column."""
     return tuple(word for word in tokens(name) if len(word) > 2 and word not in _SMALL)
 
 

@@ -1,1 +1,1 @@
-"""Descriptions of tables and columns: rules, then a model where there is one."""
+"""Descriptions of tables and columns, by rules and then by a model if one is configured."""

@@ -1,4 +1,4 @@
-"""The calls of the model: small tables together, neighbours first; wide tables in parts."""
+"""The calls to the model that describe tables: small tables together, neighbours first; wide tables in parts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import Column, TableKind, TableRef, ref_order
 
 LOOK_BACK: Final = 50
-"""The number of unfinished calls a group may still join: thousands of tables are placed in linear time."""
+"""The number of unfinished calls that a group may still join, so that thousands of tables are placed in linear time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one call: estimated tokens of the message, columns, tables."""
+    """The limits of one call: estimated tokens of the message, columns and tables."""
 
     tokens: int = 6_000
     columns: int = 60
@@ -31,9 +31,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SizedTable:
-    """A table to place in calls. `head`: tokens of all but its columns; `columns`: name and tokens of each.
+    """A table to place in calls. `head`: tokens of everything but its columns. `columns`: name and tokens of each
+    column.
 
-    `asks_table`: whether its own text is wanted.
+    `asks_table`: whether the text of the table itself is requested.
     """
 
     ref: TableRef
@@ -45,7 +46,7 @@ class SizedTable:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A table, or a part of its columns, in one call."""
+    """A table or a part of its columns, in one call."""
 
     ref: TableRef
     columns: tuple[str, ...]
@@ -57,7 +58,7 @@ Call = tuple[Piece, ...]
 
 
 def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
-    """Return the calls: every column is in exactly one, and every table's text is asked for once.
+    """Return the calls. Every column is in exactly one, and the text of every table is requested once.
 
     Only a call with a single piece of at most one column may exceed `limits.tokens`.
     """
@@ -70,7 +71,7 @@ def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
 
 
 def split_table(table: SizedTable, limits: Limits) -> list[Piece]:
-    """Return the pieces of a table in the order of its columns, one if it fits a call; the first asks for its text."""
+    """Return the pieces of a table in column order, or one piece if it fits a call; the first one requests its text."""
     parts: list[Piece] = []
     names: list[str] = []
     tokens = table.head
@@ -109,7 +110,7 @@ class _Group:
 def _clusters(
     small: dict[TableRef, Piece], neighbours: dict[TableRef, frozenset[TableRef]], limits: Limits
 ) -> list[_Group]:
-    """Return groups of joined tables, each grown from its first table by the one with most joins into the group."""
+    """Return groups of joined tables. Each grows from its first table by the table with most joins into the group."""
     waiting = dict(small)
     groups: list[_Group] = []
     while waiting:
@@ -128,7 +129,7 @@ def _clusters(
 
 
 def _merged(groups: Iterable[_Group]) -> list[Call]:
-    """Return the groups merged into calls, first fit; a group stays together."""
+    """Return the groups merged into calls, first fit. A group is never split."""
     made: list[_Group] = []
     for group in groups:
         target = next((each for each in made[-LOOK_BACK:] if each.takes(group.pieces)), None)
@@ -145,19 +146,19 @@ LONGEST_TYPE: Final = 80
 LONGEST_VIEW: Final = 1500
 MOST_VALUES: Final = 5
 MOST_JOINS: Final = 20
-"""The most of a table that is shown: characters, values of a column, joins in each direction."""
+"""The limits for one table: characters, values per column, and joins in each direction."""
 
 BYTES_PER_TOKEN: Final = 3
-"""Low on purpose: English and SQL have about four bytes a token, names and other scripts fewer."""
+"""Deliberately low: English and SQL average about four bytes per token, names and other scripts fewer."""
 
 
 def estimated_tokens(text: str) -> int:
-    """Return an estimate of the tokens of a text, rather too many than too few."""
+    """Return a conservative estimate of the tokens of a text."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
 
 
 def message(tables: Iterable[str]) -> str:
-    """Return the user message: the tables between tags."""
+    """Return the user message, with the tables between tags."""
     return "<tables>\n" + "\n".join(tables) + "\n</tables>\n"
 
 
@@ -174,7 +175,7 @@ def encoded(value: Any) -> str:
 
 
 def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[str, Any]:
-    """Return what the model is told of a table besides its columns; of its rows only their number."""
+    """Return what the model sees of a table besides its columns; of its rows, only their number."""
     table = facts.table
     return _filled(
         {
@@ -199,7 +200,7 @@ def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[st
 def column_json(
     column: Column, label: str, *, texts: Mapping[str, str], profile: ColumnProfile | None, privacy: Privacy
 ) -> dict[str, Any]:
-    """Return what the model is told of a column; values of rows only if `privacy` is `off`."""
+    """Return what the model sees of a column. It includes values of rows only if `privacy` is `off`."""
     return _filled(
         {
             "column": label,
@@ -215,7 +216,9 @@ def column_json(
 
 
 def statistics(profile: ColumnProfile | None, privacy: Privacy) -> dict[str, Any]:
-    """Return counts, shares, lengths and kinds; with `off` also the most frequent values, minimum and maximum."""
+    """Return counts, shares, lengths and kinds; with `privacy: off`, also the most frequent values, minimum and
+    maximum.
+    """
     if profile is None:
         return {}
     facts: dict[str, Any] = {
@@ -260,11 +263,11 @@ def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
 Thing = TypeVar("Thing", bound=Hashable)
 
 LONGEST_LABEL: Final = 120
-"""The characters of a name that are shown; longer names are cut, and numbered if that makes two of them equal."""
+"""The maximum length of a name in a prompt. Longer names are truncated, and numbered if two become equal."""
 
 
 class Labels(Generic[Thing]):
-    """Unique names of things for the model. `names`: thing -> its name; the first of several keeps a shared name."""
+    """Unique names of things for the model. `names`: thing -> its name. The first of several keeps a shared name."""
 
     def __init__(self, names: Mapping[Thing, str]) -> None:
         self._shown: dict[Thing, str] = {}
@@ -284,11 +287,11 @@ class Labels(Generic[Thing]):
         return found
 
     def shown(self, thing: Thing) -> str:
-        """Return the name the model is shown for a thing."""
+        """Return the name of a thing as the model sees it."""
         return self._shown[thing]
 
     def thing(self, label: str) -> Thing | None:
-        """Return the thing a name in an answer stands for; letter case does not matter if only one thing matches."""
+        """Return the thing that a name in an answer stands for, ignoring letter case if only one thing matches."""
         if label in self._things:
             return self._things[label]
         alike = self._folded.get(label.strip().casefold(), [])

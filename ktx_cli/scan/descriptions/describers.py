@@ -1,7 +1,7 @@
 """The describers of a connection, which also propose joins: by rules, by the model, and the estimator of a dry run.
 
-An error that ends all model calls (no session, a limit, a budget) ends them for the whole run; earlier answers are kept
-in the state database and in the commit, and the next run asks for the rest.
+An error that ends all model calls (no session, a limit, a budget) ends them for the whole run. Earlier answers are kept
+in the state database and in the commit, and the next run requests the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 class ModelAccess(Protocol):
-    """Calls the model for one run. `stopped`: the error after which no more calls are made."""
+    """Calls the model for one run. `stopped`: the error after which it makes no more calls."""
 
     stopped: KtxError | None
 
@@ -42,7 +42,7 @@ class ModelAccess(Protocol):
 
 
 class RuleDescriber:
-    """Describes by rules; proposes the recorded joins of earlier scans."""
+    """Describes by rules, and proposes the joins that earlier scans recorded."""
 
     report = DescriptionReport("deterministic")
 
@@ -51,7 +51,7 @@ class RuleDescriber:
         return given.recorded(), report
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Describe every table; one whose rows could not be read keeps its text."""
+        """Describe every table. A table whose rows could not be read keeps its text."""
         failures, texts = Failures(), []
         for facts in wanted.facts():
             with failures.stage(Stage.DESCRIPTIONS, facts.ref):
@@ -75,7 +75,7 @@ class _Options(TypedDict):
 
 
 class ModelDescriber:
-    """Describes and proposes by the model, except for what earlier answers cover."""
+    """Describes and proposes with the model, except for what earlier answers cover."""
 
     report = DescriptionReport("llm")
 
@@ -92,7 +92,7 @@ class ModelDescriber:
         self._store, self._models, self._emit = _UsageStore(store), models, emit
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the model's proposals, with those of earlier scans if some calls failed."""
+        """Return the proposals of the model, with those of earlier scans if some calls failed."""
         kept = given.recorded().fixed
         if not self._config.scan.relationships.llm_proposals or not given.tables:
             return FixedHints(kept), report
@@ -113,7 +113,7 @@ class ModelDescriber:
         return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the descriptions of all tables that are unchanged since the model described them, or described now."""
+        """Return the descriptions of all tables that the model described, now or before without a change since."""
         facts = wanted.facts()
         known: Mapping[TableRef, Described]
         known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
@@ -124,7 +124,7 @@ class ModelDescriber:
         elif waiting and stopped is not None:
             report = replace(report, stopped=stopped, failed=_failed(waiting, stopped.message))
         if report.stopped is None:
-            # The answers this run used include those that the committed record made unnecessary.
+            # The answers that this run used include those that the committed record made unnecessary.
             described = {(KIND, content_hash(each, self._prompts.describe.version)) for each in facts}
             self._store.settle(self._connection, described, self._config.databases())
         return list(known.values()), replace(report, described=len(known))
@@ -141,7 +141,7 @@ class ModelDescriber:
             except LlmError as error:
                 known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
                 left = [ref for ref in waiting if ref not in known]
-                step.summary = f"stopped: {len(left)} of {plural(len(facts), 'table')} left"
+                step.summary = f"stopped with {len(left)} of {plural(len(facts), 'table')} remaining"
                 self._models.stopped = error
                 return known, replace(report, stopped=error, failed=_failed(left, error.message))
             step.summary = f"{plural(len(answered.tables), 'table')}, {plural(answered.calls, 'call')}"
@@ -178,12 +178,12 @@ def _failed(refs: Iterable[TableRef], why: str) -> dict[str, str]:
 
 def _proposal_summary(proposals: Proposals) -> str:
     several = sum(len(each.join.child_columns) > 1 for each in proposals.joins)
-    note = f", {several} of several columns left out" if several else ""
+    note = f", {several} of several columns not answered" if several else ""
     return f"{plural(len(proposals.joins), 'join')} proposed{note}, {plural(proposals.calls, 'call')}"
 
 
 class _UsageStore:
-    """A store of answers that notes which of them are used."""
+    """A store of answers that records which of them are used."""
 
     def __init__(self, store: StateEnrichmentStore) -> None:
         self._store = store
@@ -200,7 +200,7 @@ class _UsageStore:
         self._store.put(kind, key, value)
 
     def settle(self, connection: str, more: Collection[CachedAnswer], connections: Collection[str]) -> None:
-        """Record which answers a connection used in this run, `more` of them without the store."""
+        """Record which answers a connection used in this run; `more` of them did not come from the store."""
         self._store.settle(connection, self._used | set(more), connections)
 
 
@@ -209,13 +209,13 @@ Answers = Mapping[tuple[str, str], str]
 
 
 def kept_answers(database: sqlite3.Connection) -> Answers:
-    """Return the answers of models in earlier runs, for `read_state`."""
+    """Return the model answers of earlier runs, for `read_state`."""
     rows = database.execute("SELECT kind, key, value FROM enrichment")
     return {(kind, key): value for kind, key, value in rows}
 
 
 class _KeptAnswers:
-    """A read-only store. `default`: returned for a missing answer; `missed`: the number of these."""
+    """A read-only store. `default`: what it returns for a missing answer. `missed`: the number of missing answers."""
 
     def __init__(self, answers: Answers, default: Any = None) -> None:
         self._answers = answers
@@ -230,12 +230,12 @@ class _KeptAnswers:
         return self._default
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Refuse: a dry run stores nothing."""
+        """Raise an error: a dry run stores nothing."""
         raise RuntimeError("a dry run has no answers to keep")
 
 
 class Estimator:
-    """The describer of a dry run: uses earlier answers, and estimates the calls of a run."""
+    """The describer of a dry run, which uses earlier answers and estimates the calls of a run."""
 
     report = DescriptionReport("llm", to_ask=Estimate())
 
@@ -255,7 +255,7 @@ class Estimator:
         return hints, _with_estimate(report, self._questions(facts, store.missed, kept.reused))
 
     async def _kept_proposals(self, facts: Sequence[TableContext], store: _KeptAnswers) -> Proposals:
-        """Return the stored proposals; no call is made, because the store returns a default for missing answers."""
+        """Return the stored proposals. No call is made, because the store returns a default for missing answers."""
         from ktx_cli.llm import create_runtime
 
         async with create_runtime(self._config, self._layout.root, {}) as runtime:

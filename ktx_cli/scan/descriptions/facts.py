@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
-"""The key of `descriptions` in the manifest for the texts of each source."""
+"""The key in `descriptions` of the manifest for the texts of each source."""
 
 GENERATED_KEYS: Final = frozenset({"db", *TEXT_KEYS.values()})
-"""The keys of `descriptions` that scans write; all others belong to people and other tools."""
+"""The keys in `descriptions` that scans write. All others belong to people and other tools."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,7 +41,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class KnownTexts:
-    """The texts of people and other tools: source -> text, for the table and by column."""
+    """The texts by people and other tools: source -> text, for the table and by column."""
 
     table: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class KnownTexts:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """A table with what a describer knows about it. `profile` None: not sampled.
+    """A table with everything a describer knows about it. `profile` is None if it was not sampled.
 
-    `joins_out` lead from it, `joins_in` to it; a join of the table to itself is in both.
+    `joins_out` start at the table and `joins_in` end at it; a join of the table to itself is in both.
     """
 
     table: Table
@@ -67,7 +67,7 @@ class TableContext:
 
     @property
     def neighbours(self) -> tuple[TableRef, ...]:
-        """The other tables it is joined with, sorted."""
+        """The other tables that it is joined with, sorted."""
         found = {join.parent for join in self.joins_out} | {join.child for join in self.joins_in}
         return tuple(sorted(found - {self.ref}, key=ref_order))
 
@@ -79,7 +79,7 @@ class TableContext:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of one table. `text` None: it needs none; nor do columns that are not in `columns`."""
+    """The description of one table. `text` is None if the table needs none, and columns that need none are absent."""
 
     ref: TableRef
     hash: str
@@ -100,9 +100,9 @@ def gather_facts(
     accepted: Iterable[Join] = (),
     texts: Mapping[TableRef, KnownTexts] | None = None,
 ) -> list[TableContext]:
-    """Return the context of every table, sorted by ref. `accepted`: joins beside the declared foreign keys.
+    """Return the context of every table, sorted by ref. `accepted`: joins in addition to the declared foreign keys.
 
-    A join to a table that is not among `tables` is left out.
+    A join to a table that is not among `tables` is ignored.
     """
     by_ref = {table.ref: table for table in tables}
     declared = (
@@ -124,13 +124,13 @@ def gather_facts(
 
 
 def mappings_in(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the mappings of a list in an entry; people edit shards, so it may hold anything."""
+    """Return the mappings in a list of an entry. People edit shards, so the list may hold anything."""
     found = entry.get(key)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def known_texts(entry: Entry) -> KnownTexts:
-    """Return the texts of people and other tools in a manifest entry."""
+    """Return the texts by people and other tools in a manifest entry."""
     found = {str(each["name"]): _persons(each) for each in mappings_in(entry, "columns") if "name" in each}
     return KnownTexts(_persons(entry), {name: texts for name, texts in found.items() if texts})
 
@@ -146,26 +146,26 @@ def _persons(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def content_hash(facts: TableContext, version: str) -> str:
-    """Return the sha256, in hex, of the input of a table's texts: structure, comments, names of neighbours, `version`.
+    """Return the SHA-256 of the input for a table's texts: structure, comments, names of neighbours, and `version`.
 
-    `version` is that of the prompt or the rules. Rows, statistics, values and people's texts do not count.
+    `version` is that of the prompt or the rules. Rows, statistics, values and texts by people are not part of it.
     """
     neighbours = [[ref.schema, ref.name] for ref in facts.neighbours]
     return sha256_of([version, structure(facts.table), neighbours])
 
 
 def structure_hash(table: Table, version: str) -> str:
-    """Return the sha256, in hex, of a table's structure and comments alone, and of `version`."""
+    """Return the SHA-256 of a table's structure and comments, and of `version`."""
     return sha256_of([version, structure(table)])
 
 
 def sha256_of(value: Any) -> str:
-    """Return the sha256, in hex, of a JSON value."""
+    """Return the SHA-256 of a JSON value in hexadecimal."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def structure(table: Table) -> dict[str, Any]:
-    """Return the hashed part of a table: no names of constraints, no indexes, no counts."""
+    """Return the part of a table that is hashed: without names of constraints, indexes and counts."""
     return {
         "ref": [table.ref.schema, table.ref.name],
         "kind": table.kind.value,
@@ -187,15 +187,15 @@ def _column(column: Column) -> list[Any]:
 
 
 FEW_ROWS: Final = 10
-"""Smaller numbers of rows are not told apart."""
+"""Smaller row counts are all reported the same way."""
 
 MOST_VALUES: Final = 10
 LONGEST_VALUE: Final = 30
 MOST_COUNTED: Final = 20
-"""A column with more distinct values is no code."""
+"""A column with more distinct values is not a code."""
 
 ROWS_A_VALUE: Final = 5
-"""The least average number of rows per value of a code."""
+"""The minimum average number of rows per value of a code."""
 
 SAMPLED_ROWS: Final = 1000
 """Values are not listed from a smaller sample."""
@@ -222,7 +222,7 @@ def rows_text(facts: TableContext) -> str:
 
 
 def empty_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return how much of a column is NULL, in words; empty below a tenth."""
+    """Return in words how much of a column is NULL; empty below a tenth."""
     if profile is None or not profile.rows:
         return ""
     sample = "" if _complete(facts) else " of a sample"
@@ -243,9 +243,9 @@ def years_text(facts: TableContext, profile: ColumnProfile | None) -> str:
 
 
 def values_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return `3 values: open, paid, void` for a column with few values; without the values if they may not be shown.
+    """Return `3 values: open, paid, void` for a column with few values, without the values if they may not be shown.
 
-    From a sample, only values of at least one per cent of its rows are listed.
+    From a sample, only values in at least one percent of its rows are listed.
     """
     if profile is None or profile.kind not in (ValueKind.TEXT, ValueKind.INTEGER) or not _is_few(profile):
         return ""
@@ -281,23 +281,23 @@ FORMAT: Final = 1
 
 
 def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
-    """Return the descriptions by table. Raises `KtxError` if the file is damaged or a newer ktx wrote it."""
+    """Return the descriptions by table. Raises `KtxError` if the file is damaged or was written by a newer ktx."""
     try:
         document = json.loads(content)
         found = [_table(each) for each in document["tables"]] if document["format"] == FORMAT else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(where, type(error).__name__) from error
     if found is None:
-        message = f"{where} has the format {document['format']!r}, and this ktx knows {FORMAT}"
+        message = f"{where} has format {document['format']!r}, but this ktx reads format {FORMAT}"
         raise KtxError(message, hint="update ktx, or restore the file from git")
     by_ref = {each.ref: each for each in found}
     if len(by_ref) != len(found):
-        raise _damaged(where, "a table stands in it twice")
+        raise _damaged(where, "a table appears twice")
     return by_ref
 
 
 def record_bytes(record: Iterable[Described]) -> bytes:
-    """Return the file: one line per table and column, sorted, for readable diffs."""
+    """Return the file with one sorted line per table and column, for readable diffs."""
     tables = ",\n".join(_lines(each) for each in sorted(record, key=lambda each: ref_order(each.ref)))
     listed = f"[\n{tables}\n ]" if tables else "[]"
     return f'{{\n "format": {FORMAT},\n "tables": {listed}\n}}\n'.encode("utf-8", "surrogatepass")
@@ -306,9 +306,10 @@ def record_bytes(record: Iterable[Described]) -> bytes:
 def updated_record(
     old: Mapping[TableRef, Described], new: Iterable[Described], tables: Iterable[Table]
 ) -> dict[TableRef, Described]:
-    """Return the record to write: an old text stays until there is a new one, or its table or column is gone.
+    """Return the record to write. An old text is kept until there is a new one, or its table or column no longer
+    exists.
 
-    Texts of the model are never replaced by those of rules; texts of rules are replaced as a whole.
+    Texts by the model are never replaced by those of rules; texts by rules are replaced as a whole.
     """
     latest = {each.ref: each for each in new}
     record: dict[TableRef, Described] = {}
@@ -320,7 +321,7 @@ def updated_record(
 
 
 def with_descriptions(entry: Entry, described: Described | None) -> Entry:
-    """Return a generated manifest entry with a table's texts under their source's key, on it and on its columns."""
+    """Return a generated manifest entry with the texts of a table and its columns, under the key of their source."""
     if described is None:
         return entry
     key = TEXT_KEYS[described.source]
@@ -329,7 +330,7 @@ def with_descriptions(entry: Entry, described: Described | None) -> Entry:
 
 
 def _described(fields: dict[str, Any], key: str, text: str | None) -> dict[str, Any]:
-    """Return the fields with a text; new `descriptions` come after `table` in an entry, and last in a column."""
+    """Return the fields with a text. New `descriptions` come after `table` in an entry, and last in a column."""
     if text is None:
         return fields
     if "descriptions" in fields or "table" not in fields:
@@ -389,7 +390,7 @@ def _damaged(where: str, problem: str) -> KtxError:
     return KtxError(
         f"the record of descriptions {where} is damaged ({problem})",
         hint=Hint(
-            "{}; or delete it, and the next scan describes all tables again",
+            "{}; or delete it and let the next scan describe all tables again",
             Command("checkout", "--", where, program="git"),
         ),
         details={"path": where},
@@ -398,9 +399,9 @@ def _damaged(where: str, problem: str) -> KtxError:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionInput:
-    """The tables to describe. `profiles`: as a model may see them; `recorded`: descriptions of earlier scans.
+    """The tables to describe. `profiles`: as the model may see them. `recorded`: descriptions of earlier scans.
 
-    `texts`: reads those of people and other tools.
+    `texts`: reads the texts by people and other tools.
     """
 
     tables: Sequence[Table]
@@ -423,9 +424,9 @@ class DescriptionInput:
 class DescriptionReport(Record):
     """The result of describing a connection. `by`: `llm` or `deterministic`. `described`: the described tables.
 
-    `asked`: the tables the model was asked about. `failed`: table -> why it has no new text; the next run asks again.
-    `proposed`: the number of joins the model proposed, None if it was not asked; `unproposed`: errors of these
-    calls. `to_ask`: the estimate of a dry run. `stopped`: the error after which no more was asked.
+    `asked`: the tables in model calls. `failed`: table -> why it has no new text; the next run retries it.
+    `proposed`: the number of joins that the model proposed, or None without a call. `unproposed`: errors of these
+    calls. `to_ask`: the estimate of a dry run. `stopped`: the error after which no more calls were made.
     """
 
     by: str
@@ -439,30 +440,30 @@ class DescriptionReport(Record):
 
     @property
     def summary(self) -> str:
-        """A few words for a person."""
+        """Return a short summary."""
         ask = self.to_ask
         if ask is not None and ask.calls:
             tables = f"{plural(ask.tables, 'table')} to describe"
-            return f"the model would be asked: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
-        asked = f", {self.asked:,} asked about" if self.by == "llm" else ""
-        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
+            return f"estimated model use: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
+        asked = f", {self.asked:,} sent to the model" if self.by == "llm" else ""
+        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} failed" if self.failed else "")
 
     def left_out(self) -> list[str]:
-        """Return what is left for the next run."""
+        """Return what the next run still has to do."""
         tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
-        joins = "proposals of joins" if self.unproposed else ""
+        joins = "join proposals" if self.unproposed else ""
         return [each for each in (tables, joins) if each]
 
     def warnings(self, connection: str) -> list[ResultWarning]:
-        """Return warnings about what failed, and why."""
+        """Return warnings that say what failed and why."""
         found = []
         hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
         if self.failed:
             why = listing(f"{table} ({why})" for table, why in self.failed.items())
-            message = f"no new description of {plural(len(self.failed), 'table')}: {why}"
+            message = f"no new descriptions for {plural(len(self.failed), 'table')}: {why}"
             found.append(connection_warning("not_described", connection, message, hint, tables=list(self.failed)))
         if self.unproposed:
-            message = f"not all joins could be asked for: {listing(self.unproposed)}"
+            message = f"the model could not propose joins for all tables: {listing(self.unproposed)}"
             found.append(connection_warning("not_proposed", connection, message, hint))
         return found
 
@@ -474,7 +475,7 @@ Texts = tuple[Sequence[Described], DescriptionReport]
 
 @dataclass(frozen=True, slots=True)
 class ProposalInput:
-    """The tables to propose joins for. `profiles`: as a model may see them; `record`: of earlier scans."""
+    """The tables to propose joins for. `profiles`: as the model may see them. `record`: of earlier scans."""
 
     tables: Sequence[Table]
     profiles: Sequence[TableProfile]
@@ -492,17 +493,17 @@ class ProposalInput:
 
 
 class Describer(Protocol):
-    """Proposes joins and describes tables for one connection. `report`: each step adds to it."""
+    """Proposes joins and describes tables for one connection. Each step adds to `report`."""
 
     @property
     def report(self) -> DescriptionReport:
-        """The report before anything was done."""
+        """The report before the first step."""
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposed joins, with those of the record if there are no newer ones."""
+        """Return the proposed joins, or those of the record if there are no newer ones."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return new and earlier descriptions; a table without one keeps its old text."""
+        """Return new and earlier descriptions. A table without one keeps its old text."""
 
 
 @dataclass(frozen=True, slots=True)

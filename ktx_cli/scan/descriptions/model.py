@@ -1,4 +1,4 @@
-"""Descriptions by the model: what it is asked about each table, its answers, and what is still missing."""
+"""Descriptions by the model: the requests for each table, the answers, and what is still missing."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.batches import Labels, Piece
 
 FRAME_TOKENS: Final = 30
-"""The tokens of `describe_table`, brackets and line ends of a table."""
+"""The tokens of `describe_table`, and of the brackets and line ends of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTable:
     """A table without a new description, with the code and message of the `LlmError`.
 
-    The code `no_answer`: the model left it out of its answers twice.
+    The code `no_answer` means that the model omitted the table from its answers twice.
     """
 
     ref: TableRef
@@ -56,7 +56,7 @@ class FailedTable:
 
 @dataclass(slots=True)
 class TableWork:
-    """The description of one table in the making. It is open until it is `described` or `failed`."""
+    """The unfinished description of one table. It is open until it is `described` or `failed`."""
 
     facts: TableContext
     hash: str
@@ -88,26 +88,26 @@ class TableWork:
 
     @property
     def open(self) -> bool:
-        """Whether it is neither described nor failed."""
+        """Whether the table is neither described nor failed."""
         return self.described is None and self.failed is None
 
     @property
     def missing(self) -> list[str]:
-        """The columns without an answer, in the table's order."""
+        """The columns without an answer, in table order."""
         return [name for name in self.shown if name not in self.columns]
 
     @property
     def complete(self) -> bool:
-        """Whether everything was answered."""
+        """Whether everything has an answer."""
         return self.table_answered and not self.missing
 
     @property
     def begun(self) -> bool:
-        """Whether anything was answered."""
+        """Whether anything has an answer."""
         return self.table_answered or bool(self.columns)
 
     def sized(self) -> SizedTable:
-        """Return what is still missing, with its size in a message."""
+        """Return the missing part, with its size in a message."""
         return SizedTable(
             ref=self.facts.ref,
             head=estimated_tokens(encoded(self.head)) + FRAME_TOKENS,
@@ -117,18 +117,18 @@ class TableWork:
         )
 
     def json(self, piece: Piece) -> str:
-        """Return the JSON of a piece of the table in a message."""
+        """Return the JSON for a piece of the table in a message."""
         head = {**self.head, "describe_table": piece.asks_table}
         return table_json(head, [self.shown[name] for name in piece.columns])
 
     def take(self, texts: PieceTexts) -> None:
-        """Keep the answer about a piece."""
+        """Store the answer for a piece."""
         if texts.table_answered:
             self.table_answered, self.text = True, texts.text
         self.columns.update(texts.columns)
 
     def finish(self) -> Described:
-        """Make the description from the answers."""
+        """Build the description from the answers."""
         columns = {name: text for name in self.shown if (text := self.columns.get(name))}
         self.described = Described(self.facts.ref, self.hash, "ai", self.text, columns)
         return self.described
@@ -140,7 +140,7 @@ def to_json(described: Described) -> dict[str, Any]:
 
 
 def from_json(ref: TableRef, digest: str, value: Any) -> Described | None:
-    """Return a stored description; None for an invalid value."""
+    """Return a stored description, or None for an invalid value."""
     if not isinstance(value, Mapping) or not isinstance(value.get("columns"), Mapping):
         return None
     if not all(isinstance(text, str) for text in value["columns"].values()):
@@ -153,18 +153,18 @@ KIND: Final = "description"
 """The kind of these answers in the store."""
 
 MAX_FAILED_CALLS: Final = 10
-"""After this many failed calls without a single answer, old or new, no more calls are made."""
+"""After this many failed calls without a single old or new answer, ktx makes no more calls."""
 
 Progress = Callable[[int, int], None]
-"""Takes the number of tables that are done, and of all tables."""
+"""Takes the number of finished tables and the total."""
 
 
 @dataclass(slots=True)
 class Descriptions:
-    """The result of `describe`. `tables`: in the order of the input; `reused`: those described without a call.
+    """The result of `describe`. `tables`: in input order. `reused`: tables described without a call.
 
-    `unknown`: the number of unexpected names in answers; `refused`: of texts that are no descriptions; `unanswered`:
-    columns left out of answers twice. `calls`: the number of model calls.
+    `unknown`: the number of unexpected names in answers. `refused`: the number of texts that are not descriptions.
+    `unanswered`: columns that answers omitted twice. `calls`: the number of model calls.
     """
 
     tables: tuple[Described, ...] = ()
@@ -192,10 +192,10 @@ async def describe(
     limits: Limits | None = None,
     on_progress: Progress = ignore_progress,
 ) -> Descriptions:
-    """Describe every table, except for those that `recorded` or the store has for the table's hash.
+    """Describe every table that has no description for its hash in `recorded` or the store.
 
-    A complete description is stored at once. An error of one call costs only its tables, unless all calls fail; any
-    other `LlmError` is raised once no call is running. Values of rows are sent only if `privacy` is `off`.
+    A complete description is stored at once. An error of one call affects only its tables, unless all calls fail; any
+    other `LlmError` is raised when no call is running. Values of rows are sent only if `privacy` is `off`.
     """
     known = answers_so_far(facts, prompt, recorded or {}, store)
     works = open_tables(facts, prompt, known, privacy)
@@ -248,7 +248,7 @@ def _outcome(facts: Sequence[TableContext], known: Mapping[TableRef, Described],
 
 @dataclass(slots=True)
 class _DescriptionRun:
-    """The model calls of one `describe`. `last`: this is the second and last pass. `answers`: old ones and new ones."""
+    """The model calls of one `describe`. `last`: this is the second and last pass. `answers`: old and new ones."""
 
     runtime: LlmRuntime
     store: EnrichmentStore
@@ -263,7 +263,7 @@ class _DescriptionRun:
     result: Descriptions = field(default_factory=Descriptions)
 
     async def ask(self, call: Call) -> None:
-        """Ask about the pieces of a call; if only this call fails, ask once more in smaller ones."""
+        """Send the pieces of a call. If only this call fails, retry it once in smaller calls."""
         error = await self._try(call)
         if error is None:
             return
@@ -296,15 +296,15 @@ class _DescriptionRun:
                 self._finish(work)
 
     def close(self) -> None:
-        """Finish tables with gaps, and fail those without any answer."""
+        """Finish tables with gaps, and fail tables without any answer."""
         for work in self.works.values():
             if work.open and work.begun:
                 self._finish(work)
             elif work.open:
-                self._fail(work, "no_answer", "the model did not answer about this table")
+                self._fail(work, "no_answer", "the model returned no description of this table")
 
     def _give_up(self, call: Call, error: LlmError) -> None:
-        """Fail the tables of a call; in the last pass those with some answers keep them."""
+        """Fail the tables of a call. In the last pass, tables with some answers keep them."""
         for piece in call:
             work = self.works[piece.ref]
             if work.open and not (self.last and work.begun):
@@ -324,7 +324,7 @@ class _DescriptionRun:
 
 
 def _smaller(call: Call, error: LlmError) -> list[Call]:
-    """Return smaller calls instead of one that failed: each table alone, or the halves of one that was too long."""
+    """Return smaller calls to replace a failed one: each table alone, or the halves of a call that was too long."""
     if len(call) > 1:
         return [(piece,) for piece in call]
     (piece,) = call
@@ -347,23 +347,23 @@ _OVER_BUDGET: Final = "error_max_budget_usd"
 
 
 def is_of_one_call(error: LlmError) -> bool:
-    """Say whether other calls may still succeed: account, limits, budget and network are fine."""
+    """Return whether other calls may still succeed: account, limits, budget and network are fine."""
     return error.code in _OF_ONE_CALL and error.details.get("subtype") != _OVER_BUDGET
 
 
 def error_of_call(error: Exception) -> LlmError | None:
-    """Return the error of a call if it concerns this call alone, as unexpected ones do; else None."""
+    """Return the error of a call if it affects only this call, as unexpected errors do; else None."""
     if isinstance(error, LlmError):
         return error if is_of_one_call(error) else None
     if ends_more(error):
         return None
-    log.debug("a model call of a scan failed", exc_info=error)
-    hint = "run the command again with --debug to see where"
+    log.debug("a model call of the scan failed unexpectedly", exc_info=error)
+    hint = "rerun the command with --debug to see the traceback"
     return LlmError(unexpected(type(error).__name__), code="execution", hint=hint)
 
 
 async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambda: True) -> LlmError | None:
-    """Wait for a call and return its error if that concerns this call alone and others may go on; else raise it."""
+    """Wait for a call. Return its error if it affects only this call and others may continue; else raise it."""
     try:
         await asked
     except Exception as error:
@@ -375,9 +375,9 @@ async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambd
 
 
 async def side_by_side(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], concurrency: int) -> None:
-    """Run `work` for every item, started in order, at most `concurrency` at a time.
+    """Run `work` for every item, started in order, with at most `concurrency` at a time.
 
-    The first exception stops the rest, and is raised once no work is running.
+    The first exception stops the rest, and is raised when no work is running.
     """
     waiting = iter(items)
 
@@ -402,7 +402,7 @@ def estimate(
     privacy: Privacy,
     limits: Limits | None = None,
 ) -> Estimate:
-    """Return the estimate for the tables that are not `known`, if every answer is complete."""
+    """Return the estimate for the tables that are not `known`, assuming that every answer is complete."""
     works = open_tables(facts, prompt, known, privacy)
     calls = plan_calls([work.sized() for work in works.values()], limits or Limits())
     tokens = sum(piece.tokens for call in calls for piece in call) + len(calls) * estimated_tokens(prompt.text)
@@ -413,7 +413,7 @@ LONGEST_TABLE_TEXT: Final = 400
 
 
 LONGEST_COLUMN_TEXT: Final = 300
-"""In characters: well above the 30 and 20 words that the prompt asks for."""
+"""In characters: well above the 30 and 20 words that the prompt requests."""
 
 
 _FAILURE: Final = re.compile(
@@ -442,7 +442,7 @@ class ColumnAnswer(_Answer):
 
 
 class TableAnswer(_Answer):
-    """The text of one table, null if it needs none or was not asked for, and those of its columns."""
+    """The texts of one table and its columns. The table's own text is null if it needs none or was not requested."""
 
     table: str = Field(max_length=300)
     description: str | None = Field(max_length=LONGEST_TABLE_TEXT)
@@ -457,7 +457,7 @@ class DescribeAnswer(_Answer):
 
 @dataclass(slots=True)
 class PieceTexts:
-    """The answer about a piece. `table_answered`: the table's own text was answered, though it may be None."""
+    """The answer for a piece. `table_answered`: whether the table's own text was answered, although it may be None."""
 
     piece: Piece
     table_answered: bool = False
@@ -467,7 +467,9 @@ class PieceTexts:
 
 @dataclass(slots=True)
 class ParsedAnswer:
-    """A parsed answer. `unknown`: the number of unexpected names; `refused`: of texts that are no descriptions."""
+    """A parsed answer. `unknown`: the number of unexpected names. `refused`: the number of texts that are not
+    descriptions.
+    """
 
     pieces: list[PieceTexts]
     unknown: int = 0
@@ -477,7 +479,7 @@ class ParsedAnswer:
 def read_answer(
     answer: DescribeAnswer, call: tuple[Piece, ...], tables: Labels[TableRef], columns: Mapping[TableRef, Labels[str]]
 ) -> ParsedAnswer:
-    """Return the texts in an answer that were asked for; the first of two for the same thing."""
+    """Return the requested texts in an answer; of two for the same thing, the first."""
     found = {piece.ref: PieceTexts(piece) for piece in call}
     parsed = ParsedAnswer(list(found.values()))
     for table in answer.tables:
@@ -512,7 +514,7 @@ def _take_column(answer: ColumnAnswer, texts: PieceTexts, labels: Labels[str], p
 
 
 def is_failure(text: str | None) -> bool:
-    """Say whether a text explains why there is no description; None is a valid answer."""
+    """Return whether a text explains why there is no description. None is a valid answer."""
     return text is not None and _FAILURE.match(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Descriptions by rules, from keys, joins, types, names and statistics of rows; they do not explain a meaning.
+"""Descriptions by rules from keys, joins, types, names and row statistics. They do not explain business meaning.
 
 Values of rows are shown if the profile holds them. A table gets at most three sentences.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Join, TableContext
 
 RULES_VERSION: Final = "rules 2"
-"""Changed when the rules describe the same table differently."""
+"""Increase this when the rules describe the same table differently."""
 
 LOOKUP_COLUMNS: Final = 4
-"""A table with more columns is no lookup table."""
+"""A table with more columns is not a lookup table."""
 
 MOST_NOTABLE: Final = 3
-"""Columns of a kind that a table's text names."""
+"""The maximum number of columns of one kind that the text of a table names."""
 
 _KINDS: Final = {
     TableKind.VIEW: "View",
@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 
 def describe_by_rules(facts: TableContext) -> Described:
-    """Return the description of a table; equal contexts give equal texts."""
+    """Return the description of a table. Equal contexts give equal texts."""
     columns = {column.name: column_text(facts, column) for column in facts.table.columns}
     return Described(
         ref=facts.ref,
@@ -49,7 +49,7 @@ def describe_by_rules(facts: TableContext) -> Described:
 
 
 def repeats_name(text: str, name: str) -> bool:
-    """Say whether a text only repeats words of the name."""
+    """Return whether a text only repeats words of the name."""
     return set(tokens(text)) <= set(tokens(name))
 
 
@@ -79,13 +79,13 @@ def _row(facts: TableContext) -> str | None:
 
 
 def _other_key(facts: TableContext) -> tuple[str, ...]:
-    """Return the first unique key, by its columns, that holds no NULL."""
+    """Return the columns of the first unique key without NULLs."""
     filled = {column.name for column in facts.table.columns if not column.nullable}
     return min((key.columns for key in facts.table.unique_keys if filled.issuperset(key.columns)), default=())
 
 
 def _linked(facts: TableContext) -> list[str]:
-    """Return the tables that a junction table links: the parents of the references in its key, at least two."""
+    """Return the tables that a junction table links: at least two parents of the references in its key."""
     key = facts.table.primary_key
     joins = [join for join in facts.joins_out if set(join.child_columns) <= set(key)]
     covered = {column for join in joins for column in join.child_columns}
@@ -145,7 +145,7 @@ def _and(words: Iterable[str]) -> str:
 
 
 def column_text(facts: TableContext, column: Column) -> str | None:
-    """Return the sentences about a column; None if it needs none."""
+    """Return the sentences about a column, or None if it needs none."""
     profile = facts.column_profiles().get(column.name)
     references = [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
     sentences = [_key_text(facts, column), *references, _unique_text(facts, column)]
@@ -230,26 +230,26 @@ _UNITS: Final[Mapping[str, str]] = {
     "kwh": "in kilowatt-hours",
     **{code: f"in {code.upper()}" for code in ("usd", "eur", "gbp", "chf", "jpy", "cad", "aud", "sek", "pln", "brl")},
 }
-"""Last word of a name -> the unit; `m`, `s`, `min` and `pct` are left out, because they may mean something else."""
+"""Last word of a name -> the unit. `m`, `s`, `min` and `pct` are absent because they are ambiguous."""
 
 _ZONED: Final = re.compile(r"with time zone|timestamptz|datetimeoffset|timestamp_tz|timestamp_ltz", re.IGNORECASE)
 _CLOCK: Final = re.compile(r"date.*time|timestamp", re.IGNORECASE)
 
 
 def is_linked(facts: TableContext, column: Column) -> bool:
-    """Say whether a column is part of the key or of a foreign key."""
+    """Return whether a column is part of the key or of a foreign key."""
     return column.name in facts.table.primary_key or any(column.name in join.child_columns for join in facts.joins_out)
 
 
 def is_measure(facts: TableContext, column: Column) -> bool:
-    """Say whether a column is a number that is named like an amount, and no key."""
+    """Return whether a column is a number that is named like an amount, and not a key."""
     if column.type is not SemanticType.NUMBER or is_linked(facts, column):
         return False
     return bool(_MEASURES.intersection(tokens(column.name)))
 
 
 def unit(facts: TableContext, column: Column) -> str | None:
-    """Return the unit a name ends with (`in cents` for `total_cents`); None if it is not certain."""
+    """Return the unit with which a name ends (`in cents` for `total_cents`), or None if it is not certain."""
     words = tokens(column.name)
     if column.type is not SemanticType.NUMBER or len(words) < 2 or is_linked(facts, column):
         return None
@@ -260,7 +260,7 @@ def unit(facts: TableContext, column: Column) -> str | None:
 
 
 def is_code(facts: TableContext, column: Column) -> bool:
-    """Say whether a column is named like a status, a type or a code, and can be one."""
+    """Return whether a column is named like a status, a type or a code, and can be one."""
     if column.type not in (SemanticType.STRING, SemanticType.NUMBER) or is_linked(facts, column):
         return False
     words = tokens(column.name)
@@ -268,12 +268,12 @@ def is_code(facts: TableContext, column: Column) -> bool:
 
 
 def is_flag(column: Column) -> bool:
-    """Say whether a column is named like a flag."""
+    """Return whether a column is named like a flag."""
     return bool(_FLAGS.intersection(tokens(column.name)[:1] + tokens(column.name)[-1:]))
 
 
 def date_text(column: Column) -> str:
-    """Return what the type of a column says about time; empty if nothing."""
+    """Return what the type of a column says about time, or an empty text."""
     native = column.native_type
     if column.type is not SemanticType.TIME:
         return ""

@@ -1,7 +1,7 @@
-"""Which columns may be summed: amounts of money, quantities and durations, by the words of a name, type and profile.
+"""Detect additive columns (amounts of money, quantities, durations) from words in names, types and profiles.
 
-A wrong sum is worse than a missing one: a column is summed only if its name says what it counts, and no word of it
-means a key, a rate, a price per unit, a balance or a position.
+A wrong sum is worse than a missing one. A column is summed only if its name says what it counts and none of its words
+means a key, a rate, a unit price, a balance or a position.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ktx_cli.warehouses import Column, SemanticType
 
 
 class Additive(StrEnum):
-    """What the values of an additive column are."""
+    """The kinds of additive values."""
 
     MONEY = "money"
     QUANTITY = "quantity"
@@ -29,7 +29,7 @@ class Additive(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdditiveColumn:
-    """A column that may be summed. `unit`: a currency or a unit of time or distance that its name states."""
+    """A column that may be summed. `unit`: a currency, or a unit of time or distance, that its name states."""
 
     kind: Additive
     unit: str | None = None
@@ -48,7 +48,7 @@ _UNITS: Final = {
 }  # fmt: skip
 
 GROSS: Final = word_set("gross brutto ttc incl including inclusive brut lordo bruto grand total totaal gesamt")
-"""Words of amounts with everything that belongs to them, such as taxes."""
+"""Words for amounts that include everything, such as taxes."""
 
 NET: Final = word_set("net netto ht excl excluding exclusive subtotal neto zwischensumme hors")
 TAX: Final = word_set("tax taxes vat mwst ust steuer tva iva gst btw impuesto")
@@ -60,7 +60,7 @@ SHARE: Final = word_set(
     "rate rates ratio ratios pct percent percentage prozent prozentsatz satz taux porcentaje tasa procent share shares"
     " anteil quote"
 )
-"""Words of numbers that are a part of something, in percent or as a fraction."""
+"""Words for numbers that are a part of something, as a percentage or fraction."""
 
 _MONEY: Final = (
     FEE
@@ -92,17 +92,17 @@ _AMOUNT_OR_RATE: Final = (
         "margin marge commission commissions provision provisionen markup interest zinsen zins deduction deductions"
     )
 )
-"""Words of amounts that are as often rates in percent; the profile decides."""
+"""Words for amounts that are often rates in percent; the profile decides."""
 
 _OF_THE_WHOLE: Final = word_set("total totals gesamt extended line final grand totale totaal insgesamt ttc ht")
-"""Words that make a price one of all units: `total_price`."""
+"""Words that turn a unit price into a total: `total_price`."""
 
 _VALUES: Final = word_set("value wert valeur valor valore waarde")
 _OF_A_DEAL: Final = word_set(
     "order deal contract transaction invoice cart basket booking purchase claim opportunity gross net sales auftrag"
     " bestell auftrags warenkorb waren commande pedido"
 )
-"""Words that make a value an amount: `order_value`."""
+"""Words that turn a value into an amount: `order_value`."""
 
 _TOTALS: Final = word_set("total totals gesamt gesamtsumme grand tot")
 
@@ -111,27 +111,27 @@ _NEVER: Final = SHARE | word_set(
     "score scores rating ratings rank ranking index idx indicator average avg mean median std stdev"
     " stddev variance var min max minimum maximum percentile quantile zscore probability prob likelihood confidence"
     " factor faktor multiplier coefficient weighting propensity sentiment similarity"
-    # prices and costs of one unit, attributes of a period
+    # Prices and costs of one unit, attributes of a period.
     " unit per each einzel einzelpreis stueckpreis unitario unitaire unitprice list msrp rrp retail"
     " standard annual monthly yearly weekly daily hourly quarterly salary salaries wage wages gehalt lohn salaire"
     " sueldo stipendio exchange fx kurs wechselkurs cambio conversion"
-    # balances, stocks, states
+    # Balances, stocks, states.
     " balance balances bal saldo solde saldi kontostand bestand stand stock stocks inventory lager lagerbestand"
     " existencia existencias giacenza voorraad onhand hand available avail reserved backlog outstanding offen"
     " due owed owing unpaid remaining restant rest reste open opening closing starting ending beginning running"
     " cumulative cumulated kumuliert lifetime ltv clv ytd mtd qtd mrr arr acv aum nav equity headcount level levels"
     " exposure position positions capacity kapazitaet limit limits threshold quota target targets goal ziel plan"
     " planned forecast expected estimated estimate projected previous prior last latest current old new before after"
-    # numbers that order or identify
+    # Numbers that order or identify.
     " id ids key number nummer numero num version revision priority prioritaet prioridad sort seq sequence ordinal"
     " step stage attempt iteration order_index page year years jahr annee ano anno month monat mois mes day days tag"
     " tage jour dia week woche semaine semana quarter quartal trimestre hour stunde heure hora minute second"
     " weekday dow doy fiscal period age alter edad eta"
-    # measurements of things and places
+    # Measurements of things and places.
     " latitude longitude lat lon lng long geo coordinate coordinates x y z altitude elevation height width depth length"
     " hoehe breite tiefe laenge size groesse weight gewicht poids peso temperature temperatur pressure voltage speed"
     " density area flaeche angle bmi zip zipcode plz postal postcode phone telefon fax ssn iban vat_id"
-    # times between events, which are averaged
+    # Times between events, which are averaged.
     " to since until from between ago lead lag latency delay overdue late early wait waiting response resolution"
     " resolve idle turnaround processing cycle"
     # settings
@@ -143,23 +143,23 @@ _LEVELS: Final = {
     **dict.fromkeys(("mrr", "arr", "acv", "balance", "saldo"), Additive.MONEY),
     **dict.fromkeys(("stock", "inventory", "headcount"), Additive.QUANTITY),
 }
-"""Words of levels, which do not add up, while their changes do: `mrr_delta`."""
+"""Words for levels, which are not additive although their changes are: `mrr_delta`."""
 
 _INVOICES: Final = word_set("invoice invoices bill bills rechnung rechnungen facture factures installment installments")
 _ABSENCES: Final = word_set(
     "absence absences leave leaves vacation vacations rental rentals stay stays trip trips abwesenheit abwesenheiten"
     " urlaub"
 )
-"""Last words of tables whose rows last for some days, which add up."""
+"""Last words of tables whose rows last for some days, which are additive."""
 
 _DAYS_SPENT: Final = word_set("absence leave sick vacation holiday worked working billed billable rental absent")
 _MAILS: Final = word_set(
     "email emails mail mails send sends newsletter newsletters mailing mailings campaign campaigns"
 )
-"""Words of tables in which `open` means that somebody opened a message."""
+"""Words for tables in which `open` means that somebody opened a message."""
 
 _COUNT_PREFIXES: Final = word_set("num number no nr nbr nb n anzahl cnt count nombre numero liczba")
-"""A leading word that makes a name the number of what follows: `num_items`, `number_of_guests`."""
+"""First words that turn a name into a count of what follows: `num_items`, `number_of_guests`."""
 
 _OF: Final = word_set("of de der von di van")
 _ENDINGS: Final = tuple(
@@ -175,19 +175,19 @@ _WHOLE_WORDS: Final = word_set(
     "account accounts discount discounts country county mileage separate corporate estimate percentage subtotal"
     " average weekday weekdays accountid headcount template surcharge storage message package language manage"
 )
-"""Words that end in a word of the vocabulary and are not made of it."""
+"""Words that end in a word of the vocabulary but are not composed of it."""
 
 _FEWEST_AMOUNTS: Final = 30
-"""A discount or tax with more different values, above 1, is an amount; rates have few."""
+"""A discount or tax with more distinct values, some above 1, is an amount; rates have few."""
 
 
 def additive(
     column: Column, profile: ColumnProfile | None, parts: tuple[str, ...] = (), table: tuple[str, ...] = ()
 ) -> AdditiveColumn | None:
-    """Return what a sum of the column would be, None if it should not be summed.
+    """Return what a sum of the column would be, or None if it should not be summed.
 
-    `parts`: the words of its name without a prefix of the table; `table`: those of the table's name. `profile` None:
-    not sampled, so names alone decide.
+    `parts`: the words of its name without a prefix of the table. `table`: the words of the table's name. `profile` is
+    None if the column was not sampled; names alone then decide.
     """
     if column.type is not SemanticType.NUMBER or (profile is not None and not _varies(profile)):
         return None
@@ -199,24 +199,26 @@ def additive(
 
 
 def is_currency_column(column: Column) -> bool:
-    """Say whether a column holds the currency of its row's amounts."""
+    """Return whether a column holds the currency of its row's amounts."""
     known = word_set("currency currencies ccy waehrung devise moneda divisa valuta moeda waluta")
     return column.type is SemanticType.STRING and any(word in known for word in tokens(column.name))
 
 
 def is_unit(word: str) -> bool:
-    """Say whether a word is a currency or a unit: `eur`, `cents`, `km`."""
+    """Return whether a word is a currency or a unit: `eur`, `cents`, `km`."""
     return word in CURRENCIES or word in _CURRENCY_WORDS or word in _UNITS
 
 
 def names_money(word: str) -> bool:
-    """Say whether a word alone says that a number is money: `fee`, but not `line`."""
+    """Return whether a word by itself means money: `fee`, but not `line`."""
     return bool(_expanded((word,)) & (_MONEY | _AMOUNT_OR_RATE | PRICE | _VALUES | CURRENCIES))
 
 
 @functools.lru_cache(maxsize=20_000)
 def _expanded(words: tuple[str, ...]) -> frozenset[str]:
-    """Return the words of a name with those that compounds end in: `gesamtbetrag` also gives `gesamt` and `betrag`."""
+    """Return the words of a name, including the last parts of compounds: `gesamtbetrag` also gives `gesamt` and
+    `betrag`.
+    """
     found: set[str] = set()
     for word in words:
         found.add(word)
@@ -229,7 +231,7 @@ def _expanded(words: tuple[str, ...]) -> frozenset[str]:
 
 
 def _kind_in_table(words: tuple[str, ...], profile: ColumnProfile | None, table: tuple[str, ...]) -> Additive | None:
-    """Return what a name means that says it together with other words of it, or with the table's name."""
+    """Return the meaning of a name that depends on several of its words or on the table's name."""
     if len(words) > 1 and words[-1] in _CHANGES and set(words[:-2]) <= {"net"}:
         return _LEVELS.get(words[-2])
     if words[-1] == "days" and (set(words[:-1]) & _DAYS_SPENT if words[:-1] else set(table[-1:]) & _ABSENCES):
@@ -237,7 +239,7 @@ def _kind_in_table(words: tuple[str, ...], profile: ColumnProfile | None, table:
     if words in (("open", "count"), ("opens", "count")) and set(table) & _MAILS:
         return Additive.QUANTITY
     if words in (("amount", "due"), ("due", "amount"), ("total", "due")) and set(table[-1:]) & _INVOICES:
-        # What is left to pay of an invoice is 0 once it is paid; what was billed is not.
+        # The amount due on an invoice drops to 0 once it is paid; the billed amount does not.
         billed = profile is not None and profile.minimum is not None and profile.minimum > 0
         return Additive.MONEY if billed else None
     return None
@@ -266,7 +268,7 @@ def _kind(words: tuple[str, ...], profile: ColumnProfile | None) -> Additive | N
 
 
 def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words with `page views` as one: only alone does `page` mean a number."""
+    """Return the words with `page views` as one word, because `page` alone means a number."""
     pairs = {("page", "views"): "pageviews", ("page", "view"): "pageview"}
     for place in range(len(words) - 1):
         if (word := pairs.get((words[place], words[place + 1]))) is not None:
@@ -275,7 +277,7 @@ def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def counted_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what a name that begins with a word such as `num` counts, nothing for another name."""
+    """Return what a name that begins with a word such as `num` counts, or nothing for another name."""
     if len(words) < 2 or words[0] not in _COUNT_PREFIXES:
         return ()
     rest = words[2:] if len(words) > 2 and words[1] in _OF else words[1:]
@@ -289,7 +291,7 @@ def _varies(profile: ColumnProfile) -> bool:
 
 
 def _is_share(profile: ColumnProfile) -> bool:
-    """Whether all values are fractions between 0 and 1, so that the column is a share whatever its name."""
+    """Return whether all values are fractions between 0 and 1, so that the column is a share whatever its name."""
     if profile.kind is not ValueKind.NUMBER:
         return False
     low, high = profile.minimum, profile.maximum
@@ -297,7 +299,7 @@ def _is_share(profile: ColumnProfile) -> bool:
 
 
 def _is_amount(profile: ColumnProfile | None) -> bool:
-    """Whether a discount or tax is an amount: many different values, and some of them above 1."""
+    """Return whether a discount or tax is an amount: it has many distinct values, some above 1."""
     if profile is None or profile.maximum is None or profile.distinct is None:
         return False
     many = profile.distinct > _FEWEST_AMOUNTS

@@ -1,4 +1,4 @@
-"""Proposes measures for fact tables: row counts, sums, counts of entities, rates of booleans and of outcomes."""
+"""Propose measures for fact tables: row counts, sums, counts of entities, and rates of booleans and outcomes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from ktx_cli.scan.shards import declared_relationships
 from ktx_cli.warehouses import Column, Dialect, SemanticType, Table, TableKind, TableRef, allowed_values
 
 MIN_ROWS = 50
-"""A table with fewer rows is a lookup table, or too small to tell."""
+"""A smaller table is a lookup table, or too small to judge."""
 
 MIN_ENTITIES = 20
-"""A referenced table with fewer rows is a lookup table: nobody asks how many of its rows occur."""
+"""A smaller referenced table is a lookup table, so nobody asks how many of its rows occur."""
 
 MOST_SUMS, MOST_ENTITIES, MOST_RATES, MOST_STATUS_RATES = 8, 4, 4, 3
-"""The most measures of a kind that are proposed for one table."""
+"""The maximum number of proposed measures of one kind per table."""
 
 MOST_WORDS = 4
-"""A table's name with more words is shortened to its last ones in the names of measures."""
+"""A table name with more words is shortened to its last words in the names of measures."""
 
 MOST_NULLS = 0.95
-"""A column with a larger share of NULL carries no measure."""
+"""A column with a larger share of NULLs gets no measure."""
 
 _COPIES: Final = word_set("tmp temp stg stage staging raw bak backup old archive archived landing lnd src int ods copy")
 _MARTS: Final = word_set("fct fact mart marts rpt report reporting analytics gold dwh dw edw dim")
@@ -53,16 +53,16 @@ _NO_FACTS: Final = word_set(
     " currency currencies holiday holidays budget budgets target targets quota quotas forecast forecasts plan summary"
     " totals stats statistics daily monthly weekly yearly chart"
 )
-"""Words of tables whose rows are states, settings or aggregates: counting or adding them up tells nothing."""
+"""Words for tables of states, settings or aggregates, whose counts and sums are meaningless."""
 
 _ENTITIES: Final = frozenset(
     {"person", "customer", "supplier", "carrier", "organization", "unit", "place", "region", "store", "product"}
     | {"vehicle", "class", "state", "money", "calendar", "course", "student", "team", "account"}
 )
-"""Concepts of tables whose numbers describe a thing and are not added up: the cost of a product, the seats of a car."""
+"""Concepts of tables whose numbers describe a thing and are not additive: the cost of a product, the seats of a car."""
 
 _THINGS: Final = frozenset({"store", "product", "vehicle"})
-"""Concepts of tables whose flags say what a thing is, not what happened to it."""
+"""Concepts of tables whose flags say what a thing is rather than what happened to it."""
 
 _LOOKUPS: Final = frozenset({"region", "place", "class", "state", "money", "calendar"})
 """Concepts of tables that other tables only refer to."""
@@ -74,22 +74,22 @@ _EVENTS: Final = word_set(
     " detail details note notes delivery deliveries lieferung lieferungen bestellung"
     " bestellungen position positionen rechnung rechnungen zahlung zahlungen"
 )
-"""Last words of tables whose rows are events, whatever else the name means: `product_sales`."""
+"""Last words of tables whose rows are events, whatever the rest of the name means: `product_sales`."""
 
 _MOVEMENTS: Final = word_set(
     "movement movements transaction transactions entry entries event events adjustment adjustments transfer transfers"
     " order orders shipment shipments return returns"
 )
 _MOVED: Final = word_set("inventory stock stocks bestand time")
-"""Words of tables of states that say before such a word what is moved or recorded: `time_entries`."""
+"""Words for tables of states that, before such a word, name what is moved or recorded: `time_entries`."""
 
 _LINES: Final = word_set("item items line lines detail details position positions positionen")
-"""Last words of tables of the parts of something: `order_lines`."""
+"""Last words of tables whose rows are parts of something: `order_lines`."""
 
 _COUNTED_EVENTS: Final = word_set(
     "clicks impressions conversions views pageviews visits sessions installs downloads opens signups orders"
 )
-"""Columns of numbers of events: a table with two of them has a row for a day or a campaign, which nobody counts."""
+"""Columns with numbers of events. A table with two of them has one row per day or campaign, which nobody counts."""
 
 _FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
 _NO_RATES: Final = word_set(
@@ -98,32 +98,32 @@ _NO_RATES: Final = word_set(
     " inaktiv open closed pending overdue due available unavailable stock published discontinued online offline expired"
     " suspended blocked paused subscribed unsubscribed newsletter opt opted unread"
 )
-"""Flags that questions filter by, and states that change: their share of the rows is nobody's figure.
+"""Flags that questions filter by, and states that change; nobody asks for their share of the rows.
 
-A state is read as of now, so that its share of the rows of an earlier month says nothing of that month.
+A state describes the present, so its share of the rows of an earlier month says nothing about that month.
 """
 
 _STATUS: Final = word_set("status state stage outcome result resolution statut zustand estado stato")
-"""Words of columns that say how far a row got."""
+"""Words for columns that say how far a row got."""
 
 _OUTCOMES: Final = listed(
     "cancelled canceled returned refunded failed rejected declined lost voided void bounced disqualified abandoned"
     " delayed won converted completed settled succeeded"
 )
-"""Values of such columns that end a row and whose share people ask for, those first that somebody watches.
+"""Final values of such columns whose share people ask for, the most watched first.
 
-A step on the way is not among them: an order that was shipped is no longer `paid`. Nor is a state that changes with
-time, such as `past_due` and `expired`.
+Intermediate steps are not included: an order that was shipped is no longer `paid`. States that change with time, such
+as `past_due` and `expired`, are not included either.
 """
 
 _CLOSINGS: Final = (frozenset({"won", "lost"}),)
-"""Outcomes that exclude each other: the share of one is that of the rows that are closed, however many are open."""
+"""Outcomes that exclude each other: the share of one is computed over the closed rows only."""
 
 _HAPPENINGS: Final = word_set(
     "bounce churn return refund conversion cancellation purchase escalation reversal renewal complaint dispute"
     " chargeback redemption default exchange"
 )
-"""Nouns of what happens to a row, which follow its name in that of a rate: `session_bounce_rate`."""
+"""Nouns for what happens to a row, which follow its name in the name of a rate: `session_bounce_rate`."""
 
 _AUDIT: Final = word_set(
     "created create creation updated update upd modified modify inserted loaded synced changed change deleted ingested"
@@ -133,7 +133,7 @@ _NOT_YET: Final = word_set(
     "expires expire expiry expiration expiring ablauf due faellig faelligkeit deadline until renewal renews next end"
     " ends expected estimated promised"
 )
-"""Words of times that may be ahead of what happened, and do not say when it did: `due_date`."""
+"""Words for times that may be later than the event and do not say when it happened: `due_date`."""
 
 _PEOPLE_AT_WORK: Final = word_set("by updated modified editor approver parent")
 _PERIOD_STARTS: Final = re.compile(r"(dbt_)?(valid|effective|eff|gueltig|validity)_?(from|start|ab|since|begin|date)?")
@@ -152,18 +152,18 @@ _GENERIC: Final = word_set(
     "amount value quantity net gross cost count duration sum betrag menge summe montant importe units price revenue"
     " fee fees tax vat mwst discount hours minutes seconds days items distance budget payment in"
 )
-"""Names of columns that say nothing without their table: `total_payment_amount`."""
+"""Column names that are meaningless without their table: `total_payment_amount`."""
 
 _ALL_ROWS, _COUNT = "count(*)", "_count"
 _SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count"}
 _HEADERS: Final = word_set("header headers head heads")
-"""Last words of tables of wholes, beside those of their lines: a row of `order_headers` is an order."""
+"""Last words of tables whose rows have lines in another table: a row of `order_headers` is an order."""
 
 
 def propose_measures(
     tables: Iterable[Table], known: RelationshipRecord, profiles: Iterable[TableProfile], dialect: Dialect
 ) -> dict[TableRef, tuple[ProposedMeasure, ...]]:
-    """Return the proposed measures of every table that has any; only tables with a profile take part."""
+    """Return the proposed measures of every table that has any. Tables without a profile get none."""
     facts = profiled_tables(tables, known, profiles)
     left_out = copies(facts.values())
     return {
@@ -191,7 +191,7 @@ def profiled_tables(
 
 @dataclass(frozen=True)
 class ProfiledTable:
-    """A table with its profile. `words`: of its name; `key`: its primary key; `references`: from it to others."""
+    """A table with its profile. `words`: of its name. `key`: its primary key. `references`: from it to other tables."""
 
     table: Table
     profile: TableProfile
@@ -206,7 +206,7 @@ class ProfiledTable:
 
     @cached_property
     def rows(self) -> int:
-        """The number of rows of the table, or of the sample where that is not known."""
+        """The number of rows of the table, or of the sample if that is unknown."""
         return self.profile.rows if self.profile.row_count is None else max(self.profile.row_count, self.profile.rows)
 
     @cached_property
@@ -227,13 +227,13 @@ class ProfiledTable:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The columns of its key, of unique sets and of references."""
+        """The columns of its key, unique sets and references."""
         unique = (column for each in self.table.unique_keys for column in each.columns)
         return frozenset((*self.key, *unique, *(name for each in self.references for name in each.child_columns)))
 
     @cached_property
     def times(self) -> tuple[str, ...]:
-        """Its columns with times that say when a row happened; those that only say when it was written come last."""
+        """The columns that say when a row happened; those that only say when it was written come last."""
         times = [each.name for each in self.table.columns if self._is_time(each) and not self._is_ahead(each.name)]
         return tuple(sorted(times, key=lambda name: bool(set(self.parts[name]) & _AUDIT)))
 
@@ -250,13 +250,13 @@ class ProfiledTable:
 
     @cached_property
     def happens(self) -> bool:
-        """Whether its rows are things that happened at a time of their own."""
+        """Whether its rows are events with a time of their own."""
         if not self.is_event or not self.times:
             return False
         return self.words[-1] in _EVENTS or bool(set(self.times) - self.audit_times)
 
     def _is_time(self, column: Column) -> bool:
-        """Whether a column has the type of a time, texts that are dates, or refers to a calendar."""
+        """Return whether a column has a time type, holds dates as text, or refers to a calendar."""
         if column.name in self._calendar_keys:
             return True
         profile = self.profiles.get(column.name)
@@ -265,7 +265,7 @@ class ProfiledTable:
         return all(_ISO_DATE.match(str(each)) is not None for each in (profile.minimum, profile.maximum))
 
     def _is_ahead(self, name: str) -> bool:
-        """Whether a time may be later than what happened: it expires, falls due, or ends then."""
+        """Return whether a time may be later than the event: a due, expiry or end date."""
         words = self.parts[name]
         return bool(set(words) & _NOT_YET) or words[-1] == "to" or words[:2] == ("valid", "to")
 
@@ -286,14 +286,14 @@ class ProfiledTable:
 
     @property
     def is_event(self) -> bool:
-        """Whether a row is something that happened, whose amounts add up; not a thing that has attributes."""
+        """Whether a row is an event whose amounts are additive, rather than a thing with attributes."""
         if self.words[-1] in _EVENTS:
             return True
         return not concepts(self.words) & _ENTITIES
 
     @property
     def is_lookup(self) -> bool:
-        """Whether its rows are places, classes or states that other tables name."""
+        """Whether its rows are places, classes or states that other tables refer to."""
         return self.words[-1] not in _EVENTS and bool(concepts(self.words) & _LOOKUPS)
 
     @property
@@ -304,7 +304,9 @@ class ProfiledTable:
 
     @property
     def is_fact(self) -> bool:
-        """Whether questions count its rows: many, with a time or references, and neither settings nor versions."""
+        """Whether people count its rows: there are many, with a time or references, and they are not settings or
+        versions.
+        """
         if self.rows < MIN_ROWS or self.profile.problem is not None or self.has_periods or self.is_bridge:
             return False
         if self.is_about_states or self.is_lookup or (self.table.kind is TableKind.VIEW and not self.is_mart):
@@ -328,13 +330,13 @@ class ProfiledTable:
 
     @property
     def is_copy(self) -> bool:
-        """Whether its name or schema says that it is raw or staged data, or an old copy."""
+        """Whether its name or schema says that it holds raw or staged data, or an old copy."""
         name = tokens(self.name)
         return bool(_COPIES & {name[0], name[-1], *tokens(self.table.ref.schema or "")})
 
 
 def copies(tables: Iterable[ProfiledTable]) -> set[TableRef]:
-    """Return the tables whose measures belong to another one: raw data beside marts, and copies of tables."""
+    """Return the tables whose measures belong to another table: raw data next to marts, and copies."""
     known = list(tables)
     originals = {each.words for each in known if not each.is_copy}
     has_marts = any(each.is_mart for each in known)
@@ -363,7 +365,7 @@ def _count(table: ProfiledTable) -> ProposedMeasure:
         _ALL_ROWS,
         table.key,
         f"{key[0].upper() if not table.key else key[0]}{key[1:]}{time}.",
-        f"Number of rows of {table.name}, whatever their status.",
+        f"Number of rows of {table.name}, regardless of status.",
     )
 
 
@@ -390,18 +392,22 @@ def _sums(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable], dialect
             name,
             f"sum({name_in_expr(column.name, dialect)})",
             (column.name,),
-            f"`{column.name}` is a number whose name says that it is {what[found.kind]}; it is not part of a key.",
-            f"Sum of {column.name}{'' if found.unit is None else f', in {found.unit},'} over the rows of {table.name}, "
-            "whatever their status.",
+            (
+                f"`{column.name}` is a number whose name says that it is {what[found.kind]}, and it is not "
+                "part of a key."
+            ),
+            f"Sum of {column.name}{'' if found.unit is None else f', in {found.unit},'} over the rows of "
+            f"{table.name}, regardless of status.",
             unit=found.unit,
         )
 
 
 def _adds_up(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable]) -> bool:
-    """Whether its rows happened at some time: their own, or that of a row that they refer to, as of order lines.
+    """Return whether its rows happened at a known time: their own, or that of a row that they refer to, as for order
+    lines.
 
-    Lines whose name says of what they are count too: orders that occur twice have no key to refer to. A time of
-    writing is enough for rows about a person or a customer.
+    Lines count if their name says what they belong to, because orders with duplicates have no key to refer to. The time
+    of writing is enough for rows about a person or a customer.
     """
     parents = [parent for each in table.references if (parent := facts.get(each.parent)) is not None]
     if table.happens or any(parent.happens for parent in parents):
@@ -419,7 +425,7 @@ def _has_several_currencies(table: ProfiledTable) -> bool:
 
 
 def _sum_names(table: ProfiledTable, words: Sequence[str], kind: Additive) -> Iterator[str]:
-    """Yield names for a sum of the column of these words, the best first."""
+    """Yield names for the sum of a column with these words, best first."""
     named = counted_words(tuple(words)) or words
     spelled = [_SPELLED_OUT.get(word, word) for word in named if not word.isdigit()] or list(words)
     base = [word for word in spelled if word not in _PLAIN_TOTALS]
@@ -460,7 +466,7 @@ def _entities(
             f"count(distinct {name_in_expr(column, dialect)})",
             (column,),
             f"`{column}` refers to `{parent.name}`, and several rows share a value.",
-            f"Number of different {name.replace('_', ' ')} with at least one row in {table.name}.",
+            f"Number of distinct {name.replace('_', ' ')} with at least one row in {table.name}.",
         )
 
 
@@ -472,7 +478,7 @@ def _is_entity_reference(table: ProfiledTable, reference: Relationship, parent: 
         return False
     if parent.rows < MIN_ENTITIES or parent.has_periods or set(parent.words) & _NO_FACTS:
         return False
-    if table.key[:1] == (column,):  # its rows are parts of the parent's, which are counted there
+    if table.key[:1] == (column,):  # Its rows are parts of the parent's rows, which are counted there.
         return False
     if parent.is_lookup or mostly_null(table.profiles.get(column)):
         return False
@@ -482,7 +488,7 @@ def _is_entity_reference(table: ProfiledTable, reference: Relationship, parent: 
 
 
 def _names(base: tuple[str, ...], parent: ProfiledTable) -> bool:
-    """Whether the words of a column without those of a key mean the rows of a table."""
+    """Return whether the words of a column, without those for a key, mean the rows of a table."""
     names = {parent.words, _of_whole(parent.words)}
     return bool(base) and any(
         phrase_alike(base, each) >= 0.75 or phrase_alike(base[-1:], each[-1:]) >= 0.75 for each in names
@@ -490,7 +496,7 @@ def _names(base: tuple[str, ...], parent: ProfiledTable) -> bool:
 
 
 def _role(table: ProfiledTable, column: str, parent: ProfiledTable) -> tuple[str, ...]:
-    """Return what the referenced rows are called: by the column where it adds a word, such as `billing_customer`."""
+    """Return what to call the referenced rows, after the column if it adds a word, such as `billing_customer`."""
     base = key_base(table.parts[column], frozenset())[0]
     own = _of_whole(parent.words)[-MOST_WORDS:]
     added = base[: -len(own)]
@@ -499,12 +505,12 @@ def _role(table: ProfiledTable, column: str, parent: ProfiledTable) -> tuple[str
 
 
 def _of_whole(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a table's name without a last one that tells it from a table of lines."""
+    """Return the words of a table's name without a last word such as `header`."""
     return words[:-1] if len(words) > 1 and words[-1] in _HEADERS else words
 
 
 def plural_of(words: Sequence[str]) -> str:
-    """Return a noun of several words in the plural, with underscores between them."""
+    """Return the plural of a noun with several words, joined by underscores."""
     last = words[-1]
     if not last.isascii() or last.endswith("s") or last in ("people", "children", "staff"):
         plural = last
@@ -520,7 +526,7 @@ def plural_of(words: Sequence[str]) -> str:
 def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
     """Yield the share of rows with a flag, for each boolean column that has both values.
 
-    A flag of a shop, a product or a vehicle is an attribute, which questions filter by.
+    A flag of a shop, a product or a vehicle is an attribute that questions filter by.
     """
     if not table.is_event and concepts(table.words) & _THINGS:
         return
@@ -540,7 +546,7 @@ def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
             f"avg(case when {condition} then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a boolean, and rows with both values occur.",
-            f"Share of all rows of {table.name} with {column.name}; rows without a value count as false.",
+            f"Share of all rows of {table.name} with {column.name}; NULL counts as false.",
             format="percent",
         )
 
@@ -548,7 +554,7 @@ def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
 def _rate_name(row: str, words: tuple[str, ...], named: tuple[str, ...]) -> str:
     """Return the name of the share of rows with a flag, which says what a row is: `returned_order_line_rate`.
 
-    `row`: the singular of what a row is. `words`: of the column; `named`: those without words such as `is`.
+    `row`: the singular of what a row is. `words`: of the column. `named`: those without words such as `is`.
     """
     flag = named[:-1] if named[-1] in ("rate", "flag") and len(named) > 1 else named
     entity = row.split("_")
@@ -561,7 +567,7 @@ def _rate_name(row: str, words: tuple[str, ...], named: tuple[str, ...]) -> str:
 
 
 def counted_entity(measures: Mapping[str, str]) -> str | None:
-    """Return the singular of what a row is: what a proposed count of all rows is named for, None without such a count.
+    """Return the singular after which a proposed count of all rows is named, or None without such a count.
 
     `measures`: names of the proposed measures of a table, with their expressions.
     """
@@ -570,7 +576,7 @@ def counted_entity(measures: Mapping[str, str]) -> str | None:
 
 
 def _status_rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
-    """Yield the share of rows with an outcome, for columns of statuses whose values are declared."""
+    """Yield the share of rows with an outcome, for status columns whose values are declared."""
     found: dict[str, tuple[str, ...]] = {}
     for column in table.table.columns:
         profile = table.profiles.get(column.name)
@@ -584,10 +590,10 @@ def _status_rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMe
 def outcome_rates(
     table: str, entity: str, columns: Mapping[str, Iterable[str]], declared_by: str, dialect: Dialect
 ) -> Iterator[ProposedMeasure]:
-    """Yield the share of rows with an outcome, those first that somebody watches.
+    """Yield the share of rows with an outcome, the most watched first.
 
     `entity`: the singular of what a row is. `columns`: columns with the values that `declared_by` declares; those that
-    are no statuses are left out.
+    are not statuses are ignored.
     """
     found = []
     for column, values in columns.items():
@@ -602,13 +608,13 @@ def outcome_rates(
     for _, word, column, value, others in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
         quoted = name_in_expr(column, dialect)
         rest = "".join(f" when {quoted} = '{other}' then 0.0" for other in others) or " else 0.0"
-        of_all = f"all rows of {table} whose {column} is {value}; rows without a value count as not {value}."
+        of_all = f"all rows of {table} whose {column} is {value}; NULL counts as not {value}."
         closed = f"the rows of {table} whose {column} is {' or '.join((value, *others))} that are {value}."
         yield ProposedMeasure(
             _rate_name(entity, (), tuple(word.split("_"))),
             f"avg(case when {quoted} = '{value}' then 1.0{rest} end)",
             (column,),
-            f"`{column}` is a status, and {declared_by} declares its values; `{value}` is an outcome.",
+            f"`{column}` is a status whose values are declared by {declared_by}; `{value}` is an outcome.",
             f"Share of {closed if others else of_all}",
             format="percent",
         )
@@ -621,10 +627,10 @@ def _is_flag(column: Column, profile: ColumnProfile | None) -> bool:
 
 
 def mostly_null(profile: ColumnProfile | None) -> bool:
-    """Whether a column has hardly any value, or none that was read."""
+    """Return whether a column is almost empty or was not read."""
     return profile is None or not profile.rows or profile.nulls > MOST_NULLS * profile.rows
 
 
 def name_in_expr(name: str, dialect: Dialect) -> str:
-    """Return a column as it stands in an expression: in quotes where it is not a plain word."""
+    """Return a column as it appears in an expression, quoted unless it is a plain word."""
     return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else dialect.quote(name)

@@ -1,4 +1,4 @@
-"""Proposed measures and segments, and the file of them that a scan commits beside the snapshot."""
+"""Proposed measures and segments, and the file in which a scan commits them next to the snapshot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class ProposedMeasure:
-    """A measure that a scan proposes. `columns`: those its `expr` reads; it goes with any of them.
+    """A measure that a scan proposes. `columns`: the columns that `expr` reads; without any of them, the measure is
+    removed.
 
-    `reason`: the evidence, one sentence for a person.
+    `reason`: the evidence, in one sentence.
     """
 
     name: str
@@ -31,18 +32,18 @@ class ProposedMeasure:
     format: str | None = None
 
     def to_entry(self) -> Entry:
-        """Return the measure as it stands in a shard."""
+        """Return the measure as it appears in a shard."""
         fields: Entry = {"name": self.name, "expr": self.expr, "status": "proposed", "reason": self.reason}
         fields |= {key: value for key, value in (("unit", self.unit), ("format", self.format)) if value is not None}
         return {**fields, "descriptions": {"ktx": self.description}}
 
 
 Proposals = Mapping[TableRef, tuple[ProposedMeasure, ...]]
-"""The proposed measures by table; tables without any are not among them."""
+"""The proposed measures by table, without tables that have none."""
 
 
 def restricted(proposals: Proposals, tables: Iterable[Table]) -> dict[TableRef, tuple[ProposedMeasure, ...]]:
-    """Return the proposals of the tables and columns that exist."""
+    """Return the proposals whose tables and columns still exist."""
     found = {}
     for table in tables:
         columns = {column.name for column in table.columns}
@@ -62,7 +63,7 @@ def with_proposals(entry: Entry, measures: tuple[ProposedMeasure, ...]) -> Entry
 
 
 def proposals_bytes(proposals: Proposals) -> bytes:
-    """Return the file: one line for each measure, sorted by table."""
+    """Return the file, with one line per measure, sorted by table."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
     tables = []
     for ref in sorted(proposals, key=ref_order):
@@ -81,7 +82,7 @@ def _to_json(measure: ProposedMeasure) -> dict[str, Any]:
 
 
 def read_proposals(content: bytes, where: str) -> dict[TableRef, tuple[ProposedMeasure, ...]]:
-    """Return the proposals in a file. Raises `KtxError` if the file is damaged or a newer ktx wrote it."""
+    """Return the proposals in a file. Raises `KtxError` if the file is damaged or was written by a newer ktx."""
     try:
         document = json.loads(content)
         if document["format"] == FORMAT:
@@ -91,8 +92,10 @@ def read_proposals(content: bytes, where: str) -> dict[TableRef, tuple[ProposedM
             }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = f"the record {where} is damaged ({type(error).__name__})"
-        raise KtxError(message, hint="restore it from git, or delete it: the next scan writes it again") from error
-    message = f"{where} has the format {document['format']!r}, and this ktx reads format {FORMAT}"
+        raise KtxError(
+            message, hint="restore it from git, or delete it and let the next scan write it again"
+        ) from error
+    message = f"{where} has format {document['format']!r}, but this ktx reads format {FORMAT}"
     raise KtxError(message, hint="update ktx, or restore the file from git")
 
 

@@ -1,1 +1,1 @@
-"""Samples of columns, counted: kinds, distinct values, lists of values."""
+"""Profile columns from samples: kinds, distinct values, value lists."""

@@ -1,4 +1,4 @@
-"""Profiles all tables of a database within the budget, column by column; a table that fails costs only itself.
+"""Profile all tables of a database within the budget, column by column. If a table fails, the others continue.
 
 Views and foreign tables of servers are not read unless `scan.views` allows it: reading one runs functions with its
 owner's rights, statements on other servers, and statements of any length.
@@ -58,17 +58,17 @@ _KINDS: Final[Mapping[type, ValueKind]] = {
 _ORDERED: Final = (ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME)
 _FRACTIONS: Final = frozenset({float, decimal.Decimal})
 _AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
-"""The types whose values Python compares as a database does."""
+"""The types whose values Python compares as databases do."""
 
 _LONGEST_BYTES: Final = 128
 Fold = Callable[[str], str]
-"""Normalizes a text as a database does before it compares texts."""
+"""Normalizes a text as a database does before comparing texts."""
 
 
 def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
-    """Return how a dialect normalizes texts; None if it compares them as they are.
+    """Return how a dialect normalizes texts, or None if it compares them unchanged.
 
-    `exact`: for a column that compares letter case.
+    `exact`: whether a column compares letter case.
     """
     if not dialect_named(dialect).folds_texts:
         return None
@@ -78,8 +78,8 @@ def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
 def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozenset[str] = frozenset()) -> SampledTable:
     """Return the profile of a sample, with its counts and values.
 
-    If the dialect normalizes texts, counts and values are of normalized ones; the profile shows them as they are in the
-    table. `exact`: columns that compare letter case.
+    If the dialect normalizes texts, counts and values are those of normalized texts, but the profile shows them as they
+    are stored. `exact`: columns that compare letter case.
     """
     values = dict(zip(sample.columns, sample.values, strict=True))
     counts: dict[str, dict[Any, int]] = {}
@@ -104,19 +104,19 @@ def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozens
 
 
 def unsampled(table: Table, why: Unsampled, problem: str = "", kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
-    """Return the profile of a table that was not sampled; `problem`: the error of the database."""
+    """Return the profile of a table that was not sampled. `problem`: the error of the database."""
     columns = tuple(ColumnProfile(column.name, kind, 0) for column in table.columns)
     counted = (SampleMethod.HEAD, 0, table.row_estimate, False)
     return SampledTable(TableProfile(table.ref, *counted, columns, problem=problem or PROBLEMS[why], unsampled=why))
 
 
 def unread(table: Table) -> SampledTable:
-    """Return the profile of a table that must not be read: its columns count as empty, with their declared types."""
+    """Return the profile of a table that must not be read. Its columns count as empty, with their declared types."""
     return unsampled(table, Unsampled.NOT_READ, kind=ValueKind.EMPTY)
 
 
 def comparable(value: Any, fold: Fold | None = None) -> Any:
-    """Return a value in the same form as all values that equal it in the database; NaN and infinity: None."""
+    """Return a value in the form shared by all values equal to it in the database, or None for NaN and infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
@@ -129,7 +129,7 @@ def comparable(value: Any, fold: Fold | None = None) -> Any:
 
 
 def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[ColumnProfile, dict[Any, int] | None]:
-    """Return the profile, and value -> count; None where the values cannot be compared. `values` is made uniform."""
+    """Return the profile, and value -> count, or None if values cannot be compared. Normalizes `values` in place."""
     try:
         counted: Counter[Any] = Counter(values)
     except TypeError:  # lists and mappings of nested types
@@ -142,21 +142,21 @@ def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[Column
         values[:] = [alike[value] for value in values]
         counted = Counter(values)
     elif str in types and 2 * len(counted) < len(values):
-        one = {value: value for value in counted}  # equal texts take their memory once
+        one = {value: value for value in counted}  # Store equal texts in memory once.
         values[:] = [one[value] for value in values]
     nulls = counted.pop(None, 0)
     return _column_profile(column, len(values), nulls, counted, spelled), counted
 
 
 def _finite_numbers(types: set[type], counted: Iterable[Any]) -> bool:
-    """Whether all values are of comparable types, and the numbers among them finite."""
+    """Return whether all values have comparable types, and the numbers among them are finite."""
     if not types <= _AS_THEY_ARE | _FRACTIONS:
         return False
     return all(map(math.isfinite, (value for value in counted if type(value) in _FRACTIONS)))
 
 
 def _spellings(alike: Mapping[Any, Any]) -> dict[str, str]:
-    """Return folded text -> how the first of its rows spells it."""
+    """Return folded text -> its spelling in the first row that has it."""
     spelled: dict[str, str] = {}
     for value, folded in alike.items():
         if isinstance(value, str):
@@ -193,7 +193,7 @@ def _kind(column: Column, counted: Mapping[Any, int]) -> ValueKind:
     kinds = {_KINDS.get(each, ValueKind.OPAQUE) for each in set(map(type, counted))}
     if not kinds:
         return ValueKind.EMPTY
-    if column.type is SemanticType.BOOLEAN and counted.keys() <= {0, 1}:  # equal to False and True
+    if column.type is SemanticType.BOOLEAN and counted.keys() <= {0, 1}:  # Equal to False and True.
         return ValueKind.BOOLEAN
     if kinds in ({ValueKind.NUMBER}, {ValueKind.NUMBER, ValueKind.INTEGER}):
         whole = all(type(value) is int or value == int(value) for value in counted)
@@ -206,12 +206,12 @@ def _ends(counted: Mapping[Any, int], kind: ValueKind) -> tuple[Any, Any]:
         return None, None
     try:
         return min(counted), max(counted)
-    except TypeError:  # times with and without a zone, dates beside times
+    except TypeError:  # Times with and without a zone, dates next to times.
         return None, None
 
 
 def _folded(text: str) -> str:
-    # Not `casefold`: no server takes `ß` and `ss` for equal.
+    # Not `casefold`: no server treats `ß` and `ss` as equal.
     return text.rstrip(" ").lower()
 
 
@@ -223,7 +223,7 @@ class Unsampled(StrEnum):
     """Why a table has no sample.
 
     `failed`: a bug in ktx. `not_read`: a view or foreign table that `scan.views` excludes. `out_of_time`:
-    `scan.budget.seconds` was used up. `error`: the database gave an error.
+    `scan.budget.seconds` was used up. `error`: the database returned an error.
     """
 
     FAILED = "failed"
@@ -234,19 +234,19 @@ class Unsampled(StrEnum):
 
 PROBLEMS: Final[Mapping[Unsampled, str]] = {
     Unsampled.FAILED: "profiling failed unexpectedly",
-    Unsampled.NOT_READ: "its rows are not read: scan.views",
-    Unsampled.OUT_OF_TIME: "the time for profiling was up",
+    Unsampled.NOT_READ: "its rows are not read because of `scan.views`",
+    Unsampled.OUT_OF_TIME: "the time limit for profiling was reached",
 }
-"""What is said of a table without a sample, if there is no error to quote."""
+"""What reports say about a table without a sample if there is no error to quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
     """One column of a sample of `rows` rows.
 
-    `distinct` counts values without NULL, None where values cannot be compared. `minimum` and `maximum` are values,
-    `shortest` and `longest` lengths of texts in characters. `top`: the most frequent values with their counts.
-    `problem`: why the column could not be read; everything else is empty then.
+    `distinct` counts values other than NULL; it is None if values cannot be compared. `minimum` and `maximum` are
+    values, `shortest` and `longest` are text lengths in characters. `top`: the most frequent values with their counts.
+    `problem`: why the column could not be read; everything else is then empty.
     """
 
     name: str
@@ -263,20 +263,20 @@ class ColumnProfile:
 
     @property
     def filled(self) -> int:
-        """The number of rows of the sample that have a value."""
+        """The number of rows in the sample that have a value."""
         return self.rows - self.nulls
 
     @property
     def unique(self) -> bool:
-        """Whether the sample has values, and none of them repeats."""
+        """Whether the sample has values and none of them repeats."""
         return self.distinct is not None and 0 < self.distinct == self.filled
 
 
 @dataclass(frozen=True, slots=True)
 class TableProfile:
-    """One table: how it was sampled, and its columns in the table's order.
+    """The profile of one table: how it was sampled, and its columns in table order.
 
-    `row_count`: rows of the whole table, exact where `exact_count`. `problem`: why there is no sample at all;
+    `row_count`: rows of the whole table, exact if `exact_count` is true. `problem`: why there is no sample;
     `unsampled`: the kind of this reason.
     """
 
@@ -300,8 +300,8 @@ class TableProfile:
 class SampledTable:
     """A profile with the values of its sample, which the inference of relationships needs.
 
-    `counts`: column -> value -> rows that have it, for columns with comparable values. `values`: column -> values,
-    row by row, NULL as None. `exact`: columns that compare letter case, unlike others of the database.
+    `counts`: column -> value -> number of rows, for columns with comparable values. `values`: column -> values row by
+    row, NULL as None. `exact`: columns that compare letter case, unlike others of the database.
     """
 
     profile: TableProfile
@@ -311,17 +311,17 @@ class SampledTable:
 
 
 CELLS = 8_000_000
-"""The number of values in memory, over all tables: wide databases get smaller samples."""
+"""The maximum number of values in memory over all tables. Wide databases get smaller samples."""
 
 FEWEST_ROWS = 500
-"""The least number of rows of a sample, whatever `CELLS` allows."""
+"""The minimum number of rows in a sample, regardless of `CELLS`."""
 
 _EXECUTED_KINDS = (TableKind.VIEW, TableKind.FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of profiling: rows per table, bytes of values per table, seconds in all, tables at once.
+    """The limits of profiling: rows per table, bytes of values per table, total seconds, tables at once.
 
     `views`: which views and foreign tables may be read.
     """
@@ -334,7 +334,7 @@ class Budget:
 
     @classmethod
     def of(cls, settings: Scan) -> Budget:
-        """Return the budget in `scan` of `ktx.yaml`."""
+        """Return the budget from `scan` in `ktx.yaml`."""
         own, budget = settings.relationships, settings.budget
         size = budget.megabytes * 1024 * 1024
         return cls(own.profile_sample_rows, size, float(budget.seconds), own.profile_concurrency, settings.views)
@@ -342,7 +342,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """All tables with their samples, in order; the number of `statements`, and what the budget cut.
+    """All tables with their samples, in order, the number of `statements`, and what the budget cut.
 
     `not_read`: the number of views and foreign tables that `scan.views` excludes.
     """
@@ -355,7 +355,7 @@ class Profiled:
 
     @property
     def cut_by_bytes(self) -> int:
-        """The number of tables with a smaller sample because of their width."""
+        """The number of tables with a smaller sample because they are wide."""
         return sum(each.profile.cut_by_bytes for each in self.tables)
 
 
@@ -367,9 +367,9 @@ def profile_tables(
     last: Mapping[TableRef, str] | None = None,
     failures: Failures = STRICT,
 ) -> Profiled:
-    """Sample and count every table. Raises `SourceError` only if the source itself is gone.
+    """Sample and count every table. Raises `SourceError` only if the database is unreachable.
 
-    `last`: table -> when it was profiled last, as sortable text; the oldest come first, so that the next run reaches
+    `last`: table -> when it was last profiled, as sortable text. The oldest come first, so that the next run reaches
     what this one has no time for. `failures` notes unexpected errors; the strict default raises them.
     """
     left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
@@ -388,7 +388,7 @@ def profile_tables(
     ended = threading.Event()
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        if ended.is_set():  # the source is gone: tables that other threads have not started are skipped
+        if ended.is_set():  # The database is unreachable: skip tables that other threads have not started.
             return unsampled(table, Unsampled.FAILED), 0
         try:
             with failures.stage(Stage.PROFILE, table.ref):
@@ -438,7 +438,7 @@ def _profile(
 
 
 def _seed(table: Table) -> int:
-    """Return a constant number for a table."""
+    """Return a number that is constant for a table."""
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
 
 
@@ -447,7 +447,7 @@ class SparedTableError(SourceError):
 
 
 class SparingConnector(ForwardingConnector):
-    """Refuses every statement that names one of some tables, in the form of `table_path`, which all of a scan use.
+    """Refuses every statement that names one of some tables in the form of `table_path`, which all of a scan use.
 
     Closing it does not close the inner connector.
     """

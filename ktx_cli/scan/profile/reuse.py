@@ -1,4 +1,4 @@
-"""Reuse of the last scan's results while nothing changed: digests of what they depend on, relationships as JSON."""
+"""Reuse the last scan's results while nothing changed: digests of their inputs, and relationships as JSON."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _PURE: Final = frozenset(
         " row_number rtrim string_agg substr substring sum total trim upper char decimal numeric varchar",
     )
 )
-"""Words before a parenthesis with which a view still returns the same rows every time."""
+"""Words before a parenthesis in view definitions that return the same rows every time."""
 
 
 def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) -> str | None:
-    """Return a text that differs if a scan could have other results; None if that cannot be known.
+    """Return a text that differs if a scan may have other results, or None if that cannot be known.
 
     It covers the data, the structure, the settings and ktx itself. It cannot be known if a view or generated column may
     change without a change of the data.
@@ -52,12 +52,12 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
 
 
 def hints_digest(hints: FixedHints) -> str:
-    """Return a text that differs if other joins are proposed; hints of views are a part of the structure."""
+    """Return a text that differs if other joins are proposed. Hints from views are part of the structure."""
     return _digest(map(repr, hints.fixed))
 
 
 def record_digest(record: RelationshipRecord) -> str:
-    """Return a text that differs if other measures and decision points are proposed: other keys or relationships."""
+    """Return a text that differs if keys or relationships lead to other measures and decision points."""
     inferred = RelationshipRecord(record.keys, record.relationships)
     return _digest([record_text(inferred).decode("utf-8", "surrogatepass")])
 
@@ -70,7 +70,7 @@ def _stored() -> TypeAdapter[Any]:
 
 
 def relationships_to_json(record: RelationshipRecord) -> str | None:
-    """Return a record as JSON; None if it would not come back equal (a condition on a value without JSON)."""
+    """Return a record as JSON, or None if it would not round-trip (a condition on a value without JSON)."""
     from pydantic_core import PydanticSerializationError
 
     try:

@@ -1,9 +1,9 @@
-"""Profiles and value lists in the state database: disposable, on this machine only, never committed.
+"""Profiles and value lists in the state database: disposable, local to this machine, never committed.
 
-With them it stores the results that a scan of unchanged data reuses (`StoredResults`).
+The state database also stores the results that a scan of unchanged data reuses (`StoredResults`).
 
-Everything of a connection is replaced at once, so that values that are hidden from now on are gone. The functions take
-an open state database; `project.state.translated` around them names the file in errors.
+Everything of a connection is replaced at once, so that values that are now hidden are deleted. The functions take an
+open state database; `project.state.translated` around them names the file in errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktx_cli.warehouses import SampleMethod, TableRef
 
 
 class MatchKind(StrEnum):
-    """How a value matches the search text, the best first."""
+    """How a value matches the search text, best first."""
 
     EXACT = "exact"
     CASE = "case"
@@ -36,7 +36,7 @@ class MatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueMatch:
-    """A value that matches, and its number of rows (None: not counted); `complete`: whether its list is."""
+    """A matching value with its number of rows (None if not counted). `complete`: whether its list is complete."""
 
     connection: str
     ref: TableRef
@@ -51,8 +51,8 @@ class ValueMatch:
 class SearchedLists:
     """The value lists of a connection that a search covers.
 
-    `columns`: the number of lists, `incomplete` of them without all values; `hidden`: the number of columns without a
-    list because of private values. Columns with many values are in none of these.
+    `columns`: the number of lists, `incomplete` of which do not have all values. `hidden`: the number of columns
+    without a list because their values are private. Columns with many values are not counted.
     """
 
     connection: str
@@ -66,7 +66,7 @@ class SearchedLists:
 
 @dataclass(frozen=True, slots=True)
 class ValueMatches:
-    """Matches, the best first, and the searched lists; `more`: there are others beyond the limit."""
+    """Matches, best first, and the searched lists. `more`: whether there are others beyond the limit."""
 
     matches: tuple[ValueMatch, ...]
     searched: tuple[SearchedLists, ...]
@@ -75,11 +75,11 @@ class ValueMatches:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of a scan for the next one, all that is made from values of rows.
+    """The results of a scan for the next one: everything that is made from values of rows.
 
-    `fingerprint`: of data and settings; `hints`: their digest. `relationships`: as inferred, as JSON; `known`: the
+    `fingerprint`: of data and settings. `hints`: their digest. `relationships`: the inferred ones as JSON. `known`: the
     digest of the record that they became. `measures` and `decisions`: the proposals with this record, in the format of
-    their files; they cannot be made again from stored profiles, which lack values.
+    their files; stored profiles lack the values to make them again.
     """
 
     fingerprint: str
@@ -106,7 +106,7 @@ def save_values(
     privacy: Privacy,
     profiled_at: Mapping[TableRef, str] | None = None,
 ) -> None:
-    """Replace everything stored of a connection, in one transaction. `strict` stores counts and lengths, and no values.
+    """Replace everything stored of a connection in one transaction. `strict` stores counts and lengths but no values.
 
     `profiled_at`: as `load_profile_times` returns it.
     """
@@ -128,7 +128,7 @@ def save_values(
 
 
 def save_results(database: sqlite3.Connection, connection: str, results: StoredResults) -> None:
-    """Store the results of the profiles that are stored; they go with them."""
+    """Store the results for the stored profiles, which are deleted together."""
     with transaction(database):
         database.execute(
             "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
@@ -143,7 +143,7 @@ def forget_values(database: sqlite3.Connection, connection: str) -> None:
 
 
 def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableProfile, ...]:
-    """Return the profiles of a connection, by schema and name; values are as `plain_value` made them."""
+    """Return the profiles of a connection, by schema and name. Values have the form of `plain_value`."""
     rows = database.execute(
         "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1, 2", (connection,)
     )
@@ -151,7 +151,7 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
 
 
 def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
-    """Return table -> when it was profiled last, in ISO 8601."""
+    """Return table -> when it was last profiled, in ISO 8601."""
     rows = database.execute(
         "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS at FROM profiles"
         " WHERE connection = ? AND at IS NOT NULL",
@@ -161,7 +161,7 @@ def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[Ta
 
 
 def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
-    """Return the results of the last scan of a connection; None if there are none, or another version stored them."""
+    """Return the results of the last scan of a connection, or None if there are none or another version stored them."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
     stored = {} if row is None else json.loads(row[0])
     names = {each.name for each in fields(StoredResults)}
@@ -169,14 +169,14 @@ def load_results(database: sqlite3.Connection, connection: str) -> StoredResults
 
 
 def comes_back_equal(profile: TableProfile) -> bool:
-    """Whether a profile is the same after it was stored: dates, decimals and large numbers come back as text."""
+    """Return whether a profile survives storage unchanged: dates, decimals and large numbers come back as text."""
     return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
 
 
 def find_values(
     database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
 ) -> ValueMatches:
-    """Search the value lists for a text: as it is, in any letter case, at the beginning, anywhere."""
+    """Search the value lists for a text: exact, in any letter case, as a prefix, or anywhere."""
     wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
@@ -197,7 +197,7 @@ def without_private(sampled: SampledTable) -> TableProfile:
     columns = (
         _column_without_values(each)
         if _is_private(sampled, each)
-        else each  # its values that can be compared are all in `counts`
+        else each  # Its comparable values are all in `counts`.
         for each in sampled.profile.columns
     )
     return replace(sampled.profile, columns=tuple(columns))
@@ -218,7 +218,7 @@ def _column_without_values(column: ColumnProfile) -> ColumnProfile:
 
 
 def _forget(database: sqlite3.Connection, connection: str) -> None:
-    database.execute("PRAGMA secure_delete = ON")  # else the values stay in the file's free pages
+    database.execute("PRAGMA secure_delete = ON")  # Otherwise the values remain in the file's free pages.
     of_connection = "SELECT id FROM dictionary_columns WHERE connection = ?"
     database.execute(f"DELETE FROM dictionary_values WHERE column_id IN ({of_connection})", (connection,))
     for table in ("dictionary_columns", "profiles", "value_scans"):
@@ -301,7 +301,7 @@ def _column_from_json(stored: dict[str, Any]) -> ColumnProfile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileStore:
-    """The profiles and value lists of one connection; `privacy` says which values may be kept.
+    """The profiles and value lists of one connection. `privacy` decides which values may be kept.
 
     Every method raises `StorageError` if the state database does not work.
     """
@@ -312,7 +312,7 @@ class ProfileStore:
     privacy: Privacy
 
     def profiled_at(self) -> Mapping[TableRef, str]:
-        """Return table -> when it was profiled last."""
+        """Return table -> when it was last profiled."""
         with translated(self.state):
             return load_profile_times(self.database, self.connection)
 
@@ -322,7 +322,7 @@ class ProfileStore:
             return load_lists(self.database, self.connection)
 
     def last(self, fingerprint: str) -> tuple[StoredResults, tuple[TableProfile, ...]] | None:
-        """Return the results and profiles of the last scan; None if data or settings changed.
+        """Return the results and profiles of the last scan, or None if data or settings changed.
 
         The profiles are those that a model may see: they lack values, unless `privacy` is `off`.
         """
@@ -334,7 +334,7 @@ class ProfileStore:
         return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
     def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary) -> None:
-        """Replace everything that is stored of the connection; the last results are gone then."""
+        """Replace everything stored of the connection, including the last results."""
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
         late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
         # A table that was not reached keeps its old time, so that it comes first in the next run.

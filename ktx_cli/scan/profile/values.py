@@ -1,7 +1,7 @@
 """The value dictionary: the values of columns with few values, so that filters can be written without reading rows.
 
 A list comes from the type (native enums), from the sample if that is the whole table, or else from one statement per
-table; if that fails or takes too long, it has the values of the sample, and is marked as not complete.
+table. If the statement fails or takes too long, the list has the values of the sample and is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LISTED: Final = (ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.MIXED)
 
 @dataclass(frozen=True, slots=True)
 class DictionaryLimits:
-    """The limits of value lists: at most `distinct` values (`codes` for integers), `length` characters of each.
+    """The limits of value lists: at most `distinct` values (`codes` for integers) of `length` characters each.
 
     Tables with more than `rows` rows are not queried; their lists come from the sample.
     """
@@ -58,10 +58,10 @@ def build_dictionary(
     deadline: float,
     failures: Failures = STRICT,
 ) -> Dictionary:
-    """Return the dictionary of a connection; an empty one for `strict`. `deadline`: of `core.clock.monotonic`.
+    """Return the dictionary of a connection, which is empty for `strict`. `deadline`: of `core.clock.monotonic`.
 
-    A table or column that fails costs only itself; `SourceError` only if the source is gone. `failures` notes
-    unexpected errors; the strict default raises them.
+    If a table or column fails, the others continue; raises `SourceError` only if the database is unreachable.
+    `failures` notes unexpected errors; the strict default raises them.
     """
     if privacy == "strict":
         return Dictionary()
@@ -103,7 +103,7 @@ class _Found:
 
 
 def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits) -> Iterator[_Found]:
-    """Give the list of every column of a table that has few values."""
+    """Add the list of every column of a table that has few values."""
     profiles = {each.name: each for each in sample.profile.columns}
     lookups = []
     for column in table.columns:
@@ -127,7 +127,7 @@ def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: Dict
 
 
 def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryLimits) -> bool:
-    """Whether the sample suggests few values: texts, booleans, and integers that are codes."""
+    """Return whether the sample suggests few values: texts, booleans, and integers that are codes."""
     if not profile.distinct:
         return False
     if profile.kind is ValueKind.INTEGER:
@@ -137,7 +137,7 @@ def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryL
 
 
 def _suffices(sample: SampledTable, profile: ColumnProfile, dialect: str) -> bool:
-    """Whether the sample has every value of a column as the database spells it."""
+    """Return whether the sample has every value of a column as the database spells it."""
     is_folded = dialect_named(dialect).folds_texts and profile.kind is not ValueKind.INTEGER
     return sample.profile.complete and not is_folded
 
@@ -153,7 +153,7 @@ def _cut(value: Any, length: int) -> Any:
 
 
 COLUMNS_AT_ONCE = 40
-"""The number of columns per statement: SQLite takes no union of more than 500 parts, and its rows are as wide."""
+"""The number of columns per statement. SQLite limits unions to 500 parts and rows to the same width."""
 
 Counts = dict[Any, int]
 """Value -> its number of rows."""
@@ -161,7 +161,9 @@ Counts = dict[Any, int]
 
 @dataclass(slots=True)
 class ValueReader:
-    """Reads at most `most` values of a column, cut at `text` characters, until `deadline` (`core.clock.monotonic`)."""
+    """Reads at most `most` values of a column, truncated to `text` characters, until `deadline`
+    (`core.clock.monotonic`).
+    """
 
     connector: Connector
     most: int
@@ -171,9 +173,10 @@ class ValueReader:
     statements: int = 0
 
     def read(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
-        """Return column -> all its values, None if it has more than `most`; without those that could not be read.
+        """Return column -> all its values, or None if it has more than `most`; columns that could not be read are
+        absent.
 
-        Raises `SourceError` only when the source is gone.
+        Raises `SourceError` only if the database is unreachable.
         """
         found: dict[str, Counts | None] = {}
         for start in range(0, len(columns), COLUMNS_AT_ONCE):
@@ -205,7 +208,7 @@ class ValueReader:
             yield column.name, None if lists is None else self._few(lists[0])
 
     def _lists(self, listing: Listing) -> list[Counts] | None:
-        """Return the values of every column of a statement; None if it returned more rows than expected."""
+        """Return the values of every column of a statement, or None if it returned more rows than expected."""
         self.statements += 1
         result = self.connector.query(listing.sql, max_rows=listing.rows + 1)
         if len(result.rows) > listing.rows:
@@ -232,12 +235,12 @@ class Listing:
 
     sql: str
     rows: int
-    """The number of rows above which a list is cut."""
+    """The number of rows above which a list is truncated."""
     columns: int
     flagged: bool
 
     def read(self, row: Sequence[Any]) -> tuple[int, Any, int] | None:
-        """Return the column of a row, one of its values, and the number of rows of the table with it."""
+        """Return the column of a row, one of its values, and the number of table rows with that value."""
         count = int(row[-1])
         if self.flagged:
             place = next(at for at in range(self.columns) if int(row[self.columns + at]) == 0)
@@ -250,8 +253,8 @@ class Listing:
 def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
     """Return one statement for all columns: grouping sets if the dialect has them, else a union.
 
-    `most`: how many values of a column are wanted; one more is read, to know that there are more. `text`: at how many
-    characters values are cut.
+    `most`: the maximum number of values per column; the statement reads one more to detect that there are more. `text`:
+    the number of characters to which values are truncated.
     """
     if not dialect_named(dialect).has_grouping_sets:
         return _union(table, columns, dialect, most=most, text=text)
@@ -278,7 +281,7 @@ def _union(table: Table, columns: Sequence[Column], dialect: str, *, most: int, 
 
 
 def _branch(table: Table, columns: Sequence[Column], place: int, dialect: str, most: int, text: int) -> str:
-    """Return the SELECT of one column's values, in a column of their own: types and collations stay apart."""
+    """Return the SELECT of one column's values, in a column of their own to keep types and collations apart."""
     value = value_of(columns[place], dialect, text)
     inner = f"SELECT {value} AS v FROM {table_path(table.ref, dialect)}"
     counts = f"SELECT v, COUNT(*) AS n FROM ({inner}) AS s GROUP BY v"

@@ -1,1 +1,1 @@
-"""Infers which columns refer to which keys, with a probability for each relationship."""
+"""Infer which columns refer to which keys, with a probability for each relationship."""

@@ -1,4 +1,4 @@
-"""Finds the candidates: pairs of a column and a key it may refer to, by their names and by the values they share."""
+"""Candidates for relationships: pairs of a column and a key, by their names and by the values they share."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ PROBED_VALUES = 60
 """The number of values of a column that are looked up in a key that is larger than its sample."""
 
 VALUES_PER_STATEMENT = 1500
-"""The number of values that one statement looks up, for all columns together."""
+"""The number of values that one statement looks up for all columns together."""
 
 EXACT_ROWS = 5_000_000
-"""Tables with more rows are not joined to confirm a relationship; the sample decides."""
+"""Larger tables are not joined to confirm a relationship; the sample decides."""
 
 
 SENTINELS: Final = frozenset(
     {0, -1, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 2147483647}
     | {"", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"}
 )
-"""Values that programs write for "no reference"; one that no key has counts as NULL."""
+"""Values that programs write for "no reference". One that no key has counts as NULL."""
 
 
 def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
@@ -54,7 +54,7 @@ def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
 
 
 def _sentinel_of(lost: Iterable[Any]) -> Any:
-    """Return the sentinel among the values not found; None if there is none, or several."""
+    """Return the sentinel among the missing values, or None if there is none, or several."""
     sentinels = [value for value in lost if _is_sentinel(value)]
     return sentinels[0] if len(sentinels) == 1 else None
 
@@ -64,9 +64,9 @@ def _is_sentinel(value: Any) -> bool:
 
 
 class Prober:
-    """Looks up values of columns in keys that are larger than their samples; one statement for many columns.
+    """Looks up values of columns in keys that are larger than their samples, with one statement for many columns.
 
-    `is_out_of_time` tells when to stop; `skipped_keys`: those that were not asked because of it.
+    `is_out_of_time` returns whether to stop. `skipped_keys`: keys that were not queried for that reason.
     """
 
     def __init__(self, connector: Connector, is_out_of_time: Callable[[], bool] = lambda: False) -> None:
@@ -79,7 +79,7 @@ class Prober:
     def overlaps(
         self, candidates: Iterable[tuple[ColumnFacts, ColumnFacts]]
     ) -> dict[tuple[ColumnFacts, ColumnFacts], Overlap]:
-        """Return the overlaps; a candidate whose lookup failed is left out, and `problems` says why."""
+        """Return the overlaps. A candidate whose lookup failed is absent, and `problems` says why."""
         by_key: dict[ColumnFacts, list[ColumnFacts]] = defaultdict(list)
         for child, key in candidates:
             by_key[key].append(child)
@@ -107,15 +107,15 @@ class Prober:
     def _one_by_one(
         self, key: ColumnFacts, children: Sequence[ColumnFacts], error: Exception
     ) -> dict[ColumnFacts, Overlap]:
-        """Look up each column alone, because the values of one of them made the common statement fail."""
+        """Look up each column separately, because the values of one of them made the common statement fail."""
         if len(children) == 1:
             if not isinstance(error, SparedTableError):
-                self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
+                self.problems.append(f"could not look up values of {children[0]} in {key}: {error}")
             return {}
         return {child: overlap for each in children for child, overlap in self._look_up(key, [each]).items()}
 
     def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
-        """Return those of the values that the key has, spelled as the counts of samples are."""
+        """Return the values that the key has, in the spelling of the sample counts."""
         present: set[Any] = set()
         for start in range(0, len(values), VALUES_PER_STATEMENT):
             present |= self._found(key, values[start : start + VALUES_PER_STATEMENT])
@@ -147,7 +147,7 @@ def check_in_database(
     if sentinel is not None:
         given += "".join(f" AND {mine} <> {value_list([sentinel], dialect)}" for mine in own)
     mark = _unused(keys)
-    # ClickHouse fills a row without a match with zeros, not with NULL; the mark is 1 only in a match.
+    # ClickHouse fills a row without a match with zeros rather than NULL; the mark is 1 only in a match.
     statement = (
         f"SELECT count(*), sum(CASE WHEN p.{mark} = 1 THEN 0 ELSE 1 END) "
         f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
@@ -159,7 +159,7 @@ def check_in_database(
 
 
 def is_unique_in_database(connector: Connector, table: Table, columns: Sequence[str]) -> bool:
-    """Whether no combination of values of these columns repeats in the whole table. Raises `SourceError`."""
+    """Return whether no combination of values of these columns repeats in the whole table. Raises `SourceError`."""
     dialect = connector.dialect
     listed = column_list(columns, dialect)
     given = " AND ".join(f"{quote(column, dialect)} IS NOT NULL" for column in columns)
@@ -188,7 +188,7 @@ def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Ove
 
 
 def _unused(names: Sequence[str]) -> str:
-    """Return a name that is none of these."""
+    """Return a name that is not among these."""
     taken, mark = {name.lower() for name in names}, "found"
     while mark in taken:
         mark += "_"
@@ -196,13 +196,13 @@ def _unused(names: Sequence[str]) -> str:
 
 
 COPY_TOLERANCE = 0.02
-"""By how much the share of rows without a parent may be larger in the nearest copy than in another."""
+"""By how much the share of rows without a parent in the nearest copy may exceed that in another copy."""
 
 
 def without_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates, of a parent and its copies only the nearest one; the key of a copy itself has none.
+    """Return the candidates, with only the nearest of a parent and its copies. The key of a copy itself has none.
 
-    The nearest is the one of the child's own layer, else the one whose name has the fewest marks of a copy; of two
+    The nearest is the one in the child's own layer, else the one whose name has the fewest marks of a copy; of two
     schemas, the child's own.
     """
     groups: dict[tuple[ColumnFacts, tuple[str, ...], str], list[Candidate]] = defaultdict(list)
@@ -214,7 +214,7 @@ def without_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _is_key_of_copy(candidate: Candidate) -> bool:
-    """Whether a column is the same key in a copy of the parent, or in its original."""
+    """Return whether a column is the same key in a copy of the parent, or in its original."""
     mine, theirs = candidate.child.table, candidate.key.table
     same = mine is not theirs and candidate.child.joined == candidate.key.joined and core(mine) == core(theirs)
     return same and marks(mine) != marks(theirs) and are_alike(mine, theirs)
@@ -245,10 +245,10 @@ def _is_needless(candidate: Candidate, nearest: Candidate) -> bool:
 
 
 TOLERATED = 0.12
-"""The largest share of rows without a parent for a candidate whose name does not match clearly."""
+"""The maximum share of rows without a parent for a candidate whose name does not match clearly."""
 
 TOLERATED_NAMED = 0.6
-"""The same for a candidate whose name matches clearly: a person should see it."""
+"""The same limit for a candidate whose name matches clearly, which a person should see."""
 
 CLEAR_NAME = 0.75
 FAINT_NAME = 0.45
@@ -264,7 +264,7 @@ def find_candidates(
     most: int,
     declared: set[ColumnFacts],
 ) -> list[Candidate]:
-    """Return the candidates worth ranking, with their features; `declared`: columns with a declared foreign key."""
+    """Return the candidates worth ranking, with their features. `declared`: columns with a declared foreign key."""
     values = ValueIndex(keys)
     hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
     for (child, key), sources in hinted.items():
@@ -281,9 +281,9 @@ def find_candidates(
 def find_named_candidates(
     columns: Iterable[ColumnFacts], keys: Set[ColumnFacts], names: NameIndex, prober: Prober
 ) -> list[Candidate]:
-    """Return the candidates of columns that are called as a key is, or after the table of a key such as `id`.
+    """Return the candidates of columns that are named like a key, or after the table of a key such as `id`.
 
-    A table with nearly the same columns is left out: there is nothing in it that a row does not have itself.
+    A table with nearly the same columns is ignored, because it holds nothing that a row does not have itself.
     """
     found = [
         Candidate(child, key, match, {"names"})
@@ -303,7 +303,7 @@ def _is_called_alike(child: ColumnFacts, key: ColumnFacts, match: NameMatch) -> 
 
 
 def _worth_ranking(candidates: Sequence[Candidate], prober: Prober) -> list[Candidate]:
-    """Compare the values of candidates; return those worth ranking, with their features."""
+    """Compare the values of candidates, and return those worth ranking, with their features."""
     _compare_values(candidates, prober)
     kept = _without_needless(without_copies(candidate for candidate in candidates if _plausible(candidate)))
     _set_features(candidate for candidate in kept if not candidate.only_orphans)
@@ -312,12 +312,12 @@ def _worth_ranking(candidates: Sequence[Candidate], prober: Prober) -> list[Cand
 
 
 def can_refer(column: ColumnFacts) -> bool:
-    """Whether a column's values could be references at all."""
+    """Return whether a column's values can be references at all."""
     return column.family is not Family.OTHER and (column.keyed or column.distinct > 2 or not column.has_word("flag"))
 
 
 def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnFacts, list[ColumnFacts]]:
-    """Return column -> the keys that may hold the values of all its namesakes in other tables."""
+    """Return column -> the keys that may hold the values of all columns with the same name in other tables."""
     groups: dict[str, list[ColumnFacts]] = defaultdict(list)
     for child in children:
         if child.base and child.family is Family.INTEGER and not child.empty:
@@ -362,7 +362,7 @@ def _candidates_of(
 
 
 def same_family(child: ColumnFacts, key: ColumnFacts) -> bool:
-    """Whether the values of both can be equal: the same family, or one has no values yet."""
+    """Return whether the values of both can be equal: they are of the same family, or one has no values yet."""
     return child.family is key.family
 
 
@@ -382,7 +382,7 @@ def _compare_values(candidates: Sequence[Candidate], prober: Prober) -> None:
 
 
 def _in_reach(candidate: Candidate) -> bool:
-    """Whether a key that is larger than its sample may hold the values at all, judged by the ends of both ranges."""
+    """Return whether a key that is larger than its sample may hold the values, judging by both ranges."""
     if candidate.key.family is not Family.INTEGER:
         return True
     low, high = float(candidate.key.profile.minimum), float(candidate.key.profile.maximum)
@@ -404,13 +404,13 @@ def _plausible(candidate: Candidate) -> bool:
 
 
 def _without_needless(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out keys without rows for columns that have a clear candidate with rows."""
+    """Drop keys without rows for columns that have a clear candidate with rows."""
     settled = {candidate.child for candidate in candidates if not candidate.empty and _is_clear(candidate)}
     return [candidate for candidate in candidates if not (candidate.only_orphans and candidate.child in settled)]
 
 
 def _repeats_key(candidate: Candidate) -> bool:
-    """Whether a column holds the key of its own row nearly everywhere: a copy of the key is no reference."""
+    """Return whether a column holds the key of its own row nearly everywhere. A copy of the key is not a reference."""
     values = candidate.child.table.sampled.values
     mine, keys = values.get(candidate.child.name), values.get(candidate.key.name)
     if not mine or not keys:
@@ -420,7 +420,7 @@ def _repeats_key(candidate: Candidate) -> bool:
 
 
 def _is_copy(candidate: Candidate) -> bool:
-    """Whether a column is the key of the same table in another schema, as schemas of tenants have it."""
+    """Return whether a column is the key of the same table in another schema, as in schemas per tenant."""
     one, other = candidate.child.table, candidate.key.table
     if (
         one.table.ref.name != other.table.ref.name
@@ -450,7 +450,7 @@ def _set_group_features(
     references: Mapping[TableFacts, int],
     features_of: Callable[[ColumnFacts], ColumnFeatures],
 ) -> None:
-    """Set the features of one column's candidates, except for those that a clear name leaves no chance."""
+    """Set the features of one column's candidates, except for those that cannot win against a clear name."""
     names = sorted(candidate.name_match.best for candidate in group)
     shares = [_coverage(candidate, features_of(candidate.key)) for candidate in group]
     ascending = sorted(shares)
@@ -474,7 +474,7 @@ def _set_group_features(
 
 
 def _is_hopeless(candidate: Candidate) -> bool:
-    """Whether only values support a candidate, so that it loses against one that is clear."""
+    """Return whether only values support a candidate, so that it loses against a clear one."""
     return (
         candidate.name_match.best < FAINT_NAME
         and not candidate.name_match.meaning
@@ -483,7 +483,7 @@ def _is_hopeless(candidate: Candidate) -> bool:
 
 
 def _is_clear(candidate: Candidate) -> bool:
-    """Whether a name and values match so well that the candidate is a reference without a doubt."""
+    """Return whether name and values match so well that the candidate is certainly a reference."""
     return (
         candidate.name_match.best >= CLEAR_NAME
         and candidate.child.table is not candidate.key.table
@@ -499,7 +499,7 @@ NEAREST = 8
 """The number of candidate keys by range: those that cover a column's integers most narrowly."""
 
 NEAREST_OF_FEW = 3
-"""The same for columns with at most `FEW` distinct values, which tell little."""
+"""The same limit for columns with at most `FEW` distinct values, which are weak evidence."""
 
 FEW = 3
 
@@ -513,11 +513,11 @@ PROBES = 8
 """The number of values of a text column that are looked up in the index."""
 
 MOST_SHARED = 200
-"""A value that is in more keys than this tells none of them apart."""
+"""A value that is in more keys than this does not distinguish them."""
 
 
 class ValueIndex:
-    """Finds the keys that may hold the values of a column."""
+    """The keys that may hold the values of a column."""
 
     def __init__(self, keys: Iterable[ColumnFacts]) -> None:
         ranges: list[tuple[int, int, int, ColumnFacts]] = []
@@ -543,7 +543,7 @@ class ValueIndex:
         return self._holding(child) if child.family in (Family.TEXT, Family.TIME) else []
 
     def shared(self, namesakes: Sequence[ColumnFacts]) -> list[ColumnFacts]:
-        """Return the keys that may hold the integers of all columns of one name, the narrowest first."""
+        """Return the keys that may hold the integers of all columns with one name, narrowest first."""
         ranges = [_range(each) for each in namesakes]
         return self._around(min(low for low, _ in ranges), max(high for _, high in ranges), NEAREST_OF_FEW)
 
@@ -557,7 +557,7 @@ class ValueIndex:
         return [key for key in dict.fromkeys([*found, *self._own(child)]) if key is not child]
 
     def _around(self, low: int, high: int, most: int) -> list[ColumnFacts]:
-        """Return the keys whose range covers another, the narrowest first."""
+        """Return the keys whose range covers another, narrowest first."""
         covering = (key for _, _, lowest, key in self._ranges[bisect_left(self._highest, high) :] if lowest <= low)
         return list(islice(covering, most))
 
@@ -590,7 +590,7 @@ def _range(column: ColumnFacts) -> tuple[int, int]:
 
 
 def _without_outliers(column: ColumnFacts) -> tuple[int, int]:
-    """Return the range of a column's integers without the few at both ends that orphans and sentinels may be."""
+    """Return the range of a column's integers without the few at both ends that may be orphans and sentinels."""
     few = sorted(islice(column.counts, 0, None, max(1, column.distinct // RANGE_SAMPLE)))
     cut = int(len(few) * OUTLIERS)
     rest = few[cut : len(few) - cut]

@@ -1,4 +1,4 @@
-"""Tables and columns prepared for inference: names split, values counted, and the tables that a name refers to."""
+"""Tables and columns prepared for inference: split names, counted values, and the tables that a name refers to."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import Column, SemanticType, Table, TableKind
 
 MIN_MATCH = 0.4
-"""A table whose name matches less is not what a column refers to."""
+"""A column does not refer to a table whose name matches less than this."""
 
 OWN_TABLE_MATCH = 0.8
-"""The match of a column called `parent_id` or `reports_to` with its own table."""
+"""The match of a column named `parent_id` or `reports_to` with its own table."""
 
 MIN_OTHER_KEY_MATCH = 0.7
-"""The least match of a column's name with a key that is not its table's likeliest."""
+"""The minimum match of a column's name with a key other than the likeliest of its table."""
 
 MOST_TABLES = 12
-"""The number of tables that one name may refer to."""
+"""The maximum number of tables that one name may refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """How well a column's name matches the name of a table, and the name of its key; both 0 to 1.
+    """How well a column's name matches the name of a table and the name of its key, both from 0 to 1.
 
-    `meaning`: whether column and table may mean the same thing in other words (`rep` and `employee`).
+    `meaning`: whether column and table may mean the same in other words (`rep` and `employee`).
     """
 
     table: float
@@ -60,7 +60,7 @@ class NameMatch:
 
 
 class NameIndex:
-    """Finds the parents that a column's name refers to; `keys`: the columns that can be referred to."""
+    """The parents that a column's name refers to. `keys`: the columns that can be referred to."""
 
     def __init__(self, tables: Sequence[TableFacts], keys: Iterable[ColumnFacts]) -> None:
         self._by_word: dict[str, set[int]] = defaultdict(set)
@@ -114,7 +114,7 @@ class NameIndex:
         return found
 
     def meant(self, base: tuple[str, ...]) -> list[int]:
-        """Return the tables for a concept that words may stand for; none if there are many."""
+        """Return the tables for a concept that words may stand for, or none if there are many."""
         numbers = {number for concept in concepts(base) for number in self._by_concept.get(concept, ())}
         return sorted(numbers) if len(numbers) <= MOST_TABLES else []
 
@@ -124,14 +124,14 @@ class NameIndex:
         return NameMatch(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
 
     def tables_of(self, child: ColumnFacts) -> dict[int, float]:
-        """Return the tables a column may refer to: its own too, if it is called a parent or a manager."""
+        """Return the tables that a column may refer to, including its own if it is named as a parent or manager."""
         tables = self.tables(child.base)
         if not _may_name_own_table(child):
             return tables
         return {**tables, child.table.number: max(OWN_TABLE_MATCH, tables.get(child.table.number, 0.0))}
 
     def tables(self, base: tuple[str, ...]) -> dict[int, float]:
-        """Return table number -> how well words match its name, the best matches only."""
+        """Return table number -> how well words match its name, best matches only."""
         known = self._bases.get(base)
         if known is None:
             known = self._bases[base] = self._find(base)
@@ -156,7 +156,7 @@ class NameIndex:
 
 
 def _may_name_own_table(child: ColumnFacts) -> bool:
-    """Whether the name is a role that rows of the same table have: a parent, or a manager in a table of people."""
+    """Return whether the name is a role within the same table: a parent, or a manager in a table of people."""
     if child.has_word("self"):
         return len(child.base) <= 2
     return child.has_word("boss") and "person" in concepts(child.table.words)
@@ -171,7 +171,7 @@ def table_alike(base: tuple[str, ...], name: tuple[str, ...]) -> float:
     """Return how well words match a table's name: all of them, those after a role (`billing address`), or the last."""
     if not base or not name:
         return 0.0
-    # Words that begin with different letters are not alike, which is sooner seen here than by a call.
+    # Words with different first letters are never alike, and comparing them here is faster than a call.
     best, first, first_of_table = 0.0, base[0][:1], name[0][:1]
     for weight, letter, part in _parts(base):
         if letter == first_of_table and weight > best:
@@ -204,7 +204,7 @@ def _parts_of_table(name: tuple[str, ...], size: int) -> tuple[tuple[float, str,
 
 
 def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
-    """Return how well a column's name matches a key's; a generic name such as `id` or `code` matches nothing."""
+    """Return how well a column's name matches a key's. A generic name such as `id` or `code` matches nothing."""
     if not key.base:
         return 0.0
     if child.parts == key.parts or child.joined == key.joined:
@@ -226,7 +226,7 @@ LONGEST_KEY = 80
 
 
 class Family(StrEnum):
-    """The comparable kinds of values: a column refers only to a column of its own family."""
+    """The comparable kinds of values. A column refers only to a column of its own family."""
 
     INTEGER = "integer"
     TEXT = "text"
@@ -242,8 +242,8 @@ _DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TE
 class ColumnFacts:
     """One column. `counts`: value -> rows of the sample, empty if the values cannot be compared.
 
-    `parts`: the words of its name, `joined`: the same run together. `base`: the words that do not mean a key; `keyed`:
-    whether there is one that does (`id`, `code`).
+    `parts`: the words of its name; `joined`: the same without separators. `base`: the words that do not mean a key;
+    `keyed`: whether there is one that does (`id`, `code`).
     """
 
     table: TableFacts
@@ -264,7 +264,7 @@ class ColumnFacts:
 
     @property
     def distinct(self) -> int:
-        """How many different values the sample holds."""
+        """The number of distinct values in the sample."""
         return len(self.counts)
 
     @property
@@ -274,11 +274,11 @@ class ColumnFacts:
 
     @property
     def unique(self) -> bool:
-        """Whether every row of the sample has a value of its own."""
+        """Whether every row of the sample has a different value."""
         return self.profile.unique and self.profile.nulls == 0
 
     def has_word(self, kind: str) -> bool:
-        """Whether its name has a word of a kind (`measure`, `flag` ...)."""
+        """Return whether its name has a word of a kind (`measure`, `flag` ...)."""
         return not words(kind).isdisjoint(self.parts)
 
     def __str__(self) -> str:
@@ -287,7 +287,7 @@ class ColumnFacts:
 
 @dataclass(slots=True, eq=False)
 class TableFacts:
-    """One table. `words`: its name without layers and common prefixes; `numbered`: the same with its last number."""
+    """One table. `words`: its name without layers and common prefixes. `numbered`: the same with its last number."""
 
     table: Table
     sampled: SampledTable
@@ -296,15 +296,15 @@ class TableFacts:
     columns: list[ColumnFacts] = field(default_factory=list)
     numbered: tuple[str, ...] = ()
     peculiar: frozenset[str] = frozenset()
-    """The names of columns, run together, that few other tables have: `updated_at` is in most and tells nothing."""
+    """The names of columns, without separators, that few other tables have: `updated_at` is in most."""
     spread: Mapping[str, int] = field(default_factory=dict)
-    """Name of a column, run together -> the number of tables that have such a column."""
+    """Column name without separators -> the number of tables that have such a column."""
     likeliest: ColumnFacts | None = None
-    """The unique column that is most plausible as its key; set by `find_unique_columns`."""
+    """The unique column that is its most plausible key, set by `find_unique_columns`."""
 
     @property
     def rows(self) -> int:
-        """The number of rows of the table, or of the sample if it is not known."""
+        """The number of rows of the table, or of the sample if it is unknown."""
         profile = self.sampled.profile
         return profile.rows if profile.row_count is None else profile.row_count
 
@@ -325,9 +325,9 @@ class DatabaseFacts:
     dialect: str
     tables: list[TableFacts]
     relations: tuple[Table, ...] = ()
-    """All relations of the database, views too."""
+    """All relations of the database, including views."""
     views: list[TableFacts] = field(default_factory=list)
-    """The views beside the tables, whose columns may refer to tables, and to which nothing refers."""
+    """The views next to the tables. Their columns may refer to tables, but nothing refers to them."""
 
     @cached_property
     def columns(self) -> list[ColumnFacts]:
@@ -338,9 +338,9 @@ class DatabaseFacts:
 def gather(
     dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures = STRICT
 ) -> DatabaseFacts:
-    """Return the facts of all tables; views stand apart if there are tables, whose values they only repeat.
+    """Return the facts of all tables. Views are kept apart if there are tables, because they only repeat their values.
 
-    A table that fails unexpectedly is left out and noted in `failures`; the strict default raises the error.
+    A table that fails unexpectedly is skipped and noted in `failures`; the strict default raises the error.
     """
     relations = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [relation for relation in relations if relation[0].kind is not TableKind.VIEW] or relations
@@ -416,9 +416,9 @@ def _family(column: Column, profile: ColumnProfile) -> Family:
 class Overlap:
     """How many values of a column are in a key: the evidence for an inclusion dependency.
 
-    `rows`: rows of the child's sample (or of the probed values) with a value; `missing`: those of them without a
+    `rows`: rows of the child's sample (or of the probed values) with a value. `missing`: those of them without a
     parent. `hits`: distinct values that are in the key. `exact`: both tables were read whole. `sentinel`: a value that
-    counts as NULL; `sentinel_rows`: the rows of the child's sample that have it.
+    counts as NULL. `sentinel_rows`: the rows of the child's sample that have it.
     """
 
     rows: int
@@ -437,10 +437,11 @@ class Overlap:
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A column and a key it may refer to. `overlap` None: there are no values to compare, or they were not compared.
+    """A column and a key that it may refer to. `overlap` is None if there are no values to compare, or they were not
+    compared.
 
-    `out_of_time`: they were not compared because the time was up. `features`: in the order of the ranker's `FEATURES`.
-    `log_odds`: the score of the ranker's first pass.
+    `out_of_time`: they were not compared because the time limit was reached. `features`: in the order of the ranker's
+    `FEATURES`. `log_odds`: the score of the ranker's first pass.
     """
 
     child: ColumnFacts
@@ -455,7 +456,7 @@ class Candidate:
 
     @property
     def empty(self) -> bool:
-        """Whether one of the two has no values, so that no row can tell."""
+        """Whether one of the two has no values, so that rows are no evidence."""
         return self.child.empty or self.key.empty
 
     @property
@@ -465,7 +466,7 @@ class Candidate:
 
 
 MIN_SHARED_COLUMNS = 0.8
-"""The least share of columns that a table and its copy have in common."""
+"""The minimum share of columns that a table and its copy have in common."""
 
 
 def core(table: TableFacts) -> tuple[str, ...]:
@@ -493,7 +494,7 @@ def _is_mark(word: str) -> bool:
 
 
 def are_alike(one: TableFacts, other: TableFacts) -> bool:
-    """Whether two tables have nearly the same columns."""
+    """Return whether two tables have nearly the same columns."""
     mine, theirs = ({column.name.lower() for column in table.columns} for table in (one, other))
     return len(mine & theirs) >= MIN_SHARED_COLUMNS * len(mine | theirs)
 

@@ -28,10 +28,10 @@ SAME_NAME = 0.9
 
 
 class Likeness(IntEnum):
-    """How a column corresponds to a member of another table's composite key.
+    """How a column corresponds to a column of another table's composite key.
 
-    `NAMED`: its name names the parent, or is the member's own specific name. `SAME_KEY`: both refer to the same key.
-    `WEAK`: both have a generic name, such as `line` or `number`, or the column's name is a role.
+    `NAMED`: its name names the parent, or is the key column's own specific name. `SAME_KEY`: both refer to the same
+    key. `WEAK`: both have a generic name, such as `line` or `number`, or the column's name is a role.
     """
 
     NAMED = 3
@@ -40,7 +40,7 @@ class Likeness(IntEnum):
 
 
 def tails(column: ColumnFacts) -> set[str]:
-    """Return the ends of a name by which it is indexed: its last word, and the last that does not mean a key.
+    """Return the ends of a name by which it is indexed: its last word, and the last word that does not mean a key.
 
     A name without a meaning (`c1`) has none.
     """
@@ -52,7 +52,7 @@ def tails(column: ColumnFacts) -> set[str]:
 def likeness(
     other: ColumnFacts, member: ColumnFacts, refers: Mapping[ColumnFacts, Candidate], names: NameIndex
 ) -> Likeness | None:
-    """Return how a column corresponds to a member of a key; None if it does not."""
+    """Return how a column corresponds to a column of a key, or None if it does not."""
     mine, theirs = refers.get(other), refers.get(member)
     if _is_prefixed(other, member) or _is_called_after(other, member):
         return Likeness.NAMED
@@ -66,7 +66,7 @@ def likeness(
 
 
 def _is_called_after(other: ColumnFacts, member: ColumnFacts) -> bool:
-    """Whether a column has the name of the parent's table: `purchase_item` beside `purchase_item_line`."""
+    """Return whether a column has the name of the parent's table: `purchase_item` next to `purchase_item_line`."""
     return len(member.table.words) > 1 and phrase_alike(other.base, member.table.words) >= SAME_NAME
 
 
@@ -75,7 +75,7 @@ def _same_name(other: ColumnFacts, member: ColumnFacts) -> bool:
 
 
 def _is_prefixed(other: ColumnFacts, member: ColumnFacts) -> bool:
-    """Whether a column's name is the member's, with the parent's name before it: `parcel_line`."""
+    """Return whether a column's name is the key column's name after the parent's name: `parcel_line`."""
     for words in {member.parts, member.base} - {()}:
         size = len(words)
         if len(other.parts) > size and other.parts[-size:] == words and _is_table(other.parts[:-size], member):
@@ -84,13 +84,13 @@ def _is_prefixed(other: ColumnFacts, member: ColumnFacts) -> bool:
 
 
 def _is_table(words: tuple[str, ...], member: ColumnFacts) -> bool:
-    """Whether words end with the name of the member's table; a role may come before it."""
+    """Return whether words end with the name of the key column's table, possibly after a role."""
     name = member.table.words
     return max(phrase_alike(words, name), phrase_alike(words[-len(name) :], name)) >= TABLE_MATCH
 
 
 def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Likeness | None:
-    """Return the likeness of a column named after the parent's table to the member that numbers its rows."""
+    """Return how well a column named after the parent's table corresponds to the key column that numbers its rows."""
     may_refer = other.keyed or other.has_word("self") or other.has_word("boss")
     if not may_refer or own_name(member) < TABLE_MATCH or counts_rows(other):
         return None
@@ -101,31 +101,31 @@ def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Like
 
 
 MAX_VIOLATIONS = 0.08
-"""The largest share of rows without a parent."""
+"""The maximum share of rows without a parent."""
 
 TENANT_KEYS = 3
 """A key that is part of this many composite keys is that of a tenant; references to it are kept."""
 
 MOST_MAPPINGS = 8
-"""The number of mappings of one table's columns to a key that are tried."""
+"""The maximum number of mappings of one table's columns to a key that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompositeCandidate:
-    """Columns of a table and the composite key they may refer to, in the key's order."""
+    """Columns of a table and the composite key that they may refer to, in the key's order."""
 
     child: Columns
     key: Columns
     check: Check | None
     probability: float
     replaces: tuple[Candidate, ...] = ()
-    """The references of single columns that this one implies, by way of the parent."""
+    """The single-column references that this one implies, through the parent."""
     sources: frozenset[str] = frozenset()
     """The sources of hints that name it."""
 
 
 CheckRows = Callable[[Sequence[ColumnFacts], Sequence[ColumnFacts]], Check | None]
-"""Checks a reference on all rows of the database; None: the database did not tell."""
+"""Checks a reference on all rows of the database. Returns None if the database gave no answer."""
 
 
 def find_composites(
@@ -136,9 +136,9 @@ def find_composites(
     check_rows: CheckRows,
     hinted: Mapping[Ends, Set[str]] = MappingProxyType({}),
 ) -> list[CompositeCandidate]:
-    """Return the composite references that the rows confirm; `check_rows`: for tables larger than their samples.
+    """Return the composite references that the rows confirm. `check_rows`: for tables larger than their samples.
 
-    Clearly named ones whose rows could not be checked, and hinted ones, are returned too.
+    Clearly named references whose rows could not be checked, and hinted ones, are also returned.
     """
     return _Search(
         tables, keys, {candidate.child: candidate for candidate in accepted}, names, check_rows, hinted
@@ -147,7 +147,7 @@ def find_composites(
 
 @dataclass(slots=True)
 class _Search:
-    """The search for composite references; `child` and `key` are columns of two tables, in the order of the key."""
+    """The search for composite references. `child` and `key` are columns of two tables, in the order of the key."""
 
     tables: Sequence[TableFacts]
     keys: Mapping[TableFacts, KeyChoice]
@@ -195,7 +195,7 @@ class _Search:
         return set(self.names.tables_of(column)) | set(self.names.meant(column.base)) if column.base else set()
 
     def _children(self, key: Columns) -> Iterable[tuple[Columns, tuple[Likeness, ...]]]:
-        """Yield columns of one table that may refer to a key together, and how each is like its member."""
+        """Yield columns of one table that may refer to a key together, and how each corresponds to its key column."""
         options = [self._counterparts(column) for column in key]
         common = set.intersection(*({other.table for other in each} for each in options))
         for table in sorted(common, key=lambda table: table.number):
@@ -244,12 +244,12 @@ class _Search:
         return CompositeCandidate(child, key, check, probability, self._implied(child, key))
 
     def _is_own_key(self, child: Sequence[ColumnFacts]) -> bool:
-        """Whether columns are their own table's key: `id` within a tenant is numbered alike in every table."""
+        """Return whether columns are their own table's key: `id` within a tenant is numbered alike in every table."""
         choice = self.keys.get(child[0].table)
         return choice is not None and set(choice.primary) == {column.name for column in child}
 
     def _hinted(self, child: Columns, key: Columns, sources: frozenset[str]) -> CompositeCandidate | None:
-        """Return a hinted reference whatever the names say; one that the rows do not confirm is put up for review."""
+        """Return a hinted reference whatever its names. One that the rows do not confirm needs review."""
         if _is_declared(child):
             return None
         likenesses = [
@@ -280,7 +280,7 @@ class _Search:
     def _without_shared(
         self, found: Sequence[CompositeCandidate], parents: Sequence[Columns]
     ) -> list[CompositeCandidate]:
-        """Return the references without replacing those to a tenant, which every table has."""
+        """Return the references, keeping those to a tenant, which every table has."""
         part_of = Counter(self.refers[column].key for key in parents for column in key if column in self.refers)
         shared = {key for key, count in part_of.items() if count >= TENANT_KEYS}
         return [
@@ -290,7 +290,7 @@ class _Search:
 
 
 def _nearest(found: Sequence[CompositeCandidate]) -> list[CompositeCandidate]:
-    """Leave out the references that a wider one of the same columns implies by way of its parent."""
+    """Drop the references that a wider one of the same columns implies through its parent."""
     by_child = {each.child: each for each in found}
     return [each for each in found if not any(_is_implied(each, other, by_child) for other in found)]
 
@@ -313,7 +313,7 @@ def _probability(
 
 
 def _is_named(likenesses: Sequence[Likeness]) -> bool:
-    """Whether the names alone say which key is meant."""
+    """Return whether the names alone determine the key."""
     return Likeness.WEAK not in likenesses and Likeness.NAMED in likenesses
 
 
@@ -336,7 +336,9 @@ def _improbability(child_rows: set[Any], key: Sequence[ColumnFacts]) -> float:
 def _points_the_other_way(
     child: Columns, key: Columns, keys: Mapping[TableFacts, KeyChoice], child_rows: set[Any], key_rows: set[Any]
 ) -> bool:
-    """Whether the child's columns are its own key and hold all of the parent's values: then the child is the parent."""
+    """Return whether the child's columns are its own key and hold all values of the parent, so that the child is the
+    parent.
+    """
     choice = keys.get(child[0].table)
     is_own_key = choice is not None and set(choice.primary) == {column.name for column in child}
     if not is_own_key or not key_rows <= child_rows:
@@ -346,21 +348,21 @@ def _points_the_other_way(
 
 
 MOST_TYPES = 20
-"""The number of values a discriminator may have."""
+"""The maximum number of values of a discriminator."""
 
 MIN_VALUE_MATCH = 0.6
-"""The least match of a value with a table's name; one that only has the same meaning counts as this."""
+"""The minimum match of a value with a table's name. One that only has the same meaning counts as this."""
 
 CLEAR_VALUE_MATCH = 0.75
-"""The least match of the only value of a discriminator with its table's name."""
+"""The minimum match of the only value of a discriminator with its table's name."""
 
 FEWEST_VALUES = 5
-"""The least number of distinct references beside a value that names no table."""
+"""The minimum number of distinct references with a value that names no table."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolymorphicBranch:
-    """One of the tables a polymorphic column refers to, when `discriminator` has `value`."""
+    """One of the tables that a polymorphic column refers to, when `discriminator` has `value`."""
 
     child: ColumnFacts
     key: ColumnFacts
@@ -375,8 +377,8 @@ def find_branches(
 ) -> list[PolymorphicBranch]:
     """Return the branches of every column whose values refer to different tables by the value of another column.
 
-    A value of the discriminator has to name the table, or only one table has to hold the references beside the value;
-    of several tables, the one in the column's own schema. There must be at least two tables, unless the discriminator
+    The value of the discriminator must name the table, or only one table may hold the references with that value; of
+    several tables, the one in the column's own schema wins. There must be at least two tables, unless the discriminator
     has a single value that names its table clearly. A table that fails unexpectedly has no branches and is noted in
     `failures`; the strict default raises the error.
     """
@@ -411,7 +413,7 @@ def _is_discriminator(column: ColumnFacts) -> bool:
 
 
 def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
-    """Whether both names begin alike (`owner_id`, `owner_type`), or the discriminator is called just `type`."""
+    """Return whether both names have a common prefix (`owner_id`, `owner_type`), or the discriminator is `type`."""
     if child.family not in (Family.INTEGER, Family.TEXT) or child.profile.unique:
         return False
     first = [part for part in discriminator.parts if part not in ("type", "kind", "class", "name", "typ", "tipo")]
@@ -445,7 +447,7 @@ def _branch(
     by_table: Mapping[int, Sequence[ColumnFacts]],
     names: NameIndex,
 ) -> PolymorphicBranch | None:
-    words = tuple(word for word in tokens(str(kind)) if word)  # a sentinel text names nothing
+    words = tuple(word for word in tokens(str(kind)) if word)  # A sentinel text names nothing.
     named = {number: score for number, score in names.tables(words).items() if score >= MIN_VALUE_MATCH}
     for number in names.meant(words):
         named.setdefault(number, MIN_VALUE_MATCH)
@@ -464,7 +466,7 @@ def _by_values(
     group: Sequence[Any],
     by_table: Mapping[int, Sequence[ColumnFacts]],
 ) -> PolymorphicBranch | None:
-    """Return the branch to the only table that holds the references beside a value; None if there are several."""
+    """Return the branch to the only table that holds the references with a value, or None if there are several."""
     if len(set(group)) < FEWEST_VALUES:
         return None
     found = [(keys[0], _check(child, keys[0], group)) for keys in by_table.values() if keys]
@@ -477,12 +479,12 @@ def _by_values(
 
 
 def _is_in_own_schema(child: ColumnFacts, key: ColumnFacts) -> bool:
-    """Whether a key is in the column's own schema."""
+    """Return whether a key is in the column's own schema."""
     return child.table.table.ref.schema == key.table.table.ref.schema
 
 
 def _check(child: ColumnFacts, key: ColumnFacts, group: Sequence[Any]) -> Check | None:
-    """Check a group of values against a key; None if too many are not in it."""
+    """Check a group of values against a key. Returns None if too many are missing from it."""
     if key.family is not child.family or not key.table.complete:
         return None
     missing = sum(1 for value in group if value not in key.counts)

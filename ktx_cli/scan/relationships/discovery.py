@@ -1,4 +1,4 @@
-"""Infers the keys and relationships of a database: candidates, their probabilities, checks on all rows, decisions."""
+"""Infer the keys and relationships of a database: candidates, probabilities, checks on all rows, decisions."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
 
 MOST_CHECKS = 1000
-"""The number of references that are checked on all rows unless `validationBudget` sets another."""
+"""The number of references that are checked on all rows, unless `validationBudget` sets another."""
 
 
 @dataclass(slots=True)
 class RowChecks:
     """Checks candidates and keys on all rows of the database.
 
-    `deadline`: the moment (of `monotonic`) after which no statement is sent. `unchecked`: the columns of references
-    that were not checked because of it.
+    `deadline`: the time (of `monotonic`) after which no statement is sent. `unchecked`: the columns of references that
+    were not checked for that reason.
     """
 
     connector: Connector
@@ -56,11 +56,11 @@ class RowChecks:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit is reached."""
         return self.deadline is not None and monotonic() >= self.deadline
 
     def check_candidates(self, candidates: Sequence[Candidate]) -> dict[Candidate, Check | None]:
-        """Check those that may be accepted on all rows, the likeliest first, and the others on the sample."""
+        """Check those that may be accepted on all rows, likeliest first, and the others on the sample."""
         checks = {candidate: sampled_check(candidate) for candidate in candidates}
         self.unchecked |= {(candidate.child,) for candidate in candidates if candidate.out_of_time}
         unsure = [candidate for candidate in candidates if self._worth_checking(candidate, checks[candidate])]
@@ -92,7 +92,7 @@ class RowChecks:
     def check_rows(
         self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts], sentinel: Any = None
     ) -> Check | None:
-        """Check a reference on all rows; None if the database refuses, there are too many rows, or the time is up."""
+        """Check a reference on all rows. Returns None if the database refuses, rows are too many, or time is up."""
         child, parent = columns[0].table, keys[0].table
         if not _is_small_enough(child, parent):
             return None
@@ -105,34 +105,36 @@ class RowChecks:
         try:
             return check_in_database(self.connector, child.table, child_names, parent.table, key_names, sentinel)
         except SourceError as error:
-            self._note(f"{', '.join(map(str, columns))} -> {parent.table.ref} could not be checked", error)
+            self._note(f"could not check {', '.join(map(str, columns))} -> {parent.table.ref}", error)
             return None
 
     def is_unique(self, table: TableFacts, columns: Sequence[ColumnFacts]) -> bool | None:
-        """Say whether columns are unique in all rows of a table; None if the database refuses or the time is up."""
+        """Return whether columns are unique in all rows of a table, or None if the database refuses or time is up."""
         if self.is_out_of_time:
             return None
         self.queries += 1
         try:
             return is_unique_in_database(self.connector, table.table, [column.name for column in columns])
         except SourceError as error:
-            self._note(f"whether {', '.join(map(str, columns))} repeats could not be checked", error)
+            self._note(f"could not check whether {', '.join(map(str, columns))} repeats", error)
             return None
 
     def all_problems(self) -> tuple[str, ...]:
-        """Return the problems, sorted; references that were not checked in time are only counted."""
-        unchecked = [f"{plural(len(self.unchecked), 'reference')} not checked: time budget"] if self.unchecked else []
+        """Return the sorted problems; references that were not checked in time are only counted."""
+        unchecked = (
+            [f"{plural(len(self.unchecked), 'reference')} not checked within the time budget"] if self.unchecked else []
+        )
         return tuple(sorted([*self.problems, *unchecked]))
 
     def _note(self, what: str, error: SourceError) -> None:
         if error.code == "connection":
             raise error
-        if not isinstance(error, SparedTableError):  # one warning for all tables that are not read is enough
+        if not isinstance(error, SparedTableError):  # One warning for all tables that are not read is enough.
             self.problems.append(f"{what}: {error.message}")
 
 
 def _is_small_enough(child: TableFacts, parent: TableFacts) -> bool:
-    """Whether two tables are small enough to be joined whole."""
+    """Return whether two tables are small enough to be joined completely."""
     return max(child.rows, parent.rows) <= EXACT_ROWS
 
 
@@ -147,11 +149,11 @@ def discover(
     seconds: float | None = None,
     failures: Failures = STRICT,
 ) -> Discovery:
-    """Infer the keys and relationships of tables that were sampled; declared keys are kept, declared joins left out.
+    """Infer the keys and relationships of sampled tables. Declared keys are kept; declared joins are not returned.
 
-    `seconds`: the time for statements, at most `detectionBudgetMs`; a relationship that is not checked by then is put
-    up for review, with that reason. A statement that fails costs only its relationship. Raises `SourceError` if the
-    database is gone. `failures` notes stages that fail unexpectedly; the strict default raises their errors.
+    `seconds`: the time for statements, at most `detectionBudgetMs`. A relationship that is not checked by then needs
+    review, with that reason. If a statement fails, only its relationship is affected. Raises `SourceError` if the
+    database is unreachable. `failures` notes stages that fail unexpectedly; the strict default raises their errors.
     """
     facts = gather(connector.dialect, tables, sampled, failures)
     own = settings.detection_budget_ms
@@ -215,8 +217,9 @@ class Inference:
     def _of_views(self, keys: Mapping[TableFacts, KeyChoice], names: NameIndex) -> list[Relationship]:
         """Return the joins of views to the tables whose key they have under its own name.
 
-        The samples decide: a view is not run once more. What needs review is left out, since nobody asked. All are
-        many-to-one: by a join to one row of a view, a question about a table would take a shortcut through the view.
+        The samples decide, because running a view again may be expensive. Joins that need review are dropped, since
+        nobody asked for them. All are many-to-one: with a join to one row of a view, a question about a table would
+        take a shortcut through the view.
         """
         columns = [column for view in self.facts.views for column in view.columns]
         single = {
@@ -265,7 +268,7 @@ class Inference:
             for candidate in composites
         ]
         implied = {
-            single: f"reached through {quoted(candidate.key[0].table.table.ref.name)}"
+            single: f"Implied by the path through `{quoted(candidate.key[0].table.table.ref.name)}`."
             for candidate, relationship in zip(composites, relationships, strict=True)
             if relationship.status is Status.ACCEPTED
             for single in candidate.replaces
@@ -294,7 +297,7 @@ class Inference:
         if self._is_unchecked(candidate):
             return Status.REVIEW
         status = status_of(candidate.probability, check, self.settings, empty=candidate.empty)
-        # Any date is in a calendar, and a parent without rows confirms nothing.
+        # A calendar has every date, and a parent without rows confirms nothing.
         doubtful = candidate.only_orphans or (
             candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
         )
@@ -324,14 +327,14 @@ PREFERRED_WITH_ROWS = 0.4
 
 @dataclass(slots=True)
 class Resolution:
-    """The one candidate of each child that wins, and the reason why each other one loses."""
+    """The winning candidate of each child, and the reason why each other candidate loses."""
 
     winners: list[Candidate]
     losers: dict[Candidate, str] = field(default_factory=dict)
 
 
 def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
-    """Choose one parent for each column. `threshold`: the least probability of a relationship in a cycle."""
+    """Choose one parent for each column. `threshold`: the minimum probability of a relationship in a cycle."""
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_child[candidate.child].append(candidate)
@@ -342,13 +345,13 @@ def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
         resolution.winners.append(winner)
         for candidate in group:
             if candidate is not winner:
-                resolution.losers[candidate] = f"{quoted(child.name)} fits {qualified_name(winner.key)} better"
+                resolution.losers[candidate] = f"`{quoted(child.name)}` matches `{qualified_name(winner.key)}` better."
     _break_cycles(resolution, by_child, threshold)
     return resolution
 
 
 def _rank(candidate: Candidate) -> tuple[bool, float, float, float, int, int]:
-    """Return the sort key of the candidates of a column: a key whose rows hold the values comes first."""
+    """Return the sort key of the candidates of a column: keys whose rows hold the values come first."""
     share = 0.0 if candidate.overlap is None else candidate.overlap.hits / max(1, candidate.key.distinct)
     has_rows = not candidate.only_orphans and candidate.probability >= PREFERRED_WITH_ROWS
     return (
@@ -362,7 +365,7 @@ def _rank(candidate: Candidate) -> tuple[bool, float, float, float, int, int]:
 
 
 def _in_own_schema(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
-    """Return the winner's namesake in the child's own schema if that holds the values as well, else the winner."""
+    """Return the key of the same name in the child's own schema if it holds the values as well, else the winner."""
     schema = winner.child.table.table.ref.schema
     namesakes = [
         candidate
@@ -375,7 +378,7 @@ def _in_own_schema(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
 
 
 def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[ColumnFacts, Candidate]) -> Candidate:
-    """Return the nearest of the parents with a close probability: one that itself refers to the winner's key."""
+    """Return the nearest of the parents with a similar probability: one that itself refers to the winner's key."""
     current = winner
     for _ in range(len(group)):
         nearer = [
@@ -397,7 +400,8 @@ def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[Column
 def _closeness(candidate: Candidate) -> float:
     """Return how near a parent is to a child by their names and by how much of it the child covers.
 
-    A child of a subtype names it, or covers all of it; otherwise the table whose own key it is is the parent.
+    A child of a subtype names it, or covers all of it. Otherwise the parent is the table to which the key originally
+    belongs.
     """
     filled = candidate.overlap is not None and candidate.overlap.hits >= 0.995 * max(candidate.key.table.rows, 1)
     return (
@@ -418,7 +422,7 @@ def _violations(candidate: Candidate) -> float:
 
 
 def _break_cycles(resolution: Resolution, by_child: Mapping[ColumnFacts, list[Candidate]], threshold: float) -> None:
-    """Drop the weakest relationship of every cycle of keys: keys cannot all descend from one another."""
+    """Drop the weakest relationship of every cycle of keys, because keys cannot all descend from one another."""
     chosen = {
         candidate.child: candidate
         for candidate in resolution.winners
@@ -429,7 +433,10 @@ def _break_cycles(resolution: Resolution, by_child: Mapping[ColumnFacts, list[Ca
             weakest = min(cycle, key=_rank)
             del chosen[weakest.child]
             resolution.winners.remove(weakest)
-            resolution.losers[weakest] = f"{qualified_name(weakest.key)} leads back to {qualified_name(weakest.child)}"
+            resolution.losers[weakest] = (
+                f"Would close a cycle: `{qualified_name(weakest.key)}` refers back to "
+                f"`{qualified_name(weakest.child)}`."
+            )
             _second_choice(resolution, by_child[weakest.child], chosen, threshold)
 
 
@@ -438,7 +445,7 @@ def _position(column: ColumnFacts) -> tuple[int, int]:
 
 
 def _cycle_from(start: ColumnFacts, chosen: Mapping[ColumnFacts, Candidate]) -> list[Candidate]:
-    """Return the cycle that the relationships from a column lead into; empty if there is none."""
+    """Return the cycle that the relationships from a column lead into, or nothing."""
     path: list[Candidate] = []
     column = start
     while column in chosen:
@@ -476,9 +483,9 @@ def _leads_back(candidate: Candidate, chosen: Mapping[ColumnFacts, Candidate]) -
 
 
 MAX_VIOLATIONS = 0.08
-"""A relationship with a larger share of rows without a parent is put up for review."""
+"""A relationship with a larger share of rows without a parent needs review."""
 
-NOT_CHECKED = "not checked: time budget"
+NOT_CHECKED = "Not checked within the time budget."
 """The reason of a relationship that was not checked in time."""
 
 SURE_ROWS = 30
@@ -486,16 +493,16 @@ SURE_ROWS = 30
 
 
 def sampled_check(candidate: Candidate) -> Check | None:
-    """Return the check of a candidate on the samples; None if there are no rows."""
+    """Return the check of a candidate on the samples, or None if there are no rows."""
     if candidate.overlap is None or not candidate.overlap.rows:
         return None
     return Check(candidate.overlap.rows, candidate.overlap.missing, candidate.overlap.exact)
 
 
 def status_of(probability: float, check: Check | None, settings: Relationships, *, empty: bool = False) -> Status:
-    """Return the status of a relationship that won its column; one without a check needs a person to accept it.
+    """Return the status of the relationship that won its column. Without a check, a person has to accept it.
 
-    `empty`: one of the two has no values; nothing speaks against the relationship, so it is not rejected.
+    `empty`: one of the two has no values. Nothing contradicts the relationship, so it is not rejected.
     """
     if probability < settings.review_threshold:
         return Status.REVIEW if empty else Status.REJECTED
@@ -509,7 +516,7 @@ def status_of(probability: float, check: Check | None, settings: Relationships, 
 def relationship_of_candidate(
     candidate: Candidate, status: Status, check: Check | None, reason: str | None = None, *, unique: bool = False
 ) -> Relationship:
-    """Return the relationship of one column; `unique`: whether the column is unique in all rows."""
+    """Return the relationship of one column. `unique`: whether the column is unique in all rows."""
     return replace(
         _relationship(
             (candidate.child,),
@@ -527,10 +534,12 @@ def relationship_of_candidate(
 def relationship_of_composite(
     candidate: CompositeCandidate, settings: Relationships, *, unchecked: bool = False
 ) -> Relationship:
-    """Return the relationship of several columns; `unchecked`: the time was up before it was checked."""
+    """Return the relationship of several columns. `unchecked`: whether time was up before it was checked."""
     status = status_of(candidate.probability, candidate.check, settings)
-    values = "the values could not be compared" if candidate.check is None else found_text(candidate.check)
-    reason = NOT_CHECKED if unchecked else f"{values}; the columns match the composite key"
+    evidence = (
+        "the values could not be compared" if candidate.check is None else match_text(candidate.check, candidate.key)
+    )
+    reason = NOT_CHECKED if unchecked else f"Column names match the composite key; {evidence}."
     status = Status.REVIEW if unchecked or candidate.check is None else status
     relationship = _relationship(candidate.child, candidate.key, candidate.probability, status, candidate.check, reason)
     sources = tuple(sorted({"names", "values"} | candidate.sources))
@@ -541,8 +550,9 @@ def relationship_of_branch(branch: PolymorphicBranch, settings: Relationships) -
     """Return the relationship of one value of a discriminator."""
     probability = branch_probability(branch.name_match)
     status = status_of(probability, branch.check, settings)
-    relation = "names the table" if branch.name_match else "goes with this table alone"
-    reason = f"{found_text(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
+    discriminator = f"`{quoted(branch.discriminator.name)}`"
+    relation = f"{discriminator} names the table" if branch.name_match else f"Only this table fits the {discriminator}"
+    reason = f"{relation}; {match_text(branch.check, (branch.key,))}."
     relationship = _relationship((branch.child,), (branch.key,), probability, status, branch.check, reason)
     return replace(relationship, sources=("values",), condition=(branch.discriminator.name, branch.value))
 
@@ -561,9 +571,9 @@ def _relationship(
 
 
 def with_sure_cardinality(relationship: Relationship, child: TableFacts, choice: KeyChoice | None) -> Relationship:
-    """Return the relationship, many-to-one unless it is certain that the child's columns never repeat.
+    """Return the relationship, as many-to-one unless it is certain that the child's columns never repeat.
 
-    They do not if they are a key, declared or chosen, or if they are unique in enough rows and no part of a key: a
+    It is certain if they are a declared or chosen key, or if they are unique in enough rows and not part of a key: a
     junction table repeats either of its references sooner or later.
     """
     if relationship.cardinality is not Cardinality.ONE_TO_ONE:
@@ -600,15 +610,13 @@ def _cardinality(columns: tuple[ColumnFacts, ...]) -> Cardinality:
 
 
 def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
-    """Return the reason of a relationship: what speaks for it and against it."""
-    parts = [_values_text(candidate, check), _name_text(candidate)]
-    if status is Status.REVIEW and candidate.empty:
-        parts.append("the rows cannot tell")
-    return "; ".join(part for part in parts if part)
+    """Return the reason of a relationship: the evidence for it and against it."""
+    unproven = ", so rows cannot confirm the join" if status is Status.REVIEW and candidate.empty else ""
+    return f"{_name_text(candidate)}; {_values_text(candidate, check)}{unproven}."
 
 
 def qualified_name(column: ColumnFacts) -> str:
-    """Return a column with its table, `orders.id`; names that are not plain words are in double quotes."""
+    """Return a column with its table, `orders.id`. Names that are not plain words are in double quotes."""
     ref = column.table.table.ref
     parts = (ref.name, column.name) if ref.schema is None else (ref.schema, ref.name, column.name)
     return ".".join(map(quoted, parts))
@@ -616,37 +624,47 @@ def qualified_name(column: ColumnFacts) -> str:
 
 def _values_text(candidate: Candidate, check: Check | None) -> str:
     if check is None:
-        return "no values to compare" if candidate.empty else "the values could not be compared"
-    values = found_text(check) + _sentinel_text(candidate)
-    return values if check.exact else f"{values} (sample)"
+        return "there are no values to compare" if candidate.empty else "the values could not be compared"
+    return match_text(check, (candidate.key,)) + _sentinel_text(candidate)
 
 
 def _sentinel_text(candidate: Candidate) -> str:
-    """Return the value that counts as NULL, and how many rows have it: ` but 99999 (1,000 rows)`."""
+    """Return the value that counts as NULL and how many rows have it: ` except 99999 (1,000 rows)`."""
     if candidate.overlap is None or candidate.overlap.sentinel is None:
         return ""
     sentinel, rows, sample = candidate.overlap.sentinel, candidate.overlap.sentinel_rows, candidate.child.profile.filled
     value = f'"{sentinel.strip().lower()}"' if isinstance(sentinel, str) else f"{sentinel}"
-    share = f"{rows * 1000 // sample / 10:g} % of the sample"
+    share = f"{rows * 1000 // sample / 10:g}% of the sample"
     many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if candidate.child.table.complete else share
-    return f" but {value} ({many})"
+    return f" except {value} ({many})"
 
 
 def _name_text(candidate: Candidate) -> str:
     if candidate.name_match.key >= 0.85:
-        return "named as the key is"
+        return "Column name matches the key"
     if candidate.name_match.table >= 0.75:
-        return "named after the table"
+        return "Column name matches the table"
     if candidate.name_match.best >= 0.4:
-        return "the name is near"
-    return "the name may mean the table" if candidate.name_match.meaning else "the name says nothing"
+        return "Column name is similar"
+    return "Column name may refer to this table" if candidate.name_match.meaning else "Column name gives no indication"
 
 
-def found_text(check: Check) -> str:
+def match_text(check: Check, key: Sequence[ColumnFacts]) -> str:
     """Return how many rows have a parent, in words."""
-    return "every value is found" if not check.missing else f"{_share(check)} of rows are found"
+    sampled = "" if check.exact else "sampled "
+    if check.missing:
+        return f"{_share(check)} of {sampled}rows have a match in `{_key_name(key)}`"
+    return f"all {sampled}values exist in `{_key_name(key)}`"
+
+
+def _key_name(key: Sequence[ColumnFacts]) -> str:
+    if len(key) == 1:
+        return qualified_name(key[0])
+    ref = key[0].table.table.ref
+    table = ".".join(map(quoted, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
+    return f"{table} ({', '.join(quoted(column.name) for column in key)})"
 
 
 def _share(check: Check) -> str:
-    """Return the share of rows with a parent in per cent, never rounded up to all of them: `99.9 %`."""
-    return f"{(check.rows - check.missing) * 1000 // check.rows / 10:g} %"
+    """Return the percentage of rows with a parent, never rounded up to all of them: `99.9%`."""
+    return f"{(check.rows - check.missing) * 1000 // check.rows / 10:g}%"

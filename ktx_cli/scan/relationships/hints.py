@@ -1,4 +1,4 @@
-"""Hints at joins beside names and values: the port of their sources, views as a source, and what the model proposed."""
+"""Join hints beyond names and values: the port of their sources, views as a source, and proposals of the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktx_cli.warehouses import Table, TableRef
 
 @dataclass(frozen=True, slots=True)
 class JoinHint:
-    """A source says that the child's columns refer to the parent's. `source`: a key of the ranker's `HINT_WEIGHTS`."""
+    """The claim of a source that columns of the child refer to the parent's. `source`: a key of `HINT_WEIGHTS`."""
 
     child: TableRef
     child_columns: tuple[str, ...]
@@ -34,19 +34,19 @@ class HintSource(Protocol):
 
 
 Ends = tuple[tuple[ColumnFacts, ...], tuple[ColumnFacts, ...]]
-"""Columns of a table, and those of another they may refer to."""
+"""Columns of a table, and the columns of another table that they may refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinHints:
-    """The hints by the columns at both ends, each with its sources; those of single columns apart."""
+    """The hints by the columns at both ends, with their sources; those of single columns are kept apart."""
 
     single: dict[tuple[ColumnFacts, ColumnFacts], set[str]] = field(default_factory=lambda: defaultdict(set))
     several: dict[Ends, set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
 def hints_of(sources: Iterable[HintSource], facts: DatabaseFacts, keys: Iterable[ColumnFacts]) -> JoinHints:
-    """Return the hints of all sources, except for those at unknown columns and at parents that are not unique."""
+    """Return the hints of all sources, except for unknown columns and parents that are not unique."""
     found, known = JoinHints(), set(keys)
     tables = {table.table.ref: table for table in facts.tables}
     for hint in (hint for source in sources for hint in source.hints(facts.relations)):
@@ -62,7 +62,7 @@ def hints_of(sources: Iterable[HintSource], facts: DatabaseFacts, keys: Iterable
 
 
 def _ends(hint: JoinHint, tables: dict[TableRef, TableFacts]) -> Ends:
-    """Return the columns of both ends; none if one of them is not known."""
+    """Return the columns of both ends, or none if one of them is unknown."""
     if hint.child not in tables or hint.parent not in tables:
         return (), ()
     return _columns(tables[hint.child], hint.child_columns), _columns(tables[hint.parent], hint.parent_columns)
@@ -75,7 +75,7 @@ def _columns(table: TableFacts, names: Sequence[str]) -> tuple[ColumnFacts, ...]
 
 
 def _is_unique(key: Sequence[ColumnFacts]) -> bool:
-    """Whether no combination of the columns' values repeats in the sample."""
+    """Return whether no combination of the columns' values repeats in the sample."""
     rows = key[0].table.sampled.profile.rows
     return all(column.name in column.table.sampled.values for column in key) and is_unique(key, rows)
 
@@ -86,7 +86,7 @@ LONGEST_VIEW = 50_000
 
 @dataclass(slots=True)
 class ViewJoins:
-    """Takes hints from `a JOIN b ON a.x = b.y` in views, in both directions: the keys decide which one holds.
+    """Hints from `a JOIN b ON a.x = b.y` in views, in both directions; the keys decide which one is valid.
 
     `unread`: views whose definition could not be parsed.
     """
@@ -129,7 +129,7 @@ class _TableIndex:
         return cls(by_name, columns)
 
     def find(self, name: str, schema: str, home: str) -> TableRef | None:
-        """Return the table a view in the schema `home` refers to; None if that is not clear."""
+        """Return the table that a view in the schema `home` refers to, or None if it is ambiguous."""
         found = self.by_name.get(name.lower(), [])
         near = [table for table in found if (table.ref.schema or "").lower() == (schema or home).lower()]
         found = near or ([] if schema and any(table.ref.schema for table in found) else found)
@@ -153,7 +153,7 @@ def _view_hints(text: str, dialect: str, home: str, index: _TableIndex) -> Itera
 
 
 def _tables_of(select: Any, index: _TableIndex, home: str, local: Set[str]) -> dict[str, TableRef]:
-    """Return alias -> table for the tables of a SELECT outside its subqueries; `local`: the names in its WITH."""
+    """Return alias -> table for the tables of a SELECT outside its subqueries. `local`: the names in its WITH."""
     found: dict[str, TableRef] = {}
     for table in _from(select, exp.Table):
         ref = None if not table.db and table.name.lower() in local else index.find(table.name, table.db, home)
@@ -163,7 +163,7 @@ def _tables_of(select: Any, index: _TableIndex, home: str, local: Set[str]) -> d
 
 
 def _from(select: Any, kind: type) -> Iterator[Any]:
-    """Return the nodes of a kind in FROM and JOIN of a SELECT; Postgres writes its joins in brackets."""
+    """Return the nodes of a kind in FROM and JOIN of a SELECT. Postgres writes its joins in parentheses."""
     for source in (select.args.get("from_") or select.args.get("from"), *(select.args.get("joins") or [])):
         if source is not None:
             yield from _outside_subqueries(source, kind)
@@ -219,7 +219,7 @@ class FixedHints:
 
 
 def recorded_hints(record: RelationshipRecord) -> tuple[JoinHint, ...]:
-    """Return what the model proposed in earlier scans, so that a scan without a model infers the same."""
+    """Return what the model proposed in earlier scans, so that a scan without a model infers the same joins."""
     return tuple(
         JoinHint(r.child, r.child_columns, r.parent, r.parent_columns, MODEL_SOURCE)
         for r in (*record.relationships, *record.gone)
@@ -228,12 +228,13 @@ def recorded_hints(record: RelationshipRecord) -> tuple[JoinHint, ...]:
 
 
 def with_origin(record: RelationshipRecord) -> RelationshipRecord:
-    """Return the record with reasons that mark the relationships the model proposed."""
+    """Return the record with reasons that mark the relationships that the model proposed."""
     return replace(record, relationships=tuple(map(_with_origin, record.relationships)))
 
 
 def _with_origin(relationship: Relationship) -> Relationship:
-    if MODEL_SOURCE not in relationship.sources or MODEL_ORIGIN in relationship.reason:
+    if MODEL_SOURCE not in relationship.sources or MODEL_ORIGIN in relationship.reason.casefold():
         return relationship
-    reason = f"{relationship.reason}; {MODEL_ORIGIN}" if relationship.reason else MODEL_ORIGIN
+    evidence = relationship.reason.removesuffix(".")
+    reason = f"{evidence}; {MODEL_ORIGIN}." if evidence else f"{MODEL_ORIGIN.capitalize()}."
     return replace(relationship, reason=reason)

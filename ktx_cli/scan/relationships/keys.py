@@ -1,6 +1,6 @@
-"""Primary keys: the unique columns of a table, and unique sets of columns found level by level.
+"""Primary keys: the unique columns of a table, and unique sets of columns, searched level by level.
 
-The search over sets is the level-wise one for unique column combinations (Abedjan and Naumann, 2011), bounded to the
+The search over sets is the level-wise one for unique column combinations (Abedjan and Naumann, 2011), restricted to
 columns that can be part of a key and to sets of four.
 """
 
@@ -20,10 +20,10 @@ from ktx_cli.scan.relationships.record import KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 
 WIDEST_KEY = 4
-"""The number of columns in a composite key."""
+"""The maximum number of columns in a composite key."""
 
 MAX_MEMBERS = 10
-"""The number of a table's columns that are tried as members of a composite key."""
+"""The number of a table's columns that are tried as parts of a composite key."""
 
 FEWEST_GROUPS = 3
 """The number of groups in which integers have to count the rows to be line numbers."""
@@ -37,7 +37,7 @@ _FAMILY_SCORES: Final[Mapping[Family, float]] = {
 """The score of a key for the family of its values."""
 
 _WORD_PENALTIES: Final = (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8))
-"""What a word of a kind in its name takes from the score of a key."""
+"""By how much a word of a kind in its name reduces the score of a key."""
 
 _SURROGATES: Final = word_set("id uuid guid pk sk oid rowid")
 
@@ -55,12 +55,12 @@ _PERIODS: Final = word_set(
 
 
 def is_period(column: ColumnFacts) -> bool:
-    """Whether a column holds a point in time: a date, or by its name a year, a month or a day."""
+    """Return whether a column holds a point in time: a date, or by its name a year, a month or a day."""
     return column.family is Family.TIME or bool(_PERIODS & set(column.parts))
 
 
 def own_name(column: ColumnFacts) -> float:
-    """Return how clearly a column's name says that it is the key of its own table, 0 to 1."""
+    """Return how clearly a column's name says that it is the key of its own table, from 0 to 1."""
     parts, table = column.parts, column.table
     if not column.base and not column.keyed:
         return 0.0
@@ -93,7 +93,7 @@ def key_score(column: ColumnFacts) -> float:
 
 
 def unique_columns(table: TableFacts) -> list[ColumnFacts]:
-    """Return the columns without repeated values, the most plausible key first."""
+    """Return the columns without repeated values, most plausible key first."""
     found = [
         column
         for column in table.columns
@@ -105,9 +105,9 @@ def unique_columns(table: TableFacts) -> list[ColumnFacts]:
 
 
 def composite_keys(table: TableFacts, likely: Iterable[str] = ()) -> list[tuple[ColumnFacts, ...]]:
-    """Return the minimal sets of two or more columns that are unique in the sample, the most plausible ones first.
+    """Return the minimal sets of two or more columns that are unique in the sample, most plausible first.
 
-    `likely`: columns that refer to other tables, which are members of keys more often than others.
+    `likely`: columns that refer to other tables, which are parts of keys more often than others.
     """
     rows = table.sampled.profile.rows
     if rows < 2:
@@ -129,7 +129,7 @@ def composite_keys(table: TableFacts, likely: Iterable[str] = ()) -> list[tuple[
 
 
 def member_score(column: ColumnFacts, refers: bool) -> float:
-    """Return how plausible a column is as a member of a composite key."""
+    """Return how plausible a column is as part of a composite key."""
     score = 2.0 if refers else 0.0
     score += 1.2 if column.keyed else 0.0
     score += 0.8 / (1 + column.position)
@@ -147,12 +147,12 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
 
 
 def counts_rows(column: ColumnFacts) -> bool:
-    """Whether the name of a column says that it counts rows: a line, a position, a sequence."""
+    """Return whether the name of a column says that it counts rows: a line, a position, a sequence."""
     return column.family is Family.INTEGER and bool(_COUNTERS & set(column.parts))
 
 
 def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
-    """Whether integers number the rows of each value of another column, from 0 or 1 on."""
+    """Return whether integers number the rows of each value of another column, starting at 0 or 1."""
     if inner.family is not Family.INTEGER or inner.empty or inner.profile.minimum not in (0, 1):
         return False
     groups: dict[Any, list[int]] = defaultdict(list)
@@ -166,7 +166,7 @@ def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
 
 
 def set_score(group: Sequence[ColumnFacts], expected: set[str]) -> float:
-    """Return how plausible a set is as the primary key: the scores of its members, less a penalty for each."""
+    """Return how plausible a set is as the primary key: the scores of its columns, minus a penalty for each."""
     scores = [member_score(column, column.name in expected) for column in group]
     return sum(scores) / len(scores) + 0.3 * min(scores) - 0.35 * len(group)
 
@@ -182,7 +182,7 @@ def expected_repeats(group: Sequence[ColumnFacts]) -> float:
 
 
 def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
-    """Whether no combination of the columns' values repeats in the sample."""
+    """Return whether no combination of the columns' values repeats in the sample."""
     values = group[0].table.sampled.values
     seen: set[Any] = set(zip(*(values[column.name] for column in group), strict=True))
     return len(seen) == rows
@@ -194,7 +194,7 @@ def _can_be_member(column: ColumnFacts) -> bool:
 
 
 def _is_dense(column: ColumnFacts) -> bool:
-    """Whether integers follow each other with few gaps, as generated numbers do."""
+    """Return whether integers follow each other with few gaps, as generated numbers do."""
     profile = column.profile
     width = int(profile.maximum) - int(profile.minimum) + 1
     rows = column.table.rows if not column.table.complete else column.distinct
@@ -203,7 +203,7 @@ def _is_dense(column: ColumnFacts) -> bool:
 
 @functools.lru_cache(maxsize=100_000)
 def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return the words a key of a table may use for it, with weights: `order` for `order header` and `sales order`."""
+    """Return the words that a key may use for its table, with weights: `order` for `order header` and `sales order`."""
     found = [(each, 1.0) for each in dict.fromkeys((name, numbered))]
     if len(name) > 1:
         found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.5))
@@ -220,13 +220,13 @@ FEWEST_TENANT_KEYS = 3
 """The number of keys that have to begin with the tenant's column."""
 
 TENANT_SHARE = 0.5
-"""The share of all tables that have to have the column, and of their keys that have to begin with it."""
+"""The share of tables that must have the column, and of their keys that must begin with it."""
 
 
 def with_tenants(
     chosen: Mapping[TableFacts, KeyChoice], refers: Mapping[TableFacts, Mapping[ColumnFacts, Candidate]]
 ) -> dict[TableFacts, KeyChoice]:
-    """Return the keys, with the tenant's column added to those next to it if that is the convention of the database."""
+    """Return the keys, adding the tenant's column to those next to it if that is the convention of the database."""
     holders: dict[ColumnFacts, dict[TableFacts, ColumnFacts]] = defaultdict(dict)
     for table, candidates in refers.items():
         for column, candidate in candidates.items():
@@ -247,7 +247,7 @@ def _begins_with(choice: KeyChoice | None, column: ColumnFacts) -> bool:
 
 
 def _is_next_to(table: TableFacts, column: ColumnFacts, choice: KeyChoice | None) -> bool:
-    """Whether a table's key is one column next to the tenant's, at the beginning of the table."""
+    """Return whether a table's key is one column next to the tenant's, at the beginning of the table."""
     if choice is None or choice.declared or len(choice.primary) != 1 or column.profile.nulls:
         return False
     own = table.column(choice.primary[0])
@@ -264,13 +264,13 @@ KEYS_PER_TABLE = 3
 """The number of unique columns of a table that others may refer to: its likely key, and others such as codes."""
 
 SURE_SCORE = 2.2
-"""A single column with a higher score is the key, whatever sets are unique."""
+"""A single column with a higher score is the key, regardless of unique sets."""
 
 CLEAR_OWN_NAME = 0.9
-"""From this `own_name` on, a column is called like the number of its own table."""
+"""From this `own_name` on, a column is named like the number of its own table."""
 
 OWN_NAME_BONUS = 1.5
-"""What a set gains from a column that is called like the number of its own table."""
+"""What a set gains from a column that is named like the number of its own table."""
 
 LINE_NUMBER_BONUS = 1.2
 """What a set gains from a column that numbers the rows of another one's values."""
@@ -285,12 +285,12 @@ MIN_SCORE = 0.3
 """A unique column with a lower score is unique by accident."""
 
 Confirm = Callable[[TableFacts, Sequence[ColumnFacts]], bool | None]
-"""Says whether a set is unique in the whole table; None: the database did not tell."""
+"""Returns whether a set is unique in the whole table, or None if the database gave no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class UniqueColumns:
-    """The unique columns of each table that other tables may refer to, the likely key first."""
+    """The unique columns of each table that other tables may refer to, likely key first."""
 
     by_table: Mapping[TableFacts, list[ColumnFacts]]
 
@@ -301,7 +301,7 @@ class UniqueColumns:
 
 
 def find_unique_columns(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures = STRICT) -> UniqueColumns:
-    """Return the unique columns of every table; those that are unique in a sample are confirmed on all rows.
+    """Return the unique columns of every table. Those that are unique in a sample are confirmed on all rows.
 
     A table that fails unexpectedly has none and is noted in `failures`; the strict default raises the error.
     """
@@ -357,7 +357,7 @@ def choose_keys(
 
 
 def _as_original(table: TableFacts, choice: KeyChoice, original: KeyChoice | None) -> KeyChoice:
-    """Return the key of the original of a copy, if it is unique in the copy too, else the copy's own."""
+    """Return the key of a copy's original if it is also unique in the copy, else the copy's own."""
     if original is None or choice.declared or table.sampled.profile.rows == 0:
         return choice
     by_name = {column.name: column for column in table.columns}
@@ -397,7 +397,7 @@ def _choose(
 
 
 def _shared_key(columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> KeyChoice | None:
-    """Return the leading foreign key as the primary key, if nothing else identifies the rows."""
+    """Return the leading foreign key as the primary key if nothing else identifies the rows."""
     for column in columns:
         if column in refers and column.position == 0 and column.unique and len(refers) == 1:
             return KeyChoice((column.name,), False, 0.5, confirmed=column.table.complete)
@@ -407,7 +407,7 @@ def _shared_key(columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Can
 def _others(
     groups: Iterable[Sequence[ColumnFacts]], table: TableFacts, key: tuple[str, ...]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the unique sets besides the key, those that are declared among them."""
+    """Return the unique sets other than the key, including declared ones."""
     found = [tuple(column.name for column in group) for group in groups]
     found += [each.columns for each in table.table.unique_keys]
     return tuple(names for names in dict.fromkeys(found) if names != key)
@@ -438,15 +438,15 @@ def _options(
 
 _STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
 _ENDS: Final = frozenset({"to", "until", "end", "ends", "thru", "through", "expiry", "expires", "expired", "bis"})
-"""Words of the columns in which a period of validity begins and ends."""
+"""Words for the columns in which a period of validity begins and ends."""
 
 
 def _period_keys(
     table: TableFacts, refers: Mapping[ColumnFacts, Candidate]
 ) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
-    """Return the keys of a table whose rows are valid for a period: what they are about, with the period's start.
+    """Return the keys of a table whose rows are valid for a period: the columns for the thing, and the period's start.
 
-    Without it such a set loses to any other that happens to be unique, such as that of the value and the start.
+    Without this rule such a set loses to any other that happens to be unique, such as that of the value and the start.
     """
     times = [column for column in table.columns if column not in refers and not column.profile.nulls]
     starts = [column for column in times if _STARTS.intersection(column.parts) and not _ENDS.intersection(column.parts)]
@@ -463,9 +463,9 @@ def _period_keys(
 def _composites(
     table: TableFacts, columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate], own: Set[ColumnFacts]
 ) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
-    """Return the sets that may be the key, with scores that compare with those of single columns.
+    """Return the sets that may be the key, with scores comparable to those of single columns.
 
-    `own`: columns that are called like the table's own number, and repeat.
+    `own`: columns that are named like the table's own number, and repeat.
     """
     likely = {column.name for column in refers}
     groups = [group for group in composite_keys(table, likely) if not _is_accident(group, refers, own)]
@@ -485,13 +485,13 @@ def _composites(
 
 
 def _is_line(group: Sequence[ColumnFacts]) -> bool:
-    """Whether one of two columns numbers the rows of the other one's values, as line numbers do."""
+    """Return whether one of two columns numbers the rows of the other one's values, as line numbers do."""
     one, other = group
     return numbers_within(one, other) or numbers_within(other, one)
 
 
 def _is_accident(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate], own: Set[ColumnFacts]) -> bool:
-    """Whether a set is unique only because its columns have many values, and none of them identifies or counts rows."""
+    """Return whether a set is unique by accident: its columns have many values but do not identify or count rows."""
     junction = len(group) == 2 and all(column in refers for column in group)
     if junction or any(column in own or counts_rows(column) or is_period(column) for column in group):
         return False
@@ -499,7 +499,7 @@ def _is_accident(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Cand
 
 
 def _has_non_key_column(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> bool:
-    """Whether a column of a set is no part of keys: a quantity, a text, a flag."""
+    """Return whether a column of a set cannot be part of a key: a quantity, a text, a flag."""
     return any(
         column not in refers
         and not column.keyed
@@ -548,7 +548,7 @@ def _names_other_table(column: ColumnFacts, names: NameIndex) -> bool:
 
 
 def _declared(table: TableFacts) -> list[ColumnFacts]:
-    """Return the columns the database guarantees to be unique, the primary key's first."""
+    """Return the columns that the database guarantees to be unique, the primary key's first."""
     single = [
         key for key in (table.table.primary_key, *(each.columns for each in table.table.unique_keys)) if len(key) == 1
     ]

@@ -1,4 +1,4 @@
-"""The words of names of tables and columns: which of them mean a key, and how alike two words are."""
+"""The words in names of tables and columns: which of them mean a key, and how similar two words are."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def concept_words() -> Iterable[str]:
 def concepts(name: tuple[str, ...]) -> frozenset[str]:
     """Return the concepts of the last word of a name that has any.
 
-    A name that ends in `by` (`approved by`) stands for a person.
+    A name that ends in `by` (`approved by`) means a person.
     """
     if (len(name) > 1 and name[-1] in words("agent")) or (name and _is_done_by(name[-1])):
         return frozenset({"person"})
@@ -87,7 +87,7 @@ def concepts(name: tuple[str, ...]) -> frozenset[str]:
 
 
 def _is_done_by(word: str) -> bool:
-    """Whether a word is an action and `by` run together: `crtby`."""
+    """Return whether a word is an action followed by `by` without a separator: `crtby`."""
     return len(word) >= 5 and word.endswith("by") and word not in _NO_AGENTS
 
 
@@ -103,7 +103,7 @@ def tokens(name: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
-    """Return an English noun's singular, roughly; other words as they are."""
+    """Return the approximate singular of an English noun; other words are unchanged."""
     if len(word) < 3 or not word.isascii():
         return word
     if word in _IRREGULAR:
@@ -123,7 +123,7 @@ def stem(word: str) -> str:
 
 @functools.lru_cache(maxsize=400_000)
 def alike(one: str, other: str) -> float:
-    """Return how likely two words mean the same, 0 to 1: equal, inflected, abbreviated."""
+    """Return how likely two words mean the same, from 0 to 1: equal, inflected, abbreviated."""
     if one == other or stem(one) == stem(other):
         return 1.0
     short, long = (one, other) if len(one) <= len(other) else (other, one)
@@ -147,9 +147,9 @@ def alike(one: str, other: str) -> float:
 
 
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    """Return how alike two phrases are: word by word, run together, or one as the other's initials.
+    """Return how similar two phrases are: word by word, without spaces, or one as the other's initials.
 
-    Phrases that begin with different letters are not alike.
+    Phrases with different first letters are never alike.
     """
     if not one or not other or one[0][:1] != other[0][:1]:
         return 0.0
@@ -200,7 +200,7 @@ def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the words with a layer split off the word it is run together with: `dimcustomer`."""
+    """Return the words with a layer split off from the word that it is written together with: `dimcustomer`."""
     flat = [parts[0] for parts in split.values() if len(parts) == 1]
     layers = [
         layer
@@ -221,7 +221,7 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
 
 
 def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the word that nearly all column names of a table begin with (`cst_name`, `cst_city`): an owner prefix."""
+    """Return the word with which nearly all column names of a table begin (`cst_name`, `cst_city`): an owner prefix."""
     split = [tokens(name) for name in names]
     firsts = Counter(parts[0] for parts in split if len(parts) > 1)
     if len(split) < 3 or not firsts:
@@ -231,7 +231,7 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the words that mean a key in this database alone: they end, or are, the names of most first columns.
+    """Return the words that mean a key only in this database: they end, or are, the names of most first columns.
 
     Such a word is the `id` of another language.
     """
@@ -253,7 +253,7 @@ def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
 
 
 def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
-    """Return the words without layers, common prefixes and trailing numbers; `numbered`: with the numbers."""
+    """Return the words without layers, common prefixes and trailing numbers. `numbered`: the same with numbers."""
     rest = parts
     while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
         rest = rest[1:]
@@ -266,7 +266,7 @@ def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = Fa
 def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], bool]:
     """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True.
 
-    `local`: words that mean a key in this database alone. Names without a meaning (`c1`, `col_07`) have no words.
+    `local`: words that mean a key only in this database. Names without a meaning (`c1`, `col_07`) have no words.
     """
     if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
         return (), False
@@ -283,7 +283,7 @@ def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tup
         rest[0] = rest[0][2:]
         found = True
     if len(rest) > 2 and rest[-1].isdigit() and rest[-2] in words("key"):
-        rest.pop()  # the second of several: `contact_id_2`
+        rest.pop()  # The second of several: `contact_id_2`.
     while len(rest) > 1 and rest[-1] in words("key"):
         rest.pop()
         found = True
@@ -337,7 +337,7 @@ _KINDS = ("key", "layer", "measure", "flag", "time", "text", "discriminator", "s
 
 
 class Splitter:
-    """Splits run-together names into words of the database and of our vocabulary."""
+    """Splits names without separators into words of the database and of the built-in vocabulary."""
 
     def __init__(self, names: Iterable[str]) -> None:
         own = {part for name in names for part in tokens(name)}
@@ -345,7 +345,7 @@ class Splitter:
         self._whole = _vocabulary_words()
 
     def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words, with each one that is several known words run together split into these."""
+        """Return the words, splitting each that consists of several known words."""
         found: list[str] = []
         for part in parts:
             found += self._split_word(part)
@@ -358,7 +358,7 @@ class Splitter:
         return pieces if pieces is not None and len(pieces) > 1 else (word,)
 
     def _pieces(self, word: str) -> tuple[str, ...] | None:
-        """Return the fewest known words that make up a word; short ones only if they are keys or prepositions."""
+        """Return the fewest known words that make up a word; short words only if they are keys or prepositions."""
         best: list[tuple[str, ...] | None] = [()] + [None] * len(word)
         for end in range(2, len(word) + 1):
             for start in range(max(0, end - 14), end - 1):
@@ -376,7 +376,7 @@ class Splitter:
 
 
 def string_prefix(names: Sequence[str]) -> str:
-    """Return the two to four letters that nearly all one-word names of a table begin with (`prdid`, `prdname`)."""
+    """Return the two to four letters with which nearly all one-word names of a table begin (`prdid`, `prdname`)."""
     split = [tokens(name) for name in names]
     flat = [parts[0] for parts in split if len(parts) == 1]
     if len(flat) < 4 or len(flat) < 0.9 * len(split):

@@ -65,25 +65,25 @@ class ProposedJoin:
 
 
 def problem(join: Join, facts: Mapping[TableRef, TableContext]) -> str | None:
-    """Return why a proposal cannot be a new join; None if it can."""
+    """Return why a proposal cannot be a new join, or None if it can."""
     child, parent = facts[join.child], facts[join.parent]
     if len(join.child_columns) != len(join.parent_columns):
         return f"{len(join.child_columns)} columns cannot refer to {len(join.parent_columns)}"
     if any(len(set(columns)) < len(columns) for columns in (join.child_columns, join.parent_columns)):
-        return "a column stands in it twice"
+        return "a column appears twice"
     if join.child == join.parent and set(join.child_columns) & set(join.parent_columns):
         return "a column would refer to itself"
     if identity(join) in {identity(known) for known in child.joins_out}:
-        return "the join is known already"
+        return "the join is already known"
     pairs = zip(join.child_columns, join.parent_columns, strict=True)
     return next((reason for own, other in pairs if (reason := _mismatch(child, own, parent, other))), None)
 
 
 def _mismatch(child: TableContext, own: str, parent: TableContext, other: str) -> str | None:
-    """Return why two columns cannot be compared: by the kinds of their values, or else by their declared types."""
+    """Return why two columns cannot be compared, from the kinds of their values or else from their declared types."""
     types = _type(child, own), _type(parent, other)
     if SemanticType.BOOLEAN in types:
-        return "a flag refers to nothing"
+        return "a flag cannot be a reference"
     seen = _seen(child.column_profiles().get(own)), _seen(parent.column_profiles().get(other))
     if None not in seen:
         return None if seen[0] == seen[1] else f"{own} holds {seen[0]}, {other} holds {seen[1]}"
@@ -95,7 +95,7 @@ def _type(facts: TableContext, name: str) -> SemanticType:
 
 
 def _seen(profile: ColumnProfile | None) -> str | None:
-    """Return the kind of a column's values, all numbers alike; None if it is not known or cannot be compared."""
+    """Return the kind of a column's values, with all numbers alike, or None if it is unknown or not comparable."""
     if profile is None or profile.kind not in _COMPARABLE:
         return None
     return "numbers" if profile.kind in (ValueKind.INTEGER, ValueKind.NUMBER) else f"{profile.kind.value}s"
@@ -118,7 +118,7 @@ def to_json(proposal: ProposedJoin) -> list[Any]:
 
 
 def from_json(value: Any) -> list[ProposedJoin] | None:
-    """Return stored proposals; None for an invalid value."""
+    """Return stored proposals, or None for an invalid value."""
     try:
         return None if value is None else [_proposal(*each) for each in value]
     except (TypeError, ValueError):
@@ -136,22 +136,22 @@ PARENTS_PER_TABLE: Final = 12
 """The number of tables that the name of one column, and the names of all columns of a table, may refer to."""
 
 SHARED: Final = 0.5
-"""The least share of common words in the names of a column and of a table it may refer to."""
+"""The minimum share of common words in the names of a column and of a table that it may refer to."""
 
 COMMON: Final = 100
 """A word in the names of more tables than this is ignored."""
 
 LOOK_BACK: Final = 50
-"""The number of unfinished batches a group may still join."""
+"""The number of unfinished batches that a group may still join."""
 
 Batch = tuple[TableRef, ...]
 
 
 def likely_parents(tables: Iterable[Table]) -> dict[TableRef, tuple[TableRef, ...]]:
-    """Return table -> the other tables its columns may refer to by their names, the likeliest first.
+    """Return table -> the other tables that its columns may refer to by name, likeliest first.
 
-    A column refers to the tables whose names have most words in common with its own (without `id`, `key` ...): at least
-    half of the words, or all if its name does not mean a key; and to tables with a key column of the same name.
+    A column refers to the tables whose names share most words with its own (without `id`, `key` ...): at least half of
+    the words, or all if its name does not mean a key. It also refers to tables with a key column of the same name.
     """
     ordered = sorted(tables, key=lambda table: ref_order(table.ref))
     words_of = table_words(table.ref.name for table in ordered)
@@ -205,7 +205,7 @@ def plan_batches(
     """Return batches of at most `tables` tables and `tokens` estimated tokens (`sizes`).
 
     Every table is in a batch with each of its `parents`, if `tables` is at least 2. Only a table alone, or with one
-    parent, may take more than `tokens`.
+    parent, may exceed `tokens`.
     """
     batches: list[set[TableRef]] = []
     together: dict[TableRef, set[TableRef]] = {ref: set() for ref in sizes}
@@ -223,7 +223,7 @@ def plan_batches(
 def _groups(
     ref: TableRef, parents: Sequence[TableRef], sizes: Mapping[TableRef, int], *, tables: int, tokens: int
 ) -> list[set[TableRef]]:
-    """Return a table with its parents, in several groups if they do not fit one."""
+    """Return a table with its parents, in several groups if they do not fit into one."""
     groups: list[set[TableRef]] = [{ref}]
     taken = sizes[ref]
     for parent in parents if tables > 1 else ():
@@ -238,7 +238,7 @@ def _groups(
 def _placed(
     group: set[TableRef], batches: list[set[TableRef]], sizes: Mapping[TableRef, int], *, tables: int, tokens: int
 ) -> set[TableRef]:
-    """Add a group to the batch with room that shares most with it, or to a new one; return that batch."""
+    """Add a group to the batch with room that has most in common with it, or to a new one, and return that batch."""
     fitting = [
         batch
         for batch in batches[-LOOK_BACK:]
@@ -256,15 +256,15 @@ KIND: Final = "joins"
 """The kind of these answers in the store."""
 
 BATCH_TOKENS: Final = 40_000
-"""The estimated tokens of one message, besides the prompt."""
+"""The estimated tokens of one message, excluding the prompt."""
 
 SMALLEST: Final = 2
-"""A batch of this many tables is not split: a join needs two."""
+"""A batch with this many tables is not split: a join needs two."""
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedJoin:
-    """A proposal that cannot be a new join, and why, in one line."""
+    """A proposal that cannot be a new join, with the reason in one line."""
 
     proposal: ProposedJoin
     reason: str
@@ -281,9 +281,9 @@ class FailedBatch:
 
 @dataclass(slots=True)
 class Proposals:
-    """The result of `propose`, sorted. `unknown`: the number of proposals with an unknown name.
+    """The sorted result of `propose`. `unknown`: the number of proposals with an unknown name.
 
-    `reused`: the number of batches from the store; `calls`: of model calls.
+    `reused`: the number of batches from the store. `calls`: the number of model calls.
     """
 
     joins: tuple[ProposedJoin, ...] = ()
@@ -305,10 +305,10 @@ async def propose(
     concurrency: int = 4,
     on_progress: Progress = ignore_progress,
 ) -> Proposals:
-    """Return the joins that the model proposes for all tables; batches with a stored answer need no call.
+    """Return the joins that the model proposes for all tables. Batches with a stored answer need no call.
 
-    An error of one call costs only its batch, which is tried once more in smaller ones; any other `LlmError` is raised
-    once no call is running.
+    An error of one call affects only its batch, which is retried once in smaller ones; any other `LlmError` is raised
+    when no call is running.
     """
     run = _ProposalRun(runtime, store, prompt, privacy, {each.ref: each for each in facts}, on_progress)
     batches = run.plan(run.facts, tables=tables_per_batch, tokens=BATCH_TOKENS)
@@ -350,7 +350,7 @@ class _ProposalRun:
         return plan_batches(sizes, self.parents, tables=tables, tokens=tokens)
 
     async def work(self, batch: Batch) -> None:
-        """Get the proposals of a batch; if only its call fails, those of smaller ones."""
+        """Return the proposals of a batch. If only its call fails, return those of smaller batches."""
         error = await error_of(self._ask(batch))
         if error is not None and len(batch) > SMALLEST:
             for smaller in self._smaller(batch):
@@ -385,7 +385,7 @@ class _ProposalRun:
         self.proposed += found
 
     def _known(self, answer: JoinAnswer) -> ProposedJoin | None:
-        """Return a proposal with the names in the database; None if one of them is unknown."""
+        """Return a proposal with the names in the database, or None if one of them is unknown."""
         child, parent = self.labels.thing(answer.child), self.labels.thing(answer.parent)
         if child is None or parent is None:
             return None
@@ -397,7 +397,7 @@ class _ProposalRun:
         return ProposedJoin(Join(child, named[0], parent, named[1]), answer.confidence, one_line(answer.rationale))
 
     def outcome(self) -> Proposals:
-        """Return the proposals without duplicates, and apart from them those that cannot be joins."""
+        """Return the proposals without duplicates, and separately those that cannot be joins."""
         best: dict[Any, ProposedJoin] = {}
         for each in sorted(self.proposed, key=lambda each: (-each.confidence, join_order(each.join), each.rationale)):
             best.setdefault(identity(each.join), each)

@@ -26,7 +26,7 @@ FEATURES: Final = listed(
     " parent_key parent_first parent_keyed name_spread tables_alike context clear_name other_references child_dense"
     " distinct_share"
 )
-"""The features of a candidate, in the order the trees expect them."""
+"""The features of a candidate, in the order that the trees expect."""
 
 ROWLESS_FEATURES: Final = word_set(
     "same_type parent_first parent_keyed name_spread tables_alike context clear_name name_table name_key"
@@ -61,8 +61,8 @@ class ColumnFeatures:
     """The numbers that all candidates of a column share, computed once per column.
 
     `key_score`: how plausible it is as a primary key. `own_name`: how clearly its name says that it is the key of its
-    own table. `width`, `mean`: of its integers. `text_weight`: how much one of its texts says. `word_kinds`: kind of
-    `WORD_KINDS` -> 1 if its name has such a word, else 0. `may_name_own_table`: its name may refer to its own table.
+    own table. `width`, `mean`: of its integers. `text_weight`: the information in one of its texts. `word_kinds`: kind
+    in `WORD_KINDS` -> 1 if its name has such a word, else 0. `may_name_own_table`: its name may refer to its own table.
     """
 
     key_score: float
@@ -153,14 +153,14 @@ def candidate_features(
 
 
 def key_coverage(child: ColumnFacts, overlap: Overlap, rows: int) -> float:
-    """Return the share of a key's values that a column has, 0 to 1; an estimate if only some were looked up."""
+    """Return the share of a key's values that a column has, from 0 to 1; an estimate if only some were looked up."""
     total = child.table.rows if child.profile.unique else child.distinct
     found = overlap.hits / max(1, overlap.distinct) * total if overlap.distinct < total else overlap.hits
     return min(1.0, found / max(1, rows))
 
 
 def shared_words(child: ColumnFacts, key: ColumnFacts) -> float:
-    """Return the share of the words of the parent's name that the child's table has too: `film` and `film_actor`."""
+    """Return the share of the words in the parent's name that the child's table also has: `film` and `film_actor`."""
     return _share_alike(key.table.words, child.table.words)
 
 
@@ -170,7 +170,7 @@ def _share_alike(some: tuple[str, ...], others: tuple[str, ...]) -> float:
 
 
 def _shared_columns(child: ColumnFacts, key: ColumnFacts) -> float:
-    """Return the share of the smaller table's other columns that the larger has too: a copy is no child."""
+    """Return the share of the smaller table's other columns that the larger also has: a copy is not a child."""
     if child.joined != key.joined:
         return 0.0
     mine, theirs = child.table.peculiar - {child.joined}, key.table.peculiar - {key.joined}
@@ -179,7 +179,7 @@ def _shared_columns(child: ColumnFacts, key: ColumnFacts) -> float:
 
 
 def _range_shares(child: ColumnFacts, key: ColumnFacts, of_child: ColumnFeatures) -> tuple[float, float]:
-    """Return how much of the key's range the child spans, and how far its mean lies below the key's, both 0 to 1.
+    """Return how much of the key's range the child spans, and how far its mean is below the key's, both from 0 to 1.
 
     References fall anywhere among the keys; quantities and ranks crowd at the low end (Zhang and others, 2010).
     """
@@ -206,22 +206,22 @@ NEIGHBOUR_FEATURES: Final = listed(
     " last_word_count first_word_share first_word_count last_base_mean popular popular_by_role siblings group_span"
     " group_span_elsewhere group_coverage group_coverage_elsewhere"
 )
-"""The features the second pass adds: the first pass's scores of a candidate and of its neighbours."""
+"""The features that the second pass adds: the first pass's scores of a candidate and of its neighbours."""
 
 SECOND_FEATURES: Final = (*NEIGHBOUR_FEATURES, *FEATURES)
-"""The features of the second pass, in the order its trees expect them."""
+"""The features of the second pass, in the order that its trees expect."""
 
 MIN_LOG_ODDS: Final = -3.0
-"""The second pass scores no candidate with lower log-odds; a key that is no candidate counts as having these."""
+"""The second pass skips candidates with lower log-odds; a key that is not a candidate counts as having these."""
 
 MAX_LOG_ODDS_GAP: Final = 4.0
-"""The second pass scores no candidate that is farther behind the best one of its column."""
+"""The second pass skips candidates that are further behind the best one of their column."""
 
 LOG_ODDS_LIMIT: Final = 8.0
-"""Log-odds of the first pass are clipped to this, on both sides."""
+"""Log-odds of the first pass are clipped to this on both sides."""
 
 FIT_TOLERANCE: Final = 0.02
-"""The largest share of rows without a parent with which a column's values still fit a key."""
+"""The maximum share of rows without a parent with which a column's values still fit a key."""
 
 ROLE_NAME: Final = 0.5
 """A column whose name matches the parent less clearly refers to it by a role: `approved_by`."""
@@ -232,7 +232,7 @@ _COVERAGE: Final = FEATURES.index("coverage")
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """The name of a column: its words run together, the first and the last one, and the last that means no key.
+    """The name of a column: its words without separators, the first and the last word, and the last that means no key.
 
     `table`: the number of its table.
     """
@@ -249,7 +249,7 @@ class CandidateSummary:
     """A candidate without its rows. `child`, `key`: the indexes of its columns in `DatabaseSummary.columns`.
 
     `name_match`: how clearly the column's name refers to the key. `span`, `coverage`: how much of the key's range and
-    of its values the column has, 0 if it does not fit.
+    values the column has, 0 if it does not fit.
     """
 
     child: int
@@ -262,7 +262,7 @@ class CandidateSummary:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSummary:
-    """All columns and candidates of a database without rows: small, and all that the second pass needs."""
+    """All columns and candidates of a database without rows: everything the second pass needs, in little memory."""
 
     columns: Sequence[ColumnName]
     candidates: Sequence[CandidateSummary]
@@ -291,13 +291,13 @@ def _column_name(column: ColumnFacts) -> ColumnName:
 
 @dataclass(slots=True)
 class _Tally:
-    """Sums over a group of columns, from which any one of them can be taken out."""
+    """Sums over a group of columns, from which any one column can be excluded."""
 
     count: int = 0
     references: float = 0.0
 
     def share_without(self, reference: float) -> float:
-        """Return the share of references among the other columns; a half if there are none."""
+        """Return the share of references among the other columns, or one half if there are none."""
         return (self.references - reference + 0.5) / (self.count - 1 + 1.0)
 
 
@@ -314,14 +314,14 @@ def worth_rescoring(summary: DatabaseSummary, log_odds: Sequence[float]) -> list
 
 
 def neighbour_features(summary: DatabaseSummary, log_odds: Sequence[float], chosen: Iterable[int]) -> list[list[float]]:
-    """Return the `NEIGHBOUR_FEATURES` of the chosen candidates; `log_odds`: of all candidates, from the first pass."""
+    """Return the `NEIGHBOUR_FEATURES` of the chosen candidates. `log_odds`: of all candidates, from the first pass."""
     neighbourhood = _Neighbourhood(summary, [max(-LOG_ODDS_LIMIT, min(LOG_ODDS_LIMIT, each)) for each in log_odds])
     return [neighbourhood.features(index) for index in chosen]
 
 
 @dataclass(slots=True)
 class _Neighbourhood:
-    """Sums over the candidates of a database by column, name, key and table, for the features of each of them."""
+    """Sums over the candidates of a database by column, name, key and table, for their features."""
 
     summary: DatabaseSummary
     log_odds: Sequence[float]
@@ -404,9 +404,9 @@ class _Neighbourhood:
         return [values[name] for name in NEIGHBOUR_FEATURES]
 
     def _reach(self, candidate: CandidateSummary, column: ColumnName) -> dict[str, float]:
-        """Return how much of the key, and of any other key, the columns with the same last word reach.
+        """Return how much of the key, and of any other key, the columns with the same last word cover.
 
-        Columns that refer to a table reach both ends of its key sooner or later, and not the top of a larger one.
+        Columns that refer to a table eventually reach both ends of its key, and not the top of a larger one.
         """
         own = self.reach.get((column.last_base, candidate.key), (candidate.span, candidate.coverage))
         others = [
@@ -446,7 +446,7 @@ class _Neighbourhood:
 
 
 def _sigmoid(log_odds: float) -> float:
-    """Return the probability that log-odds stand for."""
+    """Return the probability for log-odds."""
     return 1 / (1 + exp(-max(-30.0, min(30.0, log_odds))))
 
 
@@ -462,10 +462,11 @@ A leaf has the feature -1, and its value in place of the threshold.
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """A gradient-boosted classifier of candidates, as `benchmarks/train_ranker.py` trains it.
+    """A gradient-boosted classifier of candidates, as trained by `benchmarks/train_ranker.py`.
 
-    `base`: the log-odds to which the `trees` add; `calibration`: raw probability -> calibrated one, ascending, read
-    between its points. `second`: the second pass, over `SECOND_FEATURES`; `rowless`: for candidates without rows.
+    `base`: the log-odds to which the `trees` add. `calibration`: raw probability -> calibrated one, ascending,
+    interpolated between its points. `second`: the second pass, over `SECOND_FEATURES`. `rowless`: for candidates
+    without rows.
     """
 
     base: float
@@ -475,13 +476,13 @@ class Ranker:
     rowless: Ranker | None = None
 
     def log_odds(self, features: Sequence[float]) -> float:
-        """Return the log-odds, not calibrated."""
+        """Return the log-odds before calibration."""
         total = self.base
         for tree in self.trees:
             feature, number, left, right = tree[0]
             while feature >= 0:
                 feature, number, left, right = tree[left if features[feature] <= number else right]
-            total += number  # of the leaf
+            total += number  # Of the leaf.
         return total
 
     def probability(self, features: Sequence[float]) -> float:
@@ -512,7 +513,7 @@ def load_ranker() -> Ranker:
 
 
 def read_ranker(document: Mapping[str, Any]) -> Ranker:
-    """Return the ranker a document describes."""
+    """Return the ranker that a document describes."""
     second, rowless = document.get("second"), document.get("blind")
     return replace(
         read_pass(document, FEATURES),
@@ -524,7 +525,9 @@ def read_ranker(document: Mapping[str, Any]) -> Ranker:
 def read_pass(document: Mapping[str, Any], features: Sequence[str]) -> Ranker:
     """Return one pass of a document. Raises `KtxError` if it was trained for other features."""
     if tuple(document["features"]) != tuple(features):
-        raise KtxError("ranker.json was learned for other features", hint="python benchmarks/train_ranker.py")
+        raise KtxError(
+            "ranker.json was trained for a different set of features", hint="python benchmarks/train_ranker.py"
+        )
     return Ranker(
         base=float(document["base"]),
         trees=tuple(tuple((int(f), float(t), int(a), int(b)) for f, t, a, b in tree) for tree in document["trees"]),
@@ -533,7 +536,7 @@ def read_pass(document: Mapping[str, Any], features: Sequence[str]) -> Ranker:
 
 
 def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
-    """Set the probability of all candidates of a database's columns; hints are added at the end."""
+    """Set the probability of all candidates of a database's columns. Hints are added at the end."""
     rowless = ranker.rowless or ranker
     with_rows = [candidate for candidate in candidates if not candidate.empty]
     scores = _evaluated(ranker.log_odds, (candidate.features for candidate in with_rows))
@@ -551,7 +554,7 @@ def score_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates:
 
 
 def _rescore(second: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
-    """Run the second pass; a candidate with rows that it does not score becomes at most as likely as `MIN_LOG_ODDS`."""
+    """Run the second pass. A candidate with rows that it skips becomes at most as likely as `MIN_LOG_ODDS`."""
     summary, log_odds = summarize(columns, candidates), [candidate.log_odds for candidate in candidates]
     indexes = [index for index in worth_rescoring(summary, log_odds) if not candidates[index].empty]
     rows = (
@@ -566,13 +569,13 @@ def _rescore(second: Ranker, columns: Sequence[ColumnFacts], candidates: Sequenc
 
 
 def _evaluated(score: Callable[[Sequence[float]], float], rows: Iterable[Sequence[float]]) -> list[float]:
-    """Return the score of each row of features; large databases have many equal rows, which are scored once."""
+    """Return the score of each row of features. Large databases have many equal rows, which are scored once."""
     known: dict[tuple[float, ...], float] = {}
     return [known[row] if row in known else known.setdefault(row, score(row)) for row in map(tuple, rows)]
 
 
 def with_hints(probability: float, hints: Iterable[str]) -> float:
-    """Return the probability of a relationship that sources of hints name too."""
+    """Return the probability of a relationship that sources of hints also name."""
     clipped = max(1e-6, min(1 - 1e-6, probability))
     return _sigmoid(log(clipped / (1 - clipped)) + sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints))
 
@@ -586,8 +589,8 @@ def composite_probability(
 ) -> float:
     """Return the probability of a composite candidate, from its rows, else from its names.
 
-    `check` None: the rows do not support it. `improbability`: -log10 of the probability that the values match by
-    chance. `named`: the names alone say which key is meant; `weak`: a column only shares a generic word with the key.
+    `check` is None if the rows do not support it. `improbability`: -log10 of the probability that the values match by
+    chance. `named`: the names alone determine the key. `weak`: a column only shares a generic word with the key.
     """
     if check is None:
         return 0.6
@@ -598,5 +601,7 @@ def composite_probability(
 
 
 def branch_probability(name_match: float) -> float:
-    """Return the probability of one value of a discriminator; `name_match`: how clearly it names the table, 0 to 1."""
+    """Return the probability of one value of a discriminator. `name_match`: how clearly it names the table, from 0 to
+    1.
+    """
     return 0.95 if name_match >= 0.75 else 0.8

@@ -1,4 +1,4 @@
-"""Keys and relationships with their probabilities, as a scan infers them and as it commits them beside the snapshot."""
+"""Inferred keys and relationships with their probabilities, and the record in which a scan commits them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktx_cli.warehouses import Table, TableRef
 
 
 class Status(StrEnum):
-    """What a scan makes of a relationship: a join, one for a person to review, or none."""
+    """The decision of a scan about a relationship: a join, one that needs review, or none."""
 
     ACCEPTED = "accepted"
     REVIEW = "review"
@@ -43,7 +43,7 @@ class Check:
 
     @property
     def violations(self) -> float:
-        """The share of rows without a parent, 0 to 1; 0 if there are no rows."""
+        """The share of rows without a parent, from 0 to 1; 0 if there are no rows."""
         return self.missing / self.rows if self.rows else 0.0
 
 
@@ -51,9 +51,9 @@ class Check:
 class Relationship:
     """A reference from columns of one table to a key of another, inferred or declared.
 
-    `probability`: that it is one, 0 to 1. `reason`: one line for a person. `sources`: where it came from
-    (`names`, `values`, `view`, `model` ...). `condition`: for a column that refers to several tables, the column and
-    the value that make it refer to this one.
+    `probability`: how likely it is right, from 0 to 1. `reason`: the evidence in one line. `sources`: where it came
+    from (`names`, `values`, `view`, `model` ...). `condition`: for a column that refers to several tables, the column
+    and the value that make it refer to this one.
     """
 
     child: TableRef
@@ -81,7 +81,9 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class KeyChoice:
-    """A table's primary key, and its other unique sets. `declared`: by the database; else inferred."""
+    """A table's primary key, and its other unique sets. `declared`: whether the database declares it; else it is
+    inferred.
+    """
 
     primary: tuple[str, ...]
     declared: bool
@@ -116,9 +118,9 @@ LEAST_PROBABILITY = 0.2
 """Rejected relationships with a lower probability are not recorded."""
 
 STEADY = 0.05
-"""A relationship whose probability alone changed by less keeps its old line: rows change every day."""
+"""A relationship whose probability changes by less keeps its old line, because rows change every day."""
 
-_SHARE = re.compile(r"([\d.]+) %")
+_SHARE = re.compile(r"([\d.]+) ?%")
 _ROWS = re.compile(r"\(([\d,]+) rows?\)")
 
 RelationshipId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
@@ -128,15 +130,17 @@ RelationshipId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str
 class RelationshipRecord:
     """The inferred keys and relationships of a connection.
 
-    `gone`: former joins and relationships decided by a person that scans no longer find; each is rejected, and its
-    reason says why.
+    `gone`: former joins, and relationships decided by a person, that scans no longer detect. All are rejected, and
+    their reason says why.
     """
 
     keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
     relationships: tuple[Relationship, ...] = ()
     gone: tuple[Relationship, ...] = ()
     waiting: frozenset[RelationshipId] = frozenset()
-    """Those of `gone` that a person accepted and whose table or column is missing; joins again once it is back."""
+    """Those of `gone` that a person accepted and whose table or column is missing. They become joins again once it is
+    back.
+    """
 
     def key_of(self, table: Table) -> tuple[str, ...]:
         """Return the primary key of a table: the declared one, else an inferred one that all rows confirm."""
@@ -183,12 +187,12 @@ def read_record(content: bytes, where: str) -> RelationshipRecord:
         waiting = frozenset(each.id for each, waits in zip(gone, manual, strict=True) if waits)
         return RelationshipRecord(keys, relationships, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        hint = Hint("restore it from git; the next `{}` writes it anew", Command("scan"))
+        hint = Hint("restore it from git; the next `{}` rewrites it", Command("scan"))
         raise KtxError(f"{where} is damaged ({type(error).__name__})", hint=hint) from error
 
 
 def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[TableRef]) -> RelationshipRecord:
-    """Return the new record, with old lines where nothing important changed, and for the `unseen` tables."""
+    """Return the new record, keeping old lines without important changes and those of the `unseen` tables."""
     unread = set(unseen)
     before = {each.id: each for each in old.relationships}
     kept = [_steady(each, before.get(each.id)) for each in new.relationships if not each.tables & unread]
@@ -199,7 +203,7 @@ def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[
 
 
 def restricted(record: RelationshipRecord, tables: Mapping[TableRef, Table]) -> RelationshipRecord:
-    """Return the record with the keys and relationships whose tables and columns exist; `gone` stays as it is."""
+    """Return the record with the keys and relationships whose tables and columns exist. `gone` is kept unchanged."""
     columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
 
     def known(ref: TableRef, names: Iterable[str], condition: tuple[str, Any] | None = None) -> bool:
@@ -261,7 +265,7 @@ def join_probabilities(content: bytes, where: str) -> dict[tuple[str, str], floa
 def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Collection[TableRef]) -> RelationshipRecord:
     """Return the new record, with the old decisions about tables that scans no longer read.
 
-    Decided by rows are relationships that were accepted or rejected, and keys that were confirmed.
+    Decisions based on rows are accepted or rejected relationships, and confirmed keys.
     """
     if not unread:
         return new
@@ -279,7 +283,7 @@ def _steady(now: Relationship, before: Relationship | None) -> Relationship:
 
 
 def _is_same_reason(before: str, now: str) -> bool:
-    """Whether two reasons differ in nothing but less than one per cent of the rows."""
+    """Return whether two reasons differ only in less than one percent of the rows."""
     if _SHARE.sub("", _ROWS.sub("", before)) != _SHARE.sub("", _ROWS.sub("", now)):
         return False
     shares = [map(float, _SHARE.findall(reason)) for reason in (before, now)]
@@ -375,9 +379,9 @@ ARROW = "->"
 
 
 def relationship_name(relationship: Relationship, names: Mapping[TableRef, str]) -> str:
-    """Return the name of a relationship for people: `orders.customer_id->customers.id`.
+    """Return the name of a relationship in reports: `orders.customer_id->customers.id`.
 
-    Several columns are in brackets, names that are not plain words in double quotes; a reference that depends on
+    Several columns are in parentheses, and names that are not plain words in double quotes. A reference that depends on
     another column ends in ` when owner_type=customer`.
     """
     child = _end(names[relationship.child], relationship.child_columns)

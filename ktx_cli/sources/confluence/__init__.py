@@ -1,4 +1,4 @@
-"""Confluence Cloud, over its API."""
+"""Confluence Cloud, read over its API."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ class ConfluenceConnection(SourceConnection):
     """A Confluence site."""
 
     driver: Literal["confluence"] = setting(REQUIRED, "Confluence.")
-    base_url: WebAddress = setting(REQUIRED, "Address of the site.", example="https://example.atlassian.net/wiki")
-    email: str | None = setting(None, "Account of the API token.", example="ktx@example.com")
+    base_url: WebAddress = setting(
+        REQUIRED,
+        "Address of the site, for example https://acme.atlassian.net/wiki.",
+        example="https://example.atlassian.net/wiki",
+    )
+    email: str | None = setting(None, "Account that owns the API token.", example="ktx@example.com")
     api_token: str | None = setting(None, "API token.", secret=True, example="env:CONFLUENCE_TOKEN")
-    space_keys: list[str] = setting([], "Spaces to read; empty: all the token sees.", example=["DATA"])
-    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    space_keys: list[str] = setting(
+        [], "Keys of the spaces to read. Defaults to all spaces that the account can read.", example=["DATA"]
+    )
+    max_pages: int = setting(1000, "Maximum number of pages per run.", ge=1, le=10000)
     max_knowledge_creates: int = page_creates()
     max_knowledge_updates: int = page_updates()
 

@@ -1,4 +1,4 @@
-"""Pages of Confluence Cloud: those of the spaces the connection names, or of all its account sees."""
+"""Read pages of Confluence Cloud: those of the configured spaces, or all that the account can read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConfluenceSource(DocumentSource):
         self._sleep = sleep
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read what changed since the last fetch; raises `SourceError` or `NotReadyError`, then nothing changes."""
+        """Read what changed since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
             return _read(ConfluenceApi(client), entry, PageFetch(context, site.base_url, entry.max_pages))
@@ -48,12 +48,12 @@ class ConfluenceSource(DocumentSource):
             space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
         if space is None:
             what = f"of {listing(entry.space_keys)} " if entry.space_keys else ""
-            message = f"Confluence shows no space {what}to this account"
-            raise SourceError(message, hint="check the keys, and what the account may read")
-        return f"Confluence at {site.base_url}, with the space {space.get('key')}"
+            message = f"Confluence has no space {what}that this account can read"
+            raise SourceError(message, hint="check the keys and the permissions of the account")
+        return f"Confluence at {site.base_url}, with space {space.get('key')}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit a page, small pages below one parent together."""
+        """Return one unit per page, with small pages below one parent combined."""
 
         def depends(raw: RawFile) -> Iterable[str]:
             path = _path(_parent_in(raw))
@@ -66,7 +66,7 @@ def _site(entry: Any, context: FetchContext) -> Site:
     where = f"connections.{context.connection}"
     if not entry.api_token:
         hint = Hint("set `{}`, for example to env:CONFLUENCE_TOKEN", SettingPath(f"{where}.api_token"))
-        raise SecretError(f"{where} has no token", hint=hint)
+        raise SecretError(f"{where} has no API token", hint=hint)
     token = _resolved(entry.api_token, f"{where}.api_token", context)
     address = _resolved(entry.base_url, f"{where}.base_url", context)
     headers = {"Authorization": f"Bearer {token}"}
@@ -94,15 +94,20 @@ def _read(api: ConfluenceApi, entry: Any, pages: PageFetch) -> Snapshot:
 
 
 def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: PageFetch) -> list[ResultWarning]:
-    """Name the spaces that are not shown; raises `SourceError` where that is all."""
+    """Note the spaces that cannot be read. Raises `SourceError` if there are no others."""
     seen = {str(space.get("key")) for space in spaces}
     missing = [key for key in keys if key not in seen]
-    hint = "check the keys, and what the account may read"
+    hint = "check the keys and the permissions of the account"
     if not seen:
-        raise SourceError(f"Confluence shows no space{f' of {listing(missing)}' if missing else ''}", hint=hint)
+        raise SourceError(
+            f"this account cannot read any Confluence space{f' of {listing(missing)}' if missing else ''}", hint=hint
+        )
     for key in missing:
-        pages.skip(f"space {key}", "Confluence does not show it to this account", missing=True)
-    return [ResultWarning("space_not_seen", f"Confluence does not show the space {key}", hint=hint) for key in missing]
+        pages.skip(f"space {key}", "the account cannot read it in Confluence", missing=True)
+    return [
+        ResultWarning("space_not_seen", f"this account cannot read the Confluence space {key}", hint=hint)
+        for key in missing
+    ]
 
 
 def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) -> None:
@@ -112,7 +117,7 @@ def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) 
         return
     found = api.page(page)
     if found is None:
-        pages.skip(f"page {page}", "Confluence does not show it to this account")
+        pages.skip(f"page {page}", "the account cannot read it in Confluence")
         return
     storage = _storage(found)
     if is_cut(storage):
@@ -121,7 +126,7 @@ def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) 
 
 
 def _moment(page: Thing) -> str:
-    """Return what changes whenever a page does: its version, its name, its place."""
+    """Return what changes whenever a page does: its version, name and location."""
     version = page.get("version")
     if not isinstance(version, Mapping):
         return ""
@@ -180,7 +185,7 @@ class ConfluenceApi:
         self._client = client
 
     def spaces(self, keys: Sequence[str]) -> Iterator[Thing]:
-        """Yield the spaces of these keys that the account sees; all it sees where there are none."""
+        """Yield the spaces with these keys that the account can read, or all of them without keys."""
         wanted = {"keys": ",".join(keys)} if keys else {"status": "current"}
         return self._listed("api/v2/spaces", wanted)
 
@@ -189,7 +194,7 @@ class ConfluenceApi:
         return self._listed(f"api/v2/spaces/{quote(space, safe='')}/pages", {"status": "current"})
 
     def page(self, page: str) -> Thing | None:
-        """Return a page with its body and labels; None: the account does not see it, or it is gone."""
+        """Return a page with its body and labels, or None if the account cannot read it or it no longer exists."""
         asked = {"body-format": "storage", "include-labels": "true"}
         try:
             return _mapping(self._client.get(f"api/v2/pages/{quote(page, safe='')}", asked))
@@ -207,12 +212,12 @@ class ConfluenceApi:
             if following is None:
                 return
             if following == cursor:
-                raise SourceError("Confluence repeats a part of a list", hint="run it again later")
+                raise SourceError("Confluence returned the same part of a list twice", hint="retry later")
             cursor = following
 
 
 def _cursor(listed: Thing) -> str | None:
-    """Return what the address of the next part says, None at the end."""
+    """Return the address of the next part, or None at the end."""
     links = listed.get("_links")
     following = links.get("next") if isinstance(links, Mapping) else None
     if not isinstance(following, str):
@@ -222,7 +227,7 @@ def _cursor(listed: Thing) -> str | None:
 
 def _mapping(answer: Any) -> Thing:
     if not isinstance(answer, Mapping):
-        raise SourceError("Confluence answered with something that is no object", hint="run it again later")
+        raise SourceError("Confluence returned a response that is not a JSON object", hint="retry later")
     return answer
 
 
@@ -237,18 +242,18 @@ _RENAMED: Final = {
 _SILENT: Final = frozenset(
     ("ac:parameter", "ac:task-id", "ac:task-uuid", "ac:task-status", "ac:emoticon", "ac:placeholder")
 )
-"""Elements whose text is of the program, not of the page."""
+"""Elements whose text belongs to the program, not to the page."""
 
 _PANELS: Final = {"info": "Info", "note": "Note", "warning": "Warning", "tip": "Tip"}
 
 
 def body_markdown(storage: str) -> str:
-    """Return the body of a page as Markdown; what a macro would compute is not in it."""
+    """Return the body of a page as Markdown, without what a macro would compute."""
     return markdown_of(visible(_Converter().read(tokens(storage[:MAX_HTML]))))
 
 
 def is_cut(storage: str) -> bool:
-    """Say whether a body is too long to be read whole."""
+    """Return whether a body is too long to be read completely."""
     return len(storage) > MAX_HTML
 
 
@@ -272,7 +277,7 @@ class _Converter:
                 yield token
 
     def _listen(self, token: Token) -> None:
-        """Keep what a silent element says that matters: the language of code, whether a task is done."""
+        """Keep the relevant content of a silent element: the language of code, whether a task is done."""
         if token.kind == "end" and token.name == self._silent:
             self._silent = self._parameter = ""
         elif token.kind == "text" and self._parameter == "language" and self._languages:
@@ -318,7 +323,7 @@ class _Converter:
             yield from (Token("end", "strong"), Token("end", "p"))
 
     def _link(self, token: Token) -> Iterator[Token]:
-        """Write what a link without words of its own leads to."""
+        """Write the target of a link without text of its own."""
         if token.kind == "start":
             self._target, self._linked = "", False
         if (token.kind == "end" or token.empty) and self._target and not self._linked:
@@ -326,7 +331,7 @@ class _Converter:
 
 
 def _named(token: Token) -> str:
-    """Return what a reference to a page, a file or an address is called."""
+    """Return the name of a referenced page, file or address."""
     for key in ("ri:content-title", "ri:filename", "ri:value", "ri:space-key"):
         if token.attributes.get(key):
             return token.attributes[key]

@@ -1,4 +1,4 @@
-"""dbt projects: a folder, or a repository."""
+"""dbt projects in a folder or a git repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktx_cli.sources.registry import GIT_TOKEN, SourceKind
 
 
 class DbtConnection(SourceConnection):
-    """A dbt project: a folder, or a repository."""
+    """A dbt project in a folder or a git repository."""
 
     needs_one_of = ("source_dir", "repo_url")
 
@@ -17,23 +17,25 @@ class DbtConnection(SourceConnection):
     source_dir: str | None = setting(None, "Folder of the dbt project.", path=True, example="dbt")
     repo_url: str | None = setting(
         None,
-        "Git URL, `git@host:org/repo.git` or a local path.",
+        "Git URL, for example `git@github.com:acme/dbt.git`, or a local path.",
         path=True,
         example="https://git.example.com/data/dbt.git",
     )
-    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
-    path: str | None = setting(None, "Folder in the repository.", path=True, example="transform")
+    branch: str | None = setting(
+        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
+    )
+    path: str | None = setting(None, "Folder of the dbt project in the repository.", path=True, example="transform")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     profiles_path: str | None = setting(
         None,
-        "The `profiles.yml`, which ktx does not read: it holds passwords.",
+        "Path of `profiles.yml`. ktx does not read it because it contains passwords.",
         path=True,
         example="dbt/profiles.yml",
         status="dead",
     )
-    target: str | None = setting(None, "Target of the profile: what `{{ target.name }}` is.", example="prod")
+    target: str | None = setting(None, "Target of the profile, used as `{{ target.name }}`.", example="prod")
     project_name: str | None = setting(
-        None, "Name of the project, where it is not that of `dbt_project.yml`.", example="shop"
+        None, "Name of the project. Defaults to the name in `dbt_project.yml`.", example="shop"
     )
 
 

@@ -36,15 +36,15 @@ _STEERING: Final = (
 _REASONS: Final = {
     **dict.fromkeys(_STEERING, STEERS),
     "data_type": KNOWN_TYPES,
-    "versions": "each is a table of its own: what is said here is written to the latest one",
-    "tags": "ktx has tags of tables alone",
+    "versions": "every version has its own table; the description is written to the latest one",
+    "tags": "ktx supports tags only on tables",
 }
 _TEST_SETTINGS: Final = frozenset({"where", "limit", "enabled"})
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Reads what nodes say into what is wanted of the shards; what its tests refer to is in `references`."""
+    """Converts nodes into items for the shards, and collects in `references` what their tests refer to."""
 
     project: Project
     context: ProjectContext
@@ -53,7 +53,7 @@ class Facts:
     references: list[Reference]
 
     def add(self, node: Node, table: LayerTable) -> None:
-        """Add what is said of a table and its columns."""
+        """Add the items for a table and its columns."""
         _Reader(self, node, table).read()
 
 
@@ -72,7 +72,7 @@ class _Reader:
             self._column(column)
         for key in ("tests", "data_tests"):
             for index, test in enumerate(item.listed(key)):
-                why = "a test of a whole table says nothing a question can use"
+                why = "tests of whole tables contain nothing that questions can use"
                 self._report.dropped(f"test `{_test(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
         self._constraints()
         item.skip("name", "identifier", "semantic_model", "agg_time_dimension", "primary_entity", "metrics",
@@ -116,7 +116,7 @@ class _Reader:
             self._want(("tags", TOOL), tags, what, self._node.item.at("tags"), self._target)
 
     def _freshness(self) -> None:
-        """Write how fresh a source must be: what the table says, else its group; null switches it off."""
+        """Write how fresh a source must be, from the table or else its group. Null disables the check."""
         values: dict[str, Any] = {}
         for item in filter(None, (self._node.group, self._node.item)):
             for each in filter(None, (item, item.item("config"))):
@@ -129,7 +129,7 @@ class _Reader:
             self._want(("freshness", TOOL), values, f"freshness of `{self._node.shown}`", place, self._target)
         elif field:
             what = f"`loaded_at_field` of `{self._node.shown}`"
-            self._report.dropped(what, "no freshness is asked of the table", self._node.item.place)
+            self._report.dropped(what, "the table has no freshness requirement", self._node.item.place)
 
     def _column(self, item: Item) -> None:
         name = item.text("name") or ""
@@ -163,7 +163,7 @@ class _Reader:
     def _column_test(
         self, test: Any, column: Column, root: Steps, what: str, place: Place, target: str
     ) -> Iterator[tuple[str, Place]]:
-        """Yield the rules a test says; write or note what else it says."""
+        """Yield the rules in a test, and write or note its other contents."""
         name, arguments = _test(test)
         label, why = f"test `{name}` of {what}", _limits(test, arguments)
         if why is not None:
@@ -179,7 +179,7 @@ class _Reader:
             self._report.dropped(label, "it says nothing a question can use", place)
 
     def _want_rates(self, column: Column, values: list[str], place: Place) -> None:
-        """Propose the rates of outcomes among the values of a status, where a scan proposes to count the rows."""
+        """Propose rates for the outcomes among the values of a status, if a scan proposes to count the rows."""
         shard, source, context = self._table.shard, self._table.source, self._facts.context
         proposed = proposed_measures(context, shard, source.name)
         entity = counted_entity(proposed)
@@ -194,7 +194,9 @@ class _Reader:
     def _refer(self, to: Any, field: Any, column: Column, what: str, place: Place) -> None:
         relation: Relation | None = relation_of(to) if isinstance(to, str) else None
         if relation is None or not isinstance(field, str):
-            self._report.dropped(what, "it does not name ref('model') or source('schema', 'table') and a field", place)
+            self._report.dropped(
+                what, "it does not contain `ref('model')` or `source('schema', 'table')` and a field", place
+            )
         else:
             self._facts.references.append(Reference(self._table, column.name, relation, field, what, place))
 
@@ -223,7 +225,7 @@ class _Reader:
             )
             what = f"`{self._node.shown}`"
             if found is None:
-                self._report.dropped(f"a constraint of {what}", "it is not about one column", place)
+                self._report.dropped(f"a constraint of {what}", "it does not concern exactly one column", place)
                 continue
             what = f"column `{self._node.shown}.{found.name}`"
             rules = list(self._column_constraint(constraint, found, what, place))
@@ -231,7 +233,7 @@ class _Reader:
 
 
 def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return the name of a test, and its arguments in each of the forms dbt has had."""
+    """Return the name of a test and its arguments, in any of the forms that dbt has used."""
     if not isinstance(test, Mapping):
         return str(test), {}
     name = test.get("test_name") or next((key for key in test if key not in ("name", "config", "tags")), "")
@@ -241,7 +243,7 @@ def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def unique_columns(item: Item) -> Iterator[str]:
-    """Yield the columns of which a test or a constraint says that no two rows have the same value."""
+    """Yield the columns that a test or a constraint declares to be unique."""
     for column in item.items("columns"):
         tests = [*column.listed("tests"), *column.listed("data_tests")]
         constraints = [each for each in column.listed("constraints") if isinstance(each, Mapping)]
@@ -252,7 +254,7 @@ def unique_columns(item: Item) -> Iterator[str]:
 
 
 def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
-    """Return why a test does not hold for every row, None where it does."""
+    """Return why a test does not hold for every row, or None if it does."""
     settings: dict[Any, Any] = {}
     blocks = [test, *test.values()] if isinstance(test, Mapping) else []
     for block in (*blocks, arguments):
@@ -262,7 +264,7 @@ def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
     if settings.get("enabled") is False:
         return "it is disabled"
     stated = sorted(_TEST_SETTINGS & settings.keys() - {"enabled"})
-    return f"it does not look at all rows: it has `{stated[0]}`" if stated else None
+    return f"it does not check all rows because it has `{stated[0]}`" if stated else None
 
 
 def _values(arguments: Mapping[str, Any]) -> list[str]:
@@ -277,11 +279,7 @@ def _values(arguments: Mapping[str, Any]) -> list[str]:
 
 MANY, ONE, BACK = "many_to_one", "one_to_one", "one_to_many"
 MANUAL: Final = "manual"
-"""The `source` of such a join, of the three words that every version reads: somebody says it.
-
-A scan renews what is `formal`, a key of the database, and looks again at what is `inferred`; it would take either away.
-That it is dbt's, and goes with its test, stands in `owned` of the manifest of the raw files.
-"""
+"""The `source` of such a join: of the three values that every version reads, the one for a declaration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +337,7 @@ def _why_not(each: Reference, target: LayerTable | None, wanted: Wanted) -> str 
 
 
 def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
-    """Say whether a key of the database or a test says that no two rows have the same value."""
+    """Return whether a key of the database or a test says that no two rows have the same value."""
     source = table.source
     if source.keyed and source.grain == (column,):
         return True
@@ -349,7 +347,7 @@ def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
 
 
 def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[str, Mapping[str, str]]) -> bool:
-    """Say whether somebody else joins the two by these columns, from either side, under whatever alias."""
+    """Return whether somebody else joins the two by these columns, from either side, under whatever alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
         steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))

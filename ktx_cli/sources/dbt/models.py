@@ -1,4 +1,4 @@
-"""The models of a dbt project by their SQL: what each one says, and what stands behind it."""
+"""The SQL models of a dbt project: their rules, and the compiled SQL if it is current."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
 
 PASSED_ON: Final = ("ephemeral", "view", "")
-"""Ways to materialize a model that keep no rows: what it leaves out, all that is built from it lacks."""
+"""Materializations that keep no rows of their own: rows that they filter are missing from everything built on them."""
 
 EPHEMERAL_CTE: Final = "__dbt__cte__"
-"""How dbt names the CTEs that it puts ephemeral models into."""
+"""The names that dbt gives to the CTEs of ephemeral models."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlModel:
-    """A model with its SQL as it was read.
+    """A model with its parsed SQL.
 
-    `connection`: of the tables that it reads, empty where none of them was scanned. `rendered`: what `facts` are from.
+    `connection`: of the tables that it reads, empty if none of them was scanned. `rendered`: the SQL from which `facts`
+    were read.
     """
 
     node: Node
@@ -39,9 +40,9 @@ class SqlModel:
 def read_models(
     project: Project, tables: Mapping[Relation, LayerTable], models: Mapping[str, Model]
 ) -> dict[Relation, SqlModel]:
-    """Return the models that have SQL, each after those that it reads; one that cannot be read says why.
+    """Return the models that have SQL, each after those that it reads. Models that cannot be read say why.
 
-    `tables`: the table of each relation that has one. `models`: the semantic layers of the databases.
+    `tables`: relation -> its table. `models`: the semantic layers of the databases.
     """
     reader = _Reader(project.texts, tables, models)
     nodes = {node.relation: node for node in project.nodes if node.query is not None}
@@ -51,7 +52,7 @@ def read_models(
 
 
 def _in_order(nodes: Mapping[Relation, Node]) -> Iterator[Node]:
-    """Yield each node after those that it refers to; in a cycle, which dbt refuses, where it was met first."""
+    """Yield each node after those that it refers to. In a cycle, which dbt rejects, keep the original order."""
     done: set[Relation] = set()
     for start in nodes:
         stack = [(start, False)]
@@ -95,7 +96,7 @@ class _Reader:
         self.found[node.relation] = SqlModel(node, query.path, connection, dialect, text, facts, table)
 
     def _connection(self, node: Node) -> str:
-        """Return the connection of the model's table, else the one that most of what it reads is in."""
+        """Return the connection of the model's table, else the one with most of the relations that it reads."""
         if node.relation in self._tables:
             return self._tables[node.relation].connection
         counts: Counter[str] = Counter()
@@ -111,7 +112,7 @@ class _Reader:
         return dialects.pop() if len(dialects) == 1 else ""
 
     def _compiled(self, node: Node, text: Rendered, dialect: str) -> Rendered | None:
-        """Return what dbt compiled of the file as it is now; None where that is not known.
+        """Return the compiled SQL of the current file, or None if it is unknown.
 
         Its lines are not those of the file. Conditions that dbt adds in incremental runs name the model's own table.
         """
@@ -130,7 +131,7 @@ class _Reader:
 def _with_references(
     code: str, reads: Iterable[Relation], tables: Mapping[Relation, LayerTable], dialect: str
 ) -> tuple[str, dict[str, Relation]] | None:
-    """Return compiled SQL with the models and sources in it as placeholders; None where it cannot be read."""
+    """Return compiled SQL with placeholders for its models and sources, or None if it cannot be read."""
     from ktx_cli.faces import exp
     from ktx_cli.sources.dbt.sql import parse_query
 

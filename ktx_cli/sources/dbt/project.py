@@ -18,14 +18,14 @@ from ktx_cli.sources.git import MAX_BYTES, Guided, Wanted
 from ktx_cli.sources.table_texts import Name
 
 CREDENTIALS: Final = "profiles"
-"""Stem of the file that may hold passwords of databases: it is never read."""
+"""The stem of the file that may contain database passwords and is never read."""
 
 YAML: Final = (".yml", ".yaml")
 DOCS: Final = ".md"
 SQL: Final = ".sql"
 
 PROJECT_FILES: Final = ("dbt_project.yml", "dbt_project.yaml")
-"""One of these makes a folder a dbt project."""
+"""Files that make a folder a dbt project."""
 
 _README: Final = "README.md"
 _DEFINITIONS: Final[Mapping[str, str]] = {
@@ -42,7 +42,7 @@ _DEFINITIONS: Final[Mapping[str, str]] = {
 _QUERIES: Final = ("model-paths", "snapshot-paths")
 _NO_QUERIES: Final = ("macro-paths", "analysis-paths", "test-paths", "function-paths")
 _CODE_FOLDERS: Final = frozenset(_DEFINITIONS[key] for key in _NO_QUERIES)
-"""Folders of SQL that is no model, as dbt calls them."""
+"""Folders of SQL other than models, by the names of their settings in dbt."""
 
 _FORMER: Final[Mapping[str, str]] = {"model-paths": "source-paths", "seed-paths": "data-paths"}
 """Setting -> its name before dbt 1.0."""
@@ -52,15 +52,15 @@ _WRITTEN: Final[Mapping[str, str]] = {
     "packages-install-path": "dbt_packages",
     "log-path": "logs",
 }
-"""Setting -> default, of the folders dbt itself writes to."""
+"""Setting -> default, for the folders that dbt itself writes to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectPaths:
-    """The folders of one dbt project. `root`: its own, in the source; all others are relative to it.
+    """The folders of one dbt project. `root`: its own folder in the source, to which all others are relative.
 
-    `definitions`, `docs`: folders that hold YAML and Markdown; the empty one is the whole project. `written`: folders
-    that dbt writes. `queries`: folders of models and snapshots. `code`: folders of SQL that is neither.
+    `definitions`, `docs`: folders with YAML and Markdown; the empty one is the whole project. `written`: folders that
+    dbt writes. `queries`: folders of models and snapshots. `code`: folders of other SQL.
     """
 
     root: str
@@ -72,11 +72,11 @@ class ProjectPaths:
 
     @classmethod
     def of(cls, path: str, content: bytes) -> ProjectPaths:
-        """Return what a `dbt_project.yml` says; of one that cannot be read, the whole folder is the project."""
+        """Return the settings of a `dbt_project.yml`. If it cannot be read, the whole folder is the project."""
         root = _folder(path)
         try:
             settings = load_settings(path, content)
-        except ConfigError:  # the source raises it when it has the files
+        except ConfigError:  # The source raises the error when it has the files.
             return cls(root)
         by_setting = {
             key: _paths(settings.get(key, settings.get(_FORMER.get(key, key))), default)
@@ -90,17 +90,17 @@ class ProjectPaths:
         return cls(root, definitions, docs, tuple(each for each in written if each), queries, code)
 
     def inner(self, path: str) -> str | None:
-        """Return a path as the project has it, None where it is not in the project."""
+        """Return a path relative to the project, or None if it is outside the project."""
         if not self.root:
             return path
         return path.removeprefix(f"{self.root}/") if path.startswith(f"{self.root}/") else None
 
     def writes(self, inner: str) -> bool:
-        """Whether dbt itself wrote a file."""
+        """Return whether dbt itself wrote a file."""
         return any(_is_below(inner, folder) for folder in self.written)
 
     def names(self, inner: str) -> bool:
-        """Whether the settings name the folder of a file; the project's README explains it and belongs to it too."""
+        """Return whether the settings include the folder of a file. The README of the project is always included."""
         if inner.endswith(SQL):
             return any(_is_below(inner, each) for each in self.queries) and not any(
                 _is_below(inner, each) for each in self.code
@@ -110,10 +110,10 @@ class ProjectPaths:
 
 
 def load_settings(path: str, content: bytes) -> dict[str, Any]:
-    """Return the settings of a `dbt_project.yml`; raises `ConfigError` for one that is no mapping of YAML."""
+    """Return the settings of a `dbt_project.yml`. Raises `ConfigError` if it is not a YAML mapping."""
     settings = yaml.load(content, where=path)
     if not isinstance(settings, dict):
-        hint = "write `name: <project>` and the other settings of dbt as keys"
+        hint = "add `name: <project>` and the other dbt settings as keys"
         what = "the file is empty" if settings is None else "the settings of the dbt project are not a mapping"
         message = f"{path}:1: {what}"
         raise ConfigError(message, hint=hint, details={"path": path, "line": 1})
@@ -121,9 +121,9 @@ def load_settings(path: str, content: bytes) -> dict[str, Any]:
 
 
 def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = None) -> Guided:
-    """Return how to choose the files of dbt projects: those of `suffixes`, and `limits` (path -> bytes).
+    """Return a selector for the files of dbt projects: files with `suffixes`, and `limits` (path -> bytes).
 
-    Hidden files are left out. A folder without a `dbt_project.yml` is taken whole.
+    Hidden files are excluded. A folder without a `dbt_project.yml` is read completely.
     """
 
     def chosen(guides: Mapping[str, bytes]) -> Wanted:
@@ -143,7 +143,7 @@ def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = 
 
 
 def _projects(guides: Mapping[str, bytes]) -> list[ProjectPaths]:
-    """Return the projects, the innermost first, without those of packages that dbt installed."""
+    """Return the projects, innermost first, without packages that dbt installed."""
     found = [ProjectPaths.of(path, content) for path, content in sorted(guides.items())]
     own = [
         each
@@ -168,7 +168,7 @@ def _belongs(path: str, projects: list[ProjectPaths]) -> bool:
 
 
 def _paths(value: Any, default: str | None) -> tuple[str, ...]:
-    """Return folders in one form; what only dbt can work out (Jinja) may be any folder of the project."""
+    """Return normalized folders. A path with Jinja, which only dbt can resolve, may be any folder of the project."""
     if value is None:
         return () if default is None else (default,)
     listed = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
@@ -188,22 +188,22 @@ def _folder(path: str) -> str:
 
 
 PATH: Final = "target/manifest.json"
-"""Where dbt writes it, below the project."""
+"""Where dbt writes it, relative to the project."""
 
 MOST_BYTES: Final = 300_000_000
 _OLDEST: Final = 4
-"""The oldest schema version that is read (dbt 1.0)."""
+"""The oldest supported schema version (dbt 1.0)."""
 
 _TABLES: Final = ("model", "seed", "snapshot")
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the manifest knows of a table: `database`, `schema`, `name` of it in the database.
+    """What the manifest says about a table: its `database`, `schema` and `name` in the database.
 
-    `path`: the YAML file that describes it. `columns`: name -> description. `virtual`: there is no table for it.
-    `file`: the SQL file of a model. `code`: its compiled SQL, and `raw_sha256` the digest of what it was compiled from.
-    `reads`: the models and sources that it depends on.
+    `path`: the YAML file that describes it. `columns`: name -> description. `virtual`: it has no table. `file`: the SQL
+    file of a model. `code`: its compiled SQL, and `raw_sha256` the digest of what it was compiled from. `reads`: the
+    models and sources that it depends on.
     """
 
     kind: str
@@ -224,26 +224,26 @@ class Known:
     reads: tuple[Relation, ...] = ()
 
     def compiled_of(self, text: str) -> str:
-        """Return the compiled SQL where it is that of this text, else nothing."""
+        """Return the compiled SQL if it belongs to this text, else nothing."""
         return self.code if self.raw_sha256 == code_digest(text) else ""
 
 
 def code_digest(text: str) -> str:
-    """Return the sha256 of a model's SQL as dbt reads it: without blanks around it."""
+    """Return the sha256 of a model's SQL as dbt reads it: without leading and trailing blanks."""
     return hashlib.sha256("\n".join(text.strip().splitlines()).encode("utf-8", "replace")).hexdigest()
 
 
 _MOST_CODE: Final = 100_000
-"""Characters of compiled SQL of a model that are kept."""
+"""The maximum number of characters of compiled SQL that are kept per model."""
 
 _VOLATILE: Final = re.compile(r"run_started_at|invocation_id|modules\.|env_var|thread_id|flags\.")
-"""What gives other SQL in each run: that is not kept, so that an unchanged project stays unchanged."""
+"""Functions whose compiled SQL differs in each run. It is not kept, so that an unchanged project stays unchanged."""
 
 
 def reduced(content: bytes, where: str) -> bytes:
-    """Return what is kept of a manifest, the same bytes for the same project.
+    """Return the kept part of a manifest; the same project gives the same bytes.
 
-    Raises `ConfigError` for a file that is none, or of a version that is too old.
+    Raises `ConfigError` for an invalid file, or one with an unsupported old version.
     """
     try:
         document = json.loads(content)
@@ -251,16 +251,16 @@ def reduced(content: bytes, where: str) -> bytes:
         nodes = [*_tables(document["nodes"].values()), *map(_source, document["sources"].values())]
         project = document["metadata"].get("project_name") or ""
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigError(f"{where} is no manifest of dbt", hint="run `dbt parse`, or delete the file") from None
+        raise ConfigError(f"{where} is not a dbt manifest", hint="run `dbt parse`, or delete the file") from None
     if version < _OLDEST:
-        message = f"{where} has version {version}, and {_OLDEST} or newer is read"
+        message = f"{where} has version {version}; ktx reads version {_OLDEST} and newer"
         raise ConfigError(message, hint="run `dbt parse` with dbt 1.0 or newer")
     kept = sorted(nodes, key=lambda node: (node["kind"], node["package"], node["source"], node["name"]))
     return json.dumps({"project": project, "nodes": kept}, sort_keys=True, indent=0).encode()
 
 
 def read_reduced(file: RawFile | None) -> tuple[str, list[Known]]:
-    """Return the project's name and its tables; nothing where there is no manifest."""
+    """Return the project's name and its tables, or nothing without a manifest."""
     if file is None:
         return "", []
     document = json.loads(file.read())
@@ -290,7 +290,7 @@ def _node(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relation_of_id(unique_id: str) -> Relation | None:
-    """Return what `model.shop.orders` and `source.shop.web.orders` stand for."""
+    """Return the relations that `model.shop.orders` and `source.shop.web.orders` stand for."""
     kind, *parts = unique_id.split(".")
     if kind == "source" and len(parts) >= 3:
         return ("source", parts[-2], parts[-1])
@@ -315,25 +315,25 @@ def _shared(node: Mapping[str, Any]) -> dict[str, Any]:
 
 PROJECT: Final = "dbt_project"
 CONFIGURATION: Final = frozenset({PROJECT, "packages", "dependencies", "profiles", "selectors", "package-lock"})
-"""Stems of YAML files that say how dbt runs, not what anything means."""
+"""Stems of YAML files that configure dbt and define nothing."""
 
-EPHEMERAL: Final = "it is ephemeral: there is no table for it"
+EPHEMERAL: Final = "it is ephemeral, so it has no table"
 DISABLED: Final = "it is disabled"
-EXPOSURE: Final = "it says who reads a model, which is for a page of the wiki"
+EXPOSURE: Final = "it says who uses a model, which belongs on a wiki page"
 _TOPS: Final = {
-    "saved_queries": "a saved question is no definition; keep it where questions are kept",
-    "groups": "they say who owns a model, which is for a page of the wiki",
+    "saved_queries": "saved questions are not definitions; save them as questions in ktx",
+    "groups": "it says who owns a model, which belongs on a wiki page",
     "macros": STEERS,
     "unit_tests": STEERS,
-    "data_tests": "a test of its own says nothing a question can use",
-    "analyses": "they are no tables",
+    "data_tests": "singular tests contain nothing that questions can use",
+    "analyses": "they are not tables",
 }
 _KINDS: Final = {"models": "model", "seeds": "seed", "snapshots": "snapshot"}
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFile:
-    """The SQL file of a model or a snapshot. `rendered`: as far as it can be read without its dialect."""
+    """The SQL file of a model or a snapshot. `rendered`: as far as it can be resolved without its dialect."""
 
     path: str
     name: str
@@ -347,17 +347,17 @@ class QueryFile:
 
     @property
     def place(self) -> Place:
-        """Where it begins."""
+        """The line where it begins."""
         return Place(self.path)
 
 
 @dataclass(slots=True)
 class Node:
-    """Something dbt describes that can be a table.
+    """A dbt object that can be a table.
 
-    `group`: the source it belongs to, of tables of sources. `name`: what its table is called. `virtual`: why there is
-    no table for it, None where there should be one. `known`: what the compiled manifest says of it. `query`: its SQL
-    file. `is_described`: some YAML describes it. `materialized`: what dbt makes of it, empty where nothing says it.
+    `group`: the source to which a source table belongs. `name`: the name of its table. `virtual`: why it has no table,
+    or None if it should have one. `known`: its entry in the compiled manifest. `query`: its SQL file. `is_described`:
+    whether some YAML describes it. `materialized`: how dbt materializes it, empty if unknown.
     """
 
     kind: str
@@ -373,13 +373,13 @@ class Node:
 
     @property
     def shown(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return ".".join(self.relation[1:])
 
 
 @dataclass(slots=True)
 class Project:
-    """`nodes` in the order of the files. `semantic_files`: path -> text of what may hold semantic models or metrics."""
+    """`nodes` in file order. `semantic_files`: path -> text of files that may contain semantic models or metrics."""
 
     texts: Texts
     nodes: list[Node] = field(default_factory=list)
@@ -388,9 +388,9 @@ class Project:
 
 
 def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None, target: str | None = None) -> Project:
-    """Read a project; what cannot be read is reported as dropped.
+    """Read a project. What cannot be read is reported as dropped.
 
-    `name`: of the project, where it is not the one in `dbt_project.yml`. `target`: the name of the profile's target.
+    `name`: the name of the project if it differs from `dbt_project.yml`. `target`: the name of the profile's target.
     """
     texts = {path: file.text() for path, file in snapshot.files.items() if path != PATH}
     documents = {path: found for path, text in texts.items() if is_yaml(path) and (found := _load(path, text, report))}
@@ -412,7 +412,7 @@ def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None,
 
 
 def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
-    """Return the models and snapshots by name; of two with one name, which dbt refuses, the first."""
+    """Return the models and snapshots by name; of two with one name, which dbt rejects, the first."""
     found: dict[str, QueryFile] = {}
     for path, text in sorted(texts.items()):
         if path.endswith(SQL):
@@ -423,12 +423,12 @@ def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
 
 
 def is_yaml(path: str) -> bool:
-    """Say whether a file is YAML by its name."""
+    """Return whether a file is YAML, judging by its name."""
     return path.endswith((".yml", ".yaml"))
 
 
 def is_setting(path: str) -> bool:
-    """Say whether a file says how dbt runs, or is the compiled manifest."""
+    """Return whether a file configures dbt or is the compiled manifest."""
     return path == PATH or (is_yaml(path) and PurePosixPath(path).stem in CONFIGURATION)
 
 
@@ -442,10 +442,10 @@ def _load(path: str, text: str, report: Report) -> SourceFile | None:
         document = yaml.load(content, where=path)
     except KtxError as error:
         place = Place(path, int(error.details.get("line", 1)))
-        report.dropped(f"file {path}", f"it is no valid YAML: {error.message}", place)
+        report.dropped(f"file {path}", f"it is not valid YAML: {error.message}", place)
         return None
     if document is not None and not isinstance(document, dict):
-        report.dropped(f"file {path}", "it is no mapping", Place(path))
+        report.dropped(f"file {path}", "it is not a mapping", Place(path))
     return SourceFile(path, content, document) if isinstance(document, dict) else None
 
 
@@ -456,7 +456,7 @@ def _settings(documents: Mapping[str, SourceFile]) -> dict[str, Any]:
 
 
 def _own_last(known: list[Known], package: str) -> Iterator[Known]:
-    """Yield what installed packages have before what the project itself has, which counts."""
+    """Yield the entries of installed packages before those of the project itself, which override them."""
     yield from (each for each in known if each.package != package)
     yield from (each for each in known if each.package == package)
 
@@ -491,7 +491,7 @@ class _Reader:
         top.skip("version", "models", "sources", "exposures", "semantic_models", "metrics", *_KINDS)
         for key in ("models", "sources", "exposures", *_KINDS):
             if top.has(key) and not isinstance(top.values[key], list):
-                self._report.dropped(f"`{key}` of {path}", "it is no list", top.at(key))
+                self._report.dropped(f"`{key}` of {path}", "it is not a list", top.at(key))
         top.report_rest(self._report, path, _TOPS)
 
     def _add(self, kind: str, relation: Relation, item: Item, group: Item | None, path: str) -> None:
@@ -499,7 +499,7 @@ class _Reader:
         if not all(relation[1:]):
             self._report.dropped(what, "it has no `name`", item.place)
         elif relation in self._seen:
-            self._report.dropped(what, "another one has the name", item.place)
+            self._report.dropped(what, "another entry has the same name", item.place)
         else:
             self._seen.add(relation)
             query = self._query(relation, item) if group is None else None
@@ -518,7 +518,9 @@ class _Reader:
         return made
 
     def _query(self, relation: Relation, item: Item) -> QueryFile | None:
-        """Return the SQL file of a model; of one with versions, that of the latest, and none counts on its own."""
+        """Return the SQL file of a model. A versioned model has that of its latest version; the other versions have
+        none.
+        """
         for version in item.values.get("versions") or ():
             if isinstance(version, Mapping):
                 file = str(version.get("defined_in") or f"{relation[-1]}_v{version.get('v')}")
@@ -526,7 +528,7 @@ class _Reader:
         return self._queries.get(relation[-1]) or self._queries.get(_latest(item) or "")
 
     def add_the_rest(self) -> None:
-        """Add models that no YAML describes, and what only the compiled manifest does: tables of installed packages."""
+        """Add models that no YAML describes, and tables of installed packages that only the compiled manifest has."""
         for name, query in self._queries.items():
             relation: Relation = ("ref", name)
             if relation not in self._seen:
@@ -548,7 +550,7 @@ class _Reader:
         return Name(known.table, known.schema, known.database)
 
     def _name(self, kind: str, item: Item, group: Item | None, path: str, query: QueryFile | None) -> Name:
-        """Return what a table is called as far as the YAML says it."""
+        """Return the name of a table as far as the YAML specifies it."""
         if group is not None:
             schema = self._text(group, "schema") if group.has("schema") else group.text("name")
             name = self._text(item, "identifier") or item.text("name") or ""
@@ -593,7 +595,7 @@ def _stated(item: Item, key: str) -> Any:
 
 
 def _latest(item: Item) -> str | None:
-    """Return what the table of the latest version of a model is called, None of a model without versions."""
+    """Return the table name of the latest version of a model, or None for a model without versions."""
     versions = [each for each in item.values.get("versions") or () if isinstance(each, Mapping)]
     if not versions:
         return None
@@ -604,7 +606,7 @@ def _latest(item: Item) -> str | None:
 
 
 def _folder_setting(settings: Any, folders: tuple[str, ...], key: str) -> Any:
-    """Return a setting of the innermost folder that has it; folders above those it names are passed over."""
+    """Return a setting of the innermost folder that has it, skipping parent folders above those it names."""
     found = None
     for index in range(-1, len(folders)):
         if index >= 0 and isinstance(settings, Mapping) and folders[index] in settings:

@@ -1,4 +1,4 @@
-"""What rules write of a dbt project: texts and tests of the manifest, joins, semantic models, facts of its SQL."""
+"""Write the deterministic part of a dbt project: texts and tests of the manifest, joins, semantic models, SQL facts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manife
 
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
-"""Where something without a table stands, what it is, and why."""
+"""An object without a table: where it is, what it is, and why it has none."""
 
 
 def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-    """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
+    """Write descriptions, tests, tags and freshness to the manifest, and semantic models to their own files."""
     report = Report()
     name, target = getattr(entry, "project_name", None), getattr(entry, "target", None)
     project = dbt.read_project(snapshot, report, name=name, target=target)
@@ -68,7 +68,7 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
 
 
 def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedConvention]:
-    """Yield what the variables of a project state of its time zone and its fiscal year."""
+    """Yield what the variables of a project state about its time zone and fiscal year."""
     paths = [path for path in snapshot.files if PurePosixPath(path).name in dbt.PROJECT_FILES]
     if paths:
         path = min(paths, key=lambda each: (each.count("/"), each))
@@ -76,7 +76,7 @@ def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedCon
 
 
 def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, LayerTable], list[_Missed]]:
-    """Return the table of each relation that has exactly one; the others are reported, and returned."""
+    """Return relation -> table for relations with exactly one table; the others are reported and returned."""
     found: dict[Relation, LayerTable] = {}
     missed: list[_Missed] = []
     for node in project.nodes:
@@ -101,12 +101,12 @@ def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[
 
 def _detail(several: list[LayerTable]) -> str:
     names = [f"{each.connection}: {each.text}" for each in several]
-    return f"several tables could be its own: {listing(names)}" if names else NO_TABLE
+    return f"several tables match it: {listing(names)}" if names else NO_TABLE
 
 
 def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[ResultWarning, ...]:
     missed = missed + [(each.place, each.what, each.why) for each in semantics if each.why == NO_ONE_TABLE]
-    hint = "build it with dbt and scan its database, or name its schema and alias in dbt's YAML"
+    hint = "build it with dbt and scan its database, or set its schema and alias in the dbt YAML"
     shown = [
         ResultWarning("no_table", f"{place}: {what}: {why}", hint=hint, path=place.path, line=place.line)
         for place, what, why in missed[:_MOST_WARNINGS]
@@ -114,13 +114,13 @@ def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[Res
     rest = len(missed) - _MOST_WARNINGS
     if rest > 0:
         shown.append(
-            ResultWarning("no_table", f"and {plural(rest, 'more')} of dbt's models without a table", hint=hint)
+            ResultWarning("no_table", f"and {plural(rest, 'more')} of the dbt models without a table", hint=hint)
         )
     return tuple(shown)
 
 
 def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
-    """Return what `model:` of semantic models refers to."""
+    """Return what `model:` in semantic models refers to."""
     from ktx_cli.semantic import read_documents
 
     documents = read_documents(project.semantic_files, Report(), rest=False)
@@ -135,13 +135,13 @@ def _left(
     for exposure in project.exposures:
         kind = exposure.text("type") or "exposure"
         label = exposure.text("label") or exposure.text("name") or "?"
-        yield f"{exposure.place}: {kind} `{label}`, which models it reads and what for, as a page"
+        yield f"{exposure.place}: {kind} `{label}`, with the models it uses and its purpose, as a page"
     open_files: Mapping[str, list[Fidelity]] = losses(each for each in report if each.why != dbt.EXPOSURE)
     for path, lost in sorted(open_files.items()):
-        yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
+        yield f"{path}: {plural(len(lost), 'statement')} that rules could not place"
     for path in snapshot.files:
         if path.endswith(".md"):
-            yield f"{path}: what it explains, as pages"
+            yield f"{path}: its explanations, as pages"
     for model in sorted(models, key=lambda each: each.path):
         if model.facts.says_something:
             count = plural(len(model.facts.lines), "rule or comment", "rules and comments")
@@ -149,13 +149,13 @@ def _left(
 
 
 NO_TABLE: Final = "no scanned database has its table"
-SEVERAL_TABLES: Final = "several scanned tables could be its own"
+SEVERAL_TABLES: Final = "several scanned tables match it"
 INERT: Final = frozenset({STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
 """Reasons for leaving something out that no agent can do anything about."""
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not keep, by file, as far as an agent may do better; of SQL the facts say it."""
+    """Return what the rules could not use, by file, if an agent may do better. For SQL, the facts cover it."""
     found: defaultdict[str, list[Fidelity]] = defaultdict(list)
     for each in report:
         if each.kind is not Kind.KEPT and each.why not in INERT and not each.place.path.endswith(dbt.SQL):
@@ -164,7 +164,7 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
 
 
 def handled(snapshot: Snapshot, report: Iterable[Fidelity], notes: Mapping[str, str]) -> frozenset[str]:
-    """Return the files of which nothing is left: settings, YAML that was wholly projected, and SQL without a rule."""
+    """Return the files with nothing left for agents: settings, fully projected YAML, and SQL without rules."""
     open_files = losses(report)
     return frozenset(
         path
@@ -179,13 +179,13 @@ _MOST_RULES: Final = 25
 
 
 def sql_note(facts: ModelFacts) -> str:
-    """Return what the SQL of a model says, in the fewest lines."""
+    """Return the facts in the SQL of a model in as few lines as possible."""
     lines = [f"- {one_line(each, 300)}" for each in facts.lines[:_MOST_RULES]]
     if len(facts.lines) > _MOST_RULES:
         lines.append(f"- and {len(facts.lines) - _MOST_RULES} more: read the file")
     reads = listing([".".join(each[1:]) for each in facts.references], 8)
     built = f", built from {reads}" if reads else ""
-    return "\n".join([f"What the SQL of model `{facts.name}` says ({facts.path}{built}):", *lines])
+    return "\n".join([f"Facts in the SQL of model `{facts.name}` ({facts.path}{built}):", *lines])
 
 
 _MOST_LINEAGE_RULES: Final = 40
@@ -195,7 +195,7 @@ _LONGEST: Final = 300
 
 
 def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Report, tool: str) -> None:
-    """Want what the SQL of each model says of its table, with the filters of views and ephemeral models it reads."""
+    """Add the facts in each model's SQL to its table, with the filters of the views and ephemeral models it reads."""
     for relation, model in models.items():
         if model.table is None:
             continue
@@ -210,7 +210,7 @@ def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Re
 
 
 def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[str, Any]:
-    """Return what is known of how the rows and columns of a model come to be, each part only where there is any."""
+    """Return how the rows and columns of a model are computed, as far as it is known."""
     facts = models[relation].facts
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
@@ -228,9 +228,9 @@ def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[
 
 
 def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterator[tuple[str, Rule]]:
-    """Yield the rules of the models without rows of their own that a model is built from, each with its model.
+    """Yield the rules of the models without rows of their own on which a model is built, each with its model.
 
-    Of those without a table everything counts, as nothing else says it; of views their filters.
+    For models without a table, all rules are included, as nothing else states them; for views, only their filters.
     """
     seen, waiting = {relation}, [*models[relation].facts.references]
     while waiting and len(seen) < _MOST_UPSTREAM:
@@ -246,6 +246,6 @@ def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterat
 
 
 def _plain(texts: list[str], most: int) -> list[str]:
-    """Return texts on one line each, without those that hold what looks like a secret or personal data."""
+    """Return texts on one line each, without those that contain what looks like a secret or personal data."""
     lines = (one_line(text, _LONGEST) for text in texts)
     return [line for line in dict.fromkeys(lines) if not any((*secrets(line), *personal_data(line)))][:most]

@@ -1,4 +1,4 @@
-"""Models that dbt does not materialize, ephemeral and disabled ones, as sources of the semantic layer with `sql`."""
+"""Models that dbt does not materialize (ephemeral and disabled ones), as semantic layer sources with `sql`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES: Final = {
 
 
 class _Unfit(Exception):
-    """Why a model cannot be a source."""
+    """Why a model cannot become a source."""
 
 
 def want_sources(
@@ -40,9 +40,9 @@ def want_sources(
     wanted: Wanted,
     report: Report,
 ) -> list[ResultWarning]:
-    """Want a source for each model that is not materialized and whose SQL compiles; the report says why another is not.
+    """Add a source for each model that is not materialized and whose SQL compiles; report why others are skipped.
 
-    Returns the warnings about connections whose files cannot be read, so that nothing is written there.
+    Returns the warnings about connections whose files cannot be read, where nothing is written.
     """
     by_connection: defaultdict[str, list[SqlModel]] = defaultdict(list)
     for model in models.values():
@@ -52,7 +52,7 @@ def want_sources(
     for connection, several in sorted(by_connection.items()):
         if connection not in context.models:
             for model in several:
-                _dropped(model, "none of the tables that it reads was scanned", report)
+                _dropped(model, "none of the tables that it reads has been scanned", report)
             continue
         broken = leave_broken(context, connection, wanted)
         if broken is not None:
@@ -65,7 +65,7 @@ def want_sources(
 
 
 def is_candidate(node: Node) -> bool:
-    """Whether a node has no table because of how dbt is to make it, but SQL that says what its rows are."""
+    """Return whether a node has no table because of its materialization, but SQL that defines its rows."""
     return node.virtual is not None and node.query is not None and node.materialized in PASSED_ON
 
 
@@ -128,7 +128,7 @@ def _errors(
 
 @dataclass(slots=True)
 class _Compiler:
-    """Compiles models of one connection to queries over scanned tables."""
+    """Compiles the models of one connection to queries over scanned tables."""
 
     connection: str
     project: Project
@@ -141,7 +141,7 @@ class _Compiler:
         self.layer = model_without_ours(self.context, self.connection)
 
     def document(self, model: SqlModel) -> dict[str, Any]:
-        """Return the definition of the source of a model; raises `_Unfit` where there is none."""
+        """Return the definition of the source for a model. Raises `_Unfit` if there is none."""
         name = model.node.shown
         alike = next((each for each in self.layer.sources if each.casefold() == name.casefold()), None)
         if alike is not None:
@@ -168,19 +168,19 @@ class _Compiler:
         if not model.rendered.is_resolved:
             raise _Unfit(f"only dbt can resolve {', '.join(f'`{each}`' for each in facts.unresolved[:3])}")
         if not facts.has_all_columns or not 0 < len(facts.columns) <= _MOST_COLUMNS:
-            raise _Unfit("its columns are not known")
+            raise _Unfit("its columns are unknown")
 
     def _tree(self, model: SqlModel, *, typed: bool) -> tuple[Any, dict[Relation, LayerTable]]:
-        """Return the query over tables, with the models that have none as CTEs, and the tables.
+        """Return the query over tables, with models without a table as CTEs, and the tables.
 
-        `typed`: each table is called by a plain word, for which `_schema` has the columns.
+        `typed`: give each table a plain name, for which `_schema` has the columns.
         """
         used: dict[Relation, LayerTable] = {}
         inlined: dict[Relation, Any] = {}
         try:
             tree = self._expanded(model, used, inlined, (model.node.relation,), typed)
         except (RecursionError, *PARSER_FAULTS):
-            raise _Unfit(f"it cannot be read as {model.dialect}") from None
+            raise _Unfit(f"it cannot be parsed as {model.dialect}") from None
         if inlined:
             clause = tree.args.get("with_")
             first = [_cte(relation, query) for relation, query in inlined.items()]
@@ -230,14 +230,14 @@ class _Compiler:
         trail: tuple[Relation, ...],
         typed: bool,
     ) -> None:
-        """Put a model without a table among the CTEs, behind those that it reads."""
+        """Add a model without a table to the CTEs, after those that it reads."""
         shown, model = ".".join(relation[1:]), self.models.get(relation)
         if relation in inlined:
             return
         if model is None or model.node.virtual is None:
             raise _Unfit(f"`{shown}` has no scanned table")
         if relation in trail or len(inlined) >= _MOST_INLINED:
-            raise _Unfit(f"`{shown}` is built from itself, or from too many models without tables")
+            raise _Unfit(f"`{shown}` depends on itself, or on too many models without tables")
         if not model.rendered.is_resolved or model.facts.problem is not None:
             raise _Unfit(f"the SQL of `{shown}`, which it reads, cannot be resolved")
         inlined[relation] = self._expanded(model, used, inlined, (*trail, relation), typed)
@@ -248,11 +248,11 @@ class _Compiler:
             raise _Unfit(f"`{table.source.name}` is in another connection, `{table.connection}`")
         parts = table.source.table or ()
         if len(parts) == 1 and parts[0].casefold() in names:
-            raise _Unfit(f"a CTE of it is called `{parts[0]}`, as a table that it reads")
+            raise _Unfit(f"one of its CTEs has the same name as a table that it reads: `{parts[0]}`")
         return table
 
     def _require_open(self, sql: str, used: Mapping[Relation, LayerTable]) -> None:
-        """Raise where anything that the query reads is protected, or the guard would not let it through."""
+        """Raise an error if anything that the query reads is protected, or the guard would refuse it."""
         for table in used.values():
             parts = table.source.table or ()
             for source in sources_of(self.layer, parts):
@@ -265,7 +265,7 @@ class _Compiler:
             raise _Unfit(error.problem) from None
 
     def _columns(self, model: SqlModel) -> list[dict[str, Any]]:
-        """Return the columns with the types that follow from those of the tables, and what dbt's YAML says of them."""
+        """Return the columns with types derived from those of the tables, and descriptions from the dbt YAML."""
         types = self._types(model)
         texts = {item.text("name"): item.text("description") for item in model.node.item.items("columns")}
         found = []
@@ -276,7 +276,7 @@ class _Compiler:
         return found
 
     def _types(self, model: SqlModel) -> list[dict[str, str]]:
-        """Return the type of each column; raises `_Unfit` where the query names a column that nothing has."""
+        """Return the type of each column. Raises `_Unfit` if the query names a column that does not exist."""
         from sqlglot.errors import SqlglotError
         from sqlglot.optimizer.annotate_types import annotate_types
         from sqlglot.optimizer.qualify import qualify
@@ -292,7 +292,7 @@ class _Compiler:
             raise _Unfit("its columns cannot be resolved") from None
         selects = tree.selects
         if len(selects) != len(model.facts.columns):
-            raise _Unfit("its columns are not known")
+            raise _Unfit("its columns are unknown")
         return [dict(_type_of(each)) for each in selects]
 
     @staticmethod
@@ -303,7 +303,7 @@ class _Compiler:
         return []
 
     def _inherited(self, model: SqlModel, trail: tuple[Relation, ...]) -> list[str]:
-        """Return the grain that rows keep where a model only selects rows and columns of one table or model."""
+        """Return the grain of a model that only selects rows and columns of one table or model."""
 
         def key_of(table: Any) -> list[str]:
             relation = model.rendered.references.get(table.name)
@@ -330,13 +330,13 @@ class _Compiler:
 
 
 _MORE_ROWS: Final = ("joins", "laterals", "group", "pivots", "connect", "match")
-"""Clauses of a SELECT after which its rows are not those of the table that it reads."""
+"""Clauses of a SELECT that change its rows from those of the table that it reads."""
 
 
 def _kept_key(query: Any, around: Mapping[str, tuple[Any, Any]], key_of: Callable[[Any], list[str]]) -> list[str]:
-    """Return the key of the rows of a query that only filters the rows and picks the columns of one relation.
+    """Return the key of the rows of a query that only filters rows and picks columns of one relation, else nothing.
 
-    `around`: the CTEs that it may read, by name; `key_of`: returns the key of a table. Empty where it does more.
+    `around`: the CTEs that it may read, by name. `key_of`: returns the key of a table.
     """
     source = query.args.get("from_")
     table = None if source is None else source.this
@@ -393,7 +393,7 @@ def _schema(table: LayerTable) -> dict[str, str]:
 
 
 def _type_of(projection: Any) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a column that say its type, none where it is not known."""
+    """Yield the keys of a column for its type, or none if it is unknown."""
     kind = projection.type
     if kind is None:
         return

@@ -1,4 +1,4 @@
-"""dbt as a context source: fetch, projection into the manifest and the semantic layer, units for the rest."""
+"""dbt as a context source: fetch, projection into the manifest and the semantic layer, and units for the rest."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS, dbt.SQL), {manifest.PATH
 
 
 class DbtSource(Source):
-    """A dbt project: a folder, or a repository."""
+    """A dbt project in a folder or a git repository."""
 
     kind: ClassVar[str] = "dbt"
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read YAML, Markdown and SQL in the folders that `dbt_project.yml` names; of the manifest, what holds still.
+        """Read YAML, Markdown and SQL in the folders that `dbt_project.yml` names, and the stable part of the manifest.
 
-        Raises as `fetch_files` does, and `ConfigError` where there is no project, or where its settings cannot be read:
-        they say which files belong to it.
+        Raises the errors of `fetch_files`, and `ConfigError` if there is no project or its settings cannot be read,
+        because they determine its files.
         """
         origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _FILES)
@@ -50,12 +50,12 @@ class DbtSource(Source):
         return check_files(origin, context, functools.partial(self._lack, entry, origin))
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-        """Return what is wrong where no YAML is among the files."""
+        """Return what is wrong if there is no YAML among the files."""
         if any(path.endswith(dbt.YAML) and PurePosixPath(path).stem != dbt.CREDENTIALS for path in paths):
             return None
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
         hint = Hint("set {} to the folder of dbt_project.yml", SettingPath(f"{origin.where}.{key}"))
-        return ConfigError(f"there is no dbt project at {place}: no YAML file", hint=hint)
+        return ConfigError(f"no dbt project at {place}: it contains no YAML file", hint=hint)
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         return Origin(
@@ -64,18 +64,20 @@ class DbtSource(Source):
         )  # fmt: skip
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
+        """Write descriptions, tests, tags and freshness to the manifest, and semantic models to their own files."""
         from ktx_cli.sources.dbt.projection import projected
 
         return projected(entry, snapshot, context)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit for a small project, else one for each YAML file that changed, or SQL of its models."""
+        """Return one unit for a small project, else one for each YAML file that changed, itself or in SQL of its
+        models.
+        """
         return units(snapshot, changes, projection)
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
-    """Return the snapshot with what is kept of the compiled manifest; without one that cannot be read."""
+    """Return the snapshot with the kept part of the compiled manifest, or without one that cannot be read."""
     file = snapshot.files.get(manifest.PATH)
     if file is None:
         return snapshot
@@ -85,29 +87,29 @@ def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
     except ConfigError as error:
         del files[manifest.PATH]
         skipped = (*snapshot.skipped, Skipped(manifest.PATH, error.message))
-        warning = ResultWarning("dbt_manifest", f"{error.message}; the YAML is read alone", hint=error.hint)
+        warning = ResultWarning("dbt_manifest", f"{error.message}; ktx reads only the YAML files", hint=error.hint)
         return replace(snapshot, files=files, skipped=skipped, warnings=(*snapshot.warnings, warning))
     fetched = sum(context.previous.get(path) != each.sha256 for path, each in files.items())
     return replace(snapshot, files=files, fetched=fetched)
 
 
 SMALL: Final = 25
-"""Files to read of a project that one agent works through as a whole."""
+"""The maximum number of files in a project that one agent processes as a whole."""
 
 MOST_QUERIES: Final = 60
-"""SQL files of a project that one agent works through as a whole."""
+"""The maximum number of SQL files in a project that one agent processes as a whole."""
 
 MOST_PEERS: Final = 200
 _MOST_NOTES: Final = 40
 _MOST_CHARACTERS: Final = 40_000
-"""Characters of the notes of a unit."""
+"""The maximum number of characters in the notes of a unit."""
 
 
 def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-    """Return the units of what changed; a peer that changed starts none.
+    """Return the units for what changed. A changed peer file starts no unit.
 
-    One for a small project. Else one for each YAML or Markdown file, with the SQL of the models that it describes;
-    models that no YAML describes are those of their folder.
+    A small project is one unit. Otherwise each YAML or Markdown file is a unit, with the SQL of the models that it
+    describes; models that no YAML describes form a unit per folder.
     """
     readable = [path for path in snapshot.files if not dbt.is_setting(path)]
     touched = [path for path in readable if path in changes.touched and path not in projection.handled]
@@ -149,7 +151,7 @@ _NAMED: Final = re.compile(r"""(?:^|[\s{,\[])["']?name["']?\s*:\s*["']?(\w+)""",
 
 
 def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]:
-    """Return the YAML file that describes each SQL file: the nearest one that has the name of its model."""
+    """Return the YAML file that describes each SQL file: the nearest one with the name of its model."""
     naming: defaultdict[str, list[str]] = defaultdict(list)
     queries: list[str] = []
     for path in readable:
@@ -167,13 +169,13 @@ def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]
 
 
 def _peers(path: str, readable: Iterable[str]) -> tuple[str, ...]:
-    """Return the files nearest to one: those that share most of its folders."""
+    """Return the files nearest to another: those that share most of its folders."""
     others = sorted((each for each in readable if each != path), key=lambda each: _distance(path, each))
     return tuple(sorted(others[:MOST_PEERS]))
 
 
 def _distance(path: str, other: str) -> tuple[int, int, str]:
-    """Return what sorts the files nearest to one first."""
+    """Return the sort key by distance to a file."""
     own, parts = PurePosixPath(path).parent.parts, PurePosixPath(other).parent.parts
     shared = 0
     for one, two in zip(own, parts, strict=False):
@@ -184,13 +186,13 @@ def _distance(path: str, other: str) -> tuple[int, int, str]:
 
 
 class _Notes:
-    """What agents should know of files: what no rule could place, and what their SQL says."""
+    """Notes for agents about files: what no rule could place, and the facts in their SQL."""
 
     def __init__(self, lost: Mapping[str, list[Fidelity]], queries: Mapping[str, str]) -> None:
         self._lost, self._queries = lost, queries
 
     def of(self, paths: Iterable[str]) -> str:
-        """Return the notes of files, cut to what a request has room for."""
+        """Return the notes of files, truncated to fit into a request."""
         texts = {path: note(path, self._lost.get(path, ())) or self._queries.get(path, "") for path in paths}
         kept, left, room = [], [], _MOST_CHARACTERS
         for path, text in texts.items():
@@ -205,13 +207,13 @@ class _Notes:
 
 
 def note(path: str, lost: Iterable[Fidelity]) -> str:
-    """Return what an agent should know of a file: what of it no rule could place."""
+    """Return the notes for a file: what no rule could place."""
     several = list(lost)
     if not several:
         return ""
     lines = [f"- line {each.place.line}: {each.what}: {one_line(each.why, 160)}" for each in several[:_MOST_NOTES]]
     rest = [f"- and {len(several) - _MOST_NOTES} more"] if len(several) > _MOST_NOTES else []
-    return "\n".join([f"Already written by rules: all of {path} but this:", *lines, *rest])
+    return "\n".join([f"Rules have already written all of {path} except:", *lines, *rest])
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
@@ -225,13 +227,13 @@ _DEFINITIONS: Final = dbt.project_files(dbt.YAML)
 
 
 class MetricFlowSource(DbtSource):
-    """MetricFlow definitions; agents get what the importer dropped or approximated, and nothing else."""
+    """MetricFlow definitions. Agents only get what the importer dropped or approximated."""
 
     kind: ClassVar[str] = "metricflow"
     skills: ClassVar[tuple[str, ...]] = ("metricflow_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        """Read the YAML. Raises the errors of `fetch_files`, and `ConfigError` if there is none."""
         origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _DEFINITIONS)
         lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
@@ -243,7 +245,7 @@ class MetricFlowSource(DbtSource):
         if any(path.endswith(dbt.YAML) and PurePosixPath(path).stem != dbt.CREDENTIALS for path in paths):
             return None
         hint = Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path"))
-        return ConfigError(f"there are no MetricFlow definitions at {place}: no YAML file", hint=hint)
+        return ConfigError(f"no MetricFlow definitions at {place}: it contains no YAML file", hint=hint)
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         repository = entry.metricflow

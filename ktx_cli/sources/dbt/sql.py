@@ -1,4 +1,4 @@
-"""What the SQL of a dbt model says: filters, CASE mappings, fallbacks, comments, and where its columns come from."""
+"""Extract facts from the SQL of a dbt model: filters, CASE mappings, fallbacks, comments, and column origins."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LONGEST_TEXT: Final = 400
 _MOST_RULES: Final = 200
 _MOST_COLUMNS: Final = 500
 _DEEPEST: Final = 40
-"""How many queries within queries a column is followed through."""
+"""The maximum depth of nested queries through which a column is traced."""
 
 
 class RuleKind(StrEnum):
-    """What a part of a query decides."""
+    """The kinds of facts in a query."""
 
     FILTER = "filter"
     GROUP_FILTER = "group filter"
@@ -38,10 +38,10 @@ FILTERS: Final = (RuleKind.FILTER, RuleKind.GROUP_FILTER, RuleKind.JOIN_FILTER, 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A part of a query that decides what its rows or values mean.
+    """A part of a query that determines its rows or the meaning of its values.
 
-    `text`: as SQL. `scope`: the CTE that it is in, empty for the query itself. `line`: of the file, 0 where it is not
-    known. `column`: the output column that it computes.
+    `text`: the SQL. `scope`: the CTE that contains it, empty for the query itself. `line`: in the file, 0 if unknown.
+    `column`: the output column that it computes.
     """
 
     kind: RuleKind
@@ -68,9 +68,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of a model. `origins`: the columns of models and sources that it is made of, as far as they are known.
+    """A column of a model. `origins`: the columns of models and sources from which it is computed, as far as known.
 
-    `expression`: how it is computed, empty where it is one of them as it is.
+    `expression`: how it is computed, empty for an unchanged column.
     """
 
     name: str
@@ -80,11 +80,11 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the SQL of a model says.
+    """The facts in the SQL of a model.
 
-    `references`: the models and sources that it reads. `grain`: what its rows are grouped by. `has_all_columns`: no
-    column of the output is unknown, as with `SELECT *` of a table that nobody has scanned. `unresolved`: Jinja that
-    only dbt can resolve. `problem`: why the query could not be read, None where it could.
+    `references`: the models and sources that it reads. `grain`: the columns by which its rows are grouped.
+    `has_all_columns`: whether all output columns are known, unlike with `SELECT *` from a table that was not scanned.
+    `unresolved`: Jinja that only dbt can resolve. `problem`: why the query could not be read, or None.
     """
 
     name: str
@@ -105,19 +105,21 @@ class ModelFacts:
 
     @property
     def says_something(self) -> bool:
-        """Whether anything in it is left for somebody who writes about the model."""
+        """Whether it contains anything to write about the model."""
         return bool(self.rules or self.problem) or any(comment.is_telling for comment in self.comments)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The rules and comments, one line each, in the order of the file."""
+        """The rules and comments, one line each, in file order."""
         entries = [(rule.line, rule.shown) for rule in self.rules]
         entries += [(each.line, f"comment: {one_line(each.text)}") for each in self.comments if each.is_telling]
         lines = [f"line {line}: {text}" if line else text for line, text in sorted(entries)]
         if self.unresolved:
-            lines.append(f"only dbt resolves: {', '.join(f'`{one_line(each, 80)}`' for each in self.unresolved[:5])}")
+            lines.append(
+                f"only dbt can resolve: {', '.join(f'`{one_line(each, 80)}`' for each in self.unresolved[:5])}"
+            )
         if self.problem:
-            lines.append(f"its SQL was not read: {self.problem}")
+            lines.append(f"its SQL could not be read: {self.problem}")
         return tuple(lines)
 
 
@@ -125,14 +127,14 @@ Origins = tuple[tuple[Relation, str], ...]
 """Columns of models and sources."""
 
 _Output = dict[str, tuple[str, Origins]]
-"""Column of a query -> its expression, empty where it is a column as it is, and its origins."""
+"""Column of a query -> its expression (empty for an unchanged column) and its origins."""
 
 Columns = Mapping[Relation, tuple[str, ...]]
-"""The columns of models and sources, as far as they are known."""
+"""The columns of models and sources, as far as known."""
 
 
 def parse_query(sql: str, dialect: str) -> Any:
-    """Return the tree of the only query in a text; raises `ValueError` where there is none, or it is too deep."""
+    """Return the tree of the only query in a text. Raises `ValueError` if there is none, or it is nested too deeply."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -143,21 +145,22 @@ def parse_query(sql: str, dialect: str) -> Any:
         require_shallow(tokens)
         trees = [tree for tree in speaker.parser().parse(tokens, sql) if tree is not None]
     except KtxError as error:
-        raise ValueError("it is too long, or nested too deep") from error
+        raise ValueError("it is too long or nested too deeply") from error
     except (SqlglotError, RecursionError, *PARSER_FAULTS) as error:
-        raise ValueError(f"it cannot be read as {dialect or 'SQL'}") from error
+        raise ValueError(f"it cannot be parsed as {dialect or 'SQL'}") from error
     queries = [tree for tree in trees if isinstance(tree, exp.Query)]
     if len(trees) != 1 or len(queries) != 1:
-        raise ValueError("it is not one query")
+        raise ValueError("it is not a single query")
     return queries[0]
 
 
 def read_facts(
     name: str, path: str, rendered: Rendered, dialect: str, columns: Columns | None = None, own: str = ""
 ) -> ModelFacts:
-    """Return what the SQL of a model says; it never raises for what a file holds.
+    """Return the facts in the SQL of a model. Never raises an error because of the content of a file.
 
-    `columns`: of what it refers to. `own`: the name of the model's own table, whose conditions are about runs.
+    `columns`: of the relations that it refers to. `own`: the name of the model's own table, whose conditions concern
+    incremental runs.
     """
     references = tuple(dict.fromkeys((*rendered.references.values(), *rendered.mentioned)))
     problem = rendered.problem or None
@@ -181,11 +184,11 @@ def read_facts(
     except ValueError as error:
         return replace(base, problem=one_line(str(error)))
     except (SqlglotError, RecursionError, *PARSER_FAULTS):
-        return replace(base, problem=f"it cannot be read as {dialect or 'SQL'}")
+        return replace(base, problem=f"it cannot be parsed as {dialect or 'SQL'}")
 
 
 def query_lines(sql: str, dialect: str) -> list[str]:
-    """Return what a query says of its rows and columns, in words with its SQL; nothing of one that cannot be read."""
+    """Return the facts about rows and columns of a query in words with SQL, or nothing if it cannot be read."""
     facts = read_facts("", "", Rendered(sql), dialect)
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
@@ -273,7 +276,7 @@ class _Reader:
 
     @staticmethod
     def _dedup(condition: Any, numbered: Mapping[str, Any]) -> Any:
-        """Return the row number that a condition takes the first of, None where it does something else."""
+        """Return the row number of which a condition keeps the first, or None for another condition."""
         if not isinstance(condition, exp.EQ) or condition.expression.sql() != "1":
             return None
         if isinstance(condition.this, exp.Column):
@@ -304,7 +307,7 @@ class _Reader:
         return Rule(RuleKind.LATEST, text, scope, _line(on))
 
     def _values(self, projection: Any, scope: str) -> Iterator[Rule]:
-        """Yield the mappings and fallbacks of an output column, the outermost of those within each other."""
+        """Yield the outermost mappings and fallbacks of an output column."""
         stack = [projection]
         while stack:
             node = stack.pop()
@@ -322,7 +325,7 @@ class _Reader:
         return one_line(self._rendered.shown(sql).replace("`", '"'), _LONGEST_TEXT)
 
     def grain(self) -> tuple[str, ...]:
-        """Return what the rows of the query are grouped by."""
+        """Return the columns by which the rows of the query are grouped."""
         query = self._tree
         while isinstance(query, exp.Subquery):
             query = query.this
@@ -332,7 +335,7 @@ class _Reader:
         return tuple(self._grouped(each, query) for each in group.expressions)
 
     def _grouped(self, each: Any, query: Any) -> str:
-        """Return a key of GROUP BY; one that is a position is the column there."""
+        """Return a key of GROUP BY, resolving a position to the column."""
         if isinstance(each, exp.Literal) and not each.is_string and each.name.isdigit():
             index = int(each.name) - 1
             if 0 <= index < len(query.expressions):
@@ -340,7 +343,7 @@ class _Reader:
         return self._text(each)
 
     def columns(self) -> tuple[OutputColumn, ...]:
-        """Return the columns of the query with where they come from."""
+        """Return the columns of the query with their origins."""
         output = self._output(self._tree, 0)
         return tuple(
             OutputColumn(name, text, origins) for name, (text, origins) in list(output.items())[:_MOST_COLUMNS]
@@ -405,7 +408,7 @@ class _Reader:
         return found
 
     def _columns_of(self, source: Any, depth: int) -> dict[str, Origins]:
-        """Return the columns of what stands behind FROM, with their origins."""
+        """Return the columns of a FROM item with their origins."""
         query = self._query_of(source)
         if query is not None:
             return {name: origins for name, (_, origins) in self._output(query, depth + 1).items()}
@@ -438,14 +441,14 @@ class _Reader:
 
 
 def _sources(select: Any) -> list[Any]:
-    """Return what stands behind FROM and JOIN of a query."""
+    """Return the items in FROM and JOIN of a query."""
     clause = select.args.get("from_") or select.args.get("from")
     joins = select.args.get("joins") or ()
     return [each.this for each in (clause, *joins) if each is not None and each.this is not None]
 
 
 def _scope(select: Any) -> str | None:
-    """Return the name of the CTE a query is in, empty for none; None for a query that is a part of a condition."""
+    """Return the name of the CTE that contains a query, empty for none, or None for a query inside a condition."""
     node = select.parent
     while node is not None:
         if isinstance(node, exp.CTE):
@@ -457,7 +460,7 @@ def _scope(select: Any) -> str | None:
 
 
 def _conditions(node: Any) -> list[Any]:
-    """Return the parts of a condition that must all hold."""
+    """Return the parts of a condition that must all be true."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()
@@ -471,7 +474,7 @@ def _conditions(node: Any) -> list[Any]:
 
 
 def _is_key(condition: Any) -> bool:
-    """Whether a condition of a join compares a column of one side with one of the other."""
+    """Return whether a join condition compares a column of one side with a column of the other."""
     if isinstance(condition, exp.Boolean):
         return True
     if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
@@ -481,7 +484,7 @@ def _is_key(condition: Any) -> bool:
 
 
 def _negated(node: Any, dialect: str | None) -> Any:
-    """Return `NOT x IS NULL` and `NOT x IN (1)` as people write them: `x IS NOT NULL`, `x NOT IN (1)`."""
+    """Return `NOT x IS NULL` and `NOT x IN (1)` in the usual form: `x IS NOT NULL`, `x NOT IN (1)`."""
     inner = node.this if isinstance(node, exp.Not) else None
     if isinstance(inner, exp.Is):
         right = inner.expression.sql(dialect=dialect, comments=False)
@@ -505,6 +508,6 @@ def _kind_of_value(node: Any) -> RuleKind | None:
 
 
 def _line(node: Any) -> int:
-    """Return the line that a part of a query begins at, 0 where nothing says it."""
+    """Return the line at which a part of a query begins, 0 if unknown."""
     lines = (each.meta.get("line") for each in node.find_all(exp.Identifier))
     return min((int(line) for line in lines if line), default=0)

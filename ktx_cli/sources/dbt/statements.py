@@ -1,4 +1,4 @@
-"""What dbt models state of decision points: filters, mappings and computed columns that read the columns of one."""
+"""Statements of dbt models about decision points: filters, mappings and computed columns that read their columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def statements_of_models(
     models: Mapping[Relation, SqlModel], tables: Mapping[Relation, LayerTable], connection: str
 ) -> Find:
-    """Return what finds the rules of dbt models that read the columns of a decision point, at their lines."""
+    """Return a finder for the rules of dbt models that read the columns of a decision point, with their lines."""
     reads: dict[Relation, frozenset[tuple[str, ...]]] = {}
     for relation, model in models.items():
         found: set[tuple[str, ...]] = set()
@@ -59,7 +59,7 @@ def statements_of_models(
 
 
 def _fiscal_years(models: Iterable[SqlModel]) -> Iterator[Statement]:
-    """Yield the columns of models about fiscal years that are computed by moving a date by months."""
+    """Yield the columns of models for fiscal years that are computed by shifting a date by months."""
     for model in models:
         for column in model.facts.columns:
             words = {*name_words(column.name), *name_words(model.facts.name)}
@@ -75,7 +75,7 @@ def _is_table(parts: tuple[str, ...], point: FoundPoint) -> bool:
 
 
 def _renamed(model: SqlModel, wanted: set[str]) -> Iterator[Statement]:
-    """Yield the dates of a point that a model has under another name, such as `day`."""
+    """Yield the dates of a point that a model exposes under another name, such as `day`."""
     for column in model.facts.columns:
         for _, origin in column.origins:
             if origin in wanted and not column.expression and column.name not in wanted:
@@ -83,13 +83,13 @@ def _renamed(model: SqlModel, wanted: set[str]) -> Iterator[Statement]:
 
 
 _COMPUTED: Final = frozenset({DecisionKind.AMOUNT, DecisionKind.UNIT, DecisionKind.CURRENCY, DecisionKind.DATE})
-"""Kinds of points that computed columns decide, and no filters."""
+"""Kinds of points that computed columns decide rather than filters."""
 
 _EITHER: Final = frozenset({RuleKind.MAPPING, RuleKind.FALLBACK})
 
 
 def _rules(model: SqlModel, *, computed: bool) -> Iterator[tuple[int, str, str]]:
-    """Yield line, words and SQL of what a model decides: filters and mappings, or else columns that it computes."""
+    """Yield line, words and SQL of the decisions of a model: filters and mappings, or else computed columns."""
     for rule in model.facts.rules:
         if not computed or rule.kind in _EITHER:
             yield rule.line, rule.shown, rule.text
@@ -101,7 +101,7 @@ def _rules(model: SqlModel, *, computed: bool) -> Iterator[tuple[int, str, str]]
 def _columns(text: str, dialect: str) -> frozenset[str]:
     try:
         tree = sqlglot.parse_one(text, dialect=dialect or None)
-    except SqlglotError:  # a rule in words, such as the one row that is kept of several
+    except SqlglotError:  # A rule in words, such as keeping one row of several.
         return frozenset(_WORD_OF_SQL.findall(text))
     return frozenset(column.name for column in tree.find_all(exp.Column))
 

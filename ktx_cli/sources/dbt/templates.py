@@ -1,7 +1,7 @@
-"""The Jinja in the texts and SQL files of a dbt project. Known calls are resolved; nothing is executed.
+"""Resolve the Jinja in the texts and SQL files of a dbt project. Known calls are resolved; nothing is executed.
 
-What only dbt can resolve becomes a placeholder, so that the rest can be parsed, and is shown as it was written. A line
-of the result is the same line of the file.
+What only dbt can resolve becomes a placeholder, so that the rest can be parsed, and is shown unchanged. Each line of
+the result corresponds to the same line of the file.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _JINJA: Final = ("{{", "{%", "{#")
 
 
 class Texts:
-    """Renders texts; `docs`: doc block by name, `variables`: what `var()` gives, `target`: what `target.name` is."""
+    """Renders texts. `docs`: doc block by name. `variables`: values of `var()`. `target`: the `target.name`."""
 
     def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any], target: str | None = None) -> None:
         self._docs, self.variables, self._target = docs, variables, target
 
     def rendered(self, text: str) -> str:
-        """Return the text; raises `UnresolvedError` for Jinja whose outcome is not known here."""
+        """Return the text. Raises `UnresolvedError` for Jinja that cannot be resolved here."""
         if not any(mark in text for mark in _JINJA):
             return text.strip()
         return render(text, self.resolve)
 
     def resolve(self, call: Call) -> str:
-        """Return what a call gives; raises `UnresolvedError` where only dbt knows it."""
+        """Return the value of a call. Raises `UnresolvedError` if only dbt knows it."""
         names = [each for each in call.arguments if isinstance(each, str)]
         if call.name == "doc" and names:
             if names[-1] not in self._docs:
-                raise UnresolvedError(f"there is no doc block `{names[-1]}`")
+                raise UnresolvedError(f"doc block `{names[-1]}` does not exist")
             return self._docs[names[-1]]
         if call.name == "var" and names:
             value = self.variable(call)
@@ -47,10 +47,10 @@ class Texts:
             raise UnresolvedError(f"the variable `{names[0]}` has no value")
         if call.name == TARGET_NAME and self._target:
             return self._target
-        raise UnresolvedError(f"`{call.shown}` has an outcome only dbt knows")
+        raise UnresolvedError(f"only dbt can resolve `{call.shown}`")
 
     def variable(self, call: Call) -> Any:
-        """Return the value of the variable that a call of `var` names; raises `UnresolvedError` where it has none."""
+        """Return the value of the variable in a call of `var`. Raises `UnresolvedError` if it has none."""
         name = call.argument(0, "name")
         value = self.variables.get(name) if isinstance(name, str) else None
         value = call.argument(1, "default") if value is None else value
@@ -60,12 +60,12 @@ class Texts:
 
 
 def doc_blocks(text: str) -> dict[str, str]:
-    """Return the doc blocks of a Markdown file by name, without HTML comments, which no reader sees."""
+    """Return the doc blocks of a Markdown file by name, without HTML comments, which readers do not see."""
     return {found["name"]: without_comments(found["text"]).strip() for found in _BLOCK.finditer(text)}
 
 
 def variables_of(project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of `dbt_project.yml`: its own, and those it sets for its own package."""
+    """Return the variables in `dbt_project.yml`: its own, and those for its own package."""
     found = project.get("vars")
     if not isinstance(found, dict):
         return {}
@@ -74,17 +74,17 @@ def variables_of(project: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_CHARACTERS: Final = 100_000
-"""Characters of a file beyond which its SQL is not read: what the guard allows a statement to have."""
+"""Longer files are not read. The guard has the same limit for statements."""
 
 _MOST_PIECES: Final = 4_000
 _LONGEST: Final = 10_000
-"""Characters of one piece of Jinja that is looked at."""
+"""The maximum number of characters in one piece of Jinja."""
 
 _FAULTS: Final = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, LookupError)
 _REFERENCE: Final = re.compile(r"\b(?:ref|source)\(\s*(?:'[^'\n]{1,200}'|\"[^\"\n]{1,200}\")[^()]{0,200}\)")
 _WORD: Final = re.compile(r"[-+\s]*(\w+)")
 _SHORT_IF: Final = re.compile(r"\sif\s(?!.*\selse\s)", re.DOTALL)
-"""`',' if not loop.last`, which Python has not without an `else`."""
+"""`',' if not loop.last`, which is not valid Python without an `else`."""
 
 _CLOSING: Final = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _ENDS: Final = {
@@ -97,14 +97,14 @@ _SILENT: Final = frozenset({"macro", "call", "test", "docs", "materialization"})
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment of SQL or of Jinja, and the line that it begins at."""
+    """A comment of SQL or Jinja, and the line at which it begins."""
 
     text: str
     line: int
 
     @property
     def is_telling(self) -> bool:
-        """Whether it says more than the name of a section, such as `-- final`."""
+        """Return whether it says more than the name of a section, such as `-- final`."""
         return len(re.findall(r"\w+", self.text)) > 2
 
 
@@ -112,11 +112,11 @@ class Comment:
 class Rendered:
     """A SQL file without Jinja.
 
-    `sql`: the query, with placeholders. `references`: placeholder -> the model or source that it stands for. `open`:
-    placeholder -> Jinja as it was written. `omitted`: statements of Jinja whose outcome is not known. `mentioned`:
-    models and sources that such Jinja names. `config`: what `config()` sets, as far as its values are constants.
-    `is_incremental`: whether a part for incremental runs was left out. `snapshot`: the name of a snapshot. `problem`:
-    why the file was not read. `is_compiled`: dbt itself resolved the Jinja, so that lines are not those of the file.
+    `sql`: the query, with placeholders. `references`: placeholder -> its model or source. `open`: placeholder -> the
+    unresolved Jinja. `omitted`: Jinja statements that cannot be resolved. `mentioned`: models and sources that such
+    Jinja names. `config`: what `config()` sets, as far as its values are constants. `is_incremental`: whether a part
+    for incremental runs was omitted. `snapshot`: the name of a snapshot. `problem`: why the file was not read.
+    `is_compiled`: whether dbt resolved the Jinja, so that lines are not those of the file.
     """
 
     sql: str = ""
@@ -133,16 +133,16 @@ class Rendered:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the query is what dbt would run, but for the names of tables."""
+        """Whether the query is what dbt would run, except for the names of tables."""
         return not (self.open or self.omitted or self.problem)
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """The Jinja that only dbt can resolve, as it was written."""
+        """The unresolved Jinja that only dbt can resolve."""
         return tuple(dict.fromkeys((*self.open.values(), *self.omitted)))
 
     def shown(self, sql: str) -> str:
-        """Return a piece of the query for people: models by their names, open Jinja as it was written."""
+        """Return a piece of the query for people, with names of models and unresolved Jinja."""
         for placeholder in sorted(_placeholders(sql), key=len, reverse=True):
             known = self.references.get(placeholder)
             text = known[-1] if known else self.open.get(placeholder)
@@ -159,12 +159,12 @@ def _placeholders(sql: str) -> set[str]:
 
 
 def rendered(text: str, texts: Texts, dialect: str = "") -> Rendered:
-    """Return a SQL file without Jinja; `dialect` says what a comment and a quoted text look like."""
+    """Return a SQL file without Jinja. `dialect` determines the syntax of comments and strings."""
     if len(text) > MOST_CHARACTERS:
-        return Rendered(problem=f"it has {len(text):,} characters, more than the {MOST_CHARACTERS:,} that are read")
+        return Rendered(problem=f"it has {len(text):,} characters, more than the limit of {MOST_CHARACTERS:,}")
     reader = _Reader(text, texts)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's parser warns of `'\\d'`, which is fine in Jinja
+        warnings.simplefilter("ignore")  # Python's parser warns about `'\\d'`, which is valid in Jinja.
         for count, piece in enumerate(_pieces(text, dialect)):
             if count > _MOST_PIECES:
                 return Rendered(problem=f"it has more than {_MOST_PIECES:,} comments and pieces of Jinja")
@@ -174,7 +174,9 @@ def rendered(text: str, texts: Texts, dialect: str = "") -> Rendered:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of a file. `kind`: `text`, `comment`, or the mark that opens Jinja. `quoted`: it is inside of a text."""
+    """A part of a file. `kind`: `text`, `comment`, or the mark that opens Jinja. `quoted`: whether it is inside a
+    string.
+    """
 
     kind: str
     text: str
@@ -184,15 +186,15 @@ class _Piece:
 
 
 _END: Final = re.compile(r"'(?:[^'\\]|\\.){0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"|\}\}|%\}|#\}", re.DOTALL)
-"""What can end a piece of Jinja, and the texts in it, where it does not end."""
+"""What can end a piece of Jinja, and the strings in it, where it does not end."""
 
 
 def _pieces(text: str, dialect: str) -> Iterator[_Piece]:
-    """Yield the parts of a file in their order; together they are the file."""
+    """Yield the parts of a file in order; together they are the whole file."""
     lines, escapes = _lexicon(dialect)
     mark = re.compile("|".join(map(re.escape, ["{{", "{%", "{#", "'", '"', "`", "/*", *lines])))
     inside = {quote: re.compile(rf"\{{[{{%#]|{quote}" + (r"|\\." if escapes else ""), re.DOTALL) for quote in "'\"`"}
-    missing: set[str] = set()  # ends that do not come any more, so that nobody looks for them again
+    missing: set[str] = set()  # Ends that no longer occur, so that they are not searched for again.
     quote, begun, at, line, blank = "", 0, 0, 1, True
     while True:
         found = (inside[quote] if quote else mark).search(text, at)
@@ -221,7 +223,7 @@ def _pieces(text: str, dialect: str) -> Iterator[_Piece]:
 
 
 def _end(text: str, opened: str, at: int, missing: set[str]) -> int | None:
-    """Return where a piece of Jinja or a comment ends, None where it does not."""
+    """Return where a piece of Jinja or a comment ends, or None if it does not."""
     close = _CLOSING.get(opened) or ("*/" if opened == "/*" else "\n")
     if close in missing:
         return len(text) if close == "\n" else None
@@ -236,7 +238,7 @@ def _end(text: str, opened: str, at: int, missing: set[str]) -> int | None:
 
 
 def _lexicon(dialect: str) -> tuple[tuple[str, ...], bool]:
-    """Return what begins a comment to the end of the line, and whether `\\` escapes a quote."""
+    """Return the prefix of line comments, and whether `\\` escapes a quote."""
     from sqlglot import Dialect
 
     words: Any = Dialect.get_or_raise(dialect or None).tokenizer_class
@@ -253,9 +255,10 @@ class _Unknown(Exception):
 
 @dataclass(slots=True)
 class _Block:
-    """An open block. `keeps`: its content is part of the query. `decided`: the branch of an `if` that counts was met.
+    """An open block. `keeps`: its content is part of the query. `decided`: the branch of an `if` that applies was
+    reached.
 
-    `unknown`: nobody can tell which branch counts, so that the first one is taken.
+    `unknown`: it cannot be known which branch applies, so the first one is taken.
     """
 
     kind: str
@@ -265,7 +268,7 @@ class _Block:
 
 
 class _Reader:
-    """Puts the pieces of a file together."""
+    """Assembles the pieces of a file."""
 
     def __init__(self, text: str, texts: Texts) -> None:
         self._texts = texts
@@ -315,7 +318,7 @@ class _Reader:
                 self._sql.append(lines)
 
     def _comment(self, piece: _Piece) -> None:
-        """Note a comment; lines of comments that follow each other are one."""
+        """Add a comment. Consecutive comment lines become one."""
         text = piece.text
         if text.startswith(("/*", "{#")):
             text = "\n".join(each.strip(" \t*") for each in text[2:-2].strip("-+").split("\n"))
@@ -333,7 +336,7 @@ class _Reader:
         self._comment_end = piece.line + piece.text.count("\n") if piece.alone else 0
 
     def _expression(self, inner: str, piece: _Piece) -> str:
-        """Return what an expression gives, or a placeholder."""
+        """Return the value of an expression, or a placeholder."""
         relation = relation_of(inner)
         if relation is not None:
             return self._named.setdefault(relation, self._placeholder())
@@ -386,7 +389,7 @@ class _Reader:
             self._omitted.append(one_line(piece.text, 200))
 
     def _branch(self, block: _Block, condition: str, piece: _Piece) -> None:
-        """Open a block; of a condition nobody can tell, its first branch is taken."""
+        """Open a block. For a condition that cannot be evaluated, the first branch is taken."""
         if "is_incremental" in condition and self._keeps:
             self._incremental = True
         try:
@@ -436,7 +439,7 @@ class _Reader:
             raise _Unknown from None
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of an expression; raises `_Unknown` for what only dbt knows."""
+        """Return the value of an expression. Raises `_Unknown` for what only dbt knows."""
         if isinstance(node, ast.BoolOp):
             return self._any_or_all(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -454,7 +457,7 @@ class _Reader:
         return ast.literal_eval(node)
 
     def _any_or_all(self, node: ast.BoolOp) -> bool:
-        """Return the value of `and` and `or`: one part can decide it, whatever the others are."""
+        """Return the value of `and` or `or`, for which one known operand can be enough."""
         decides = isinstance(node.op, ast.Or)
         unknown = False
         for each in node.values:
@@ -487,7 +490,7 @@ class _Reader:
         return _CONSTANTS[name]
 
     def _attribute(self, name: str) -> Any:
-        if name in ("loop.last", "loop.first"):  # the content of a loop is shown once
+        if name in ("loop.last", "loop.first"):  # The content of a loop is shown once.
             return True
         if name == TARGET_NAME:
             return self._texts.resolve(Call(TARGET_NAME, (), {}))
@@ -504,7 +507,7 @@ class _Reader:
 
 
 def _written(value: Any) -> str:
-    """Return a value as Jinja writes it; a list or nothing is no part of a query."""
+    """Return a value as Jinja writes it. A list or None cannot be part of a query."""
     if not isinstance(value, str | int | float):
         raise _Unknown
     return str(value)

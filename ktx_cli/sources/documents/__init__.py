@@ -1,4 +1,4 @@
-"""Documents in a folder, or in a git repository."""
+"""Documents in a folder or a git repository."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from ktx_cli.sources.registry import GIT_TOKEN, SourceKind, page_creates, page_u
 class DocumentsConnection(SourceConnection):
     """A folder of documents: Markdown, HTML, PDF, text and SQL files."""
 
-    driver: Literal["documents"] = setting(REQUIRED, "A folder of documents.")
+    driver: Literal["documents"] = setting(REQUIRED, "Documents in a folder or a git repository.")
     path: str = setting(
-        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="handbook", min_length=1
+        REQUIRED,
+        "Folder with the documents, relative to the project folder; `~` is expanded.",
+        path=True,
+        example="handbook",
+        min_length=1,
     )
     repo_url: str | None = setting(
         None,
-        "Git URL, `git@host:org/repo.git` or a local path; `path` is then a folder in it, `.` its root.",
+        "Git URL or local path of a repository. `path` is then a folder in it; `.` is its root.",
         path=True,
         example="https://git.example.com/docs/handbook.git",
     )
-    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    branch: str | None = setting(
+        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
+    )
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     max_knowledge_creates: int = page_creates()
     max_knowledge_updates: int = page_updates()

@@ -1,6 +1,6 @@
-"""Documents in a folder, or in a git repository: Markdown, HTML, PDF, text and SQL files.
+"""Read documents in a folder or a git repository: Markdown, HTML, PDF, text and SQL files.
 
-Reading follows no link out of the folder and names what it leaves out.
+Links out of the folder are not followed, and skipped files are reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEFT_OUT: Final = frozenset(("node_modules",))
 
 @dataclass(slots=True)
 class Found:
-    """Files by path, sorted, and what was left out. `complete`: nothing may be missing that was there before."""
+    """Files by path, sorted, and what was skipped. `complete`: nothing that was there before can be missing."""
 
     files: dict[str, RawFile] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
@@ -41,11 +41,11 @@ class Found:
 
 
 def read_folder(root: Path, suffixes: Collection[str], *, stopped: Callable[[], bool] = lambda: False) -> Found:
-    """Return the files below `root` that end in one of `suffixes` (lower case), hashed.
+    """Return the hashed files below `root` with one of the lower-case `suffixes`.
 
-    One thread reads them: several, which hand over after each small file, take four times as long. What ktx itself
-    keeps in a project is passed over. Raises `StorageError` where the root cannot be listed, `CancelledError` when
-    `stopped()` says so.
+    A single thread reads them, because several threads, which hand over after each small file, take four times as long.
+    Files that ktx itself keeps in a project are skipped. Raises `StorageError` if the root cannot be listed,
+    `CancelledError` if `stopped()` returns true.
     """
     walk = _Walk(root.resolve(), frozenset(suffixes), stopped)
     for path, place in sorted(walk.paths().items()):
@@ -63,7 +63,7 @@ class _Walk:
         self._paths: dict[str, Path] = {}
 
     def paths(self) -> dict[str, Path]:
-        """Return the place of every file wanted by its path."""
+        """Return path -> location of every selected file."""
         waiting = [(self._root, "")]
         while waiting:
             _look(self._stopped)
@@ -80,7 +80,7 @@ class _Walk:
         return self._paths
 
     def take(self, path: str, outcome: RawFile | StorageError) -> None:
-        """Keep a file that could be read, and name one that could not."""
+        """Add a file that could be read, and report one that could not."""
         if isinstance(outcome, RawFile):
             self.found.files[path] = outcome
         else:
@@ -98,7 +98,7 @@ class _Walk:
             return []
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> Path | None:
-        """Take a file, and return a folder that is to be read too."""
+        """Process a directory entry, and return a folder that is to be read too."""
         if not is_utf8(entry.name):
             self._leave(path, "its name is not UTF-8")
         elif entry.is_symlink():
@@ -110,15 +110,15 @@ class _Walk:
         return None
 
     def _own(self, entry: os.DirEntry[str], path: str) -> None:
-        """Leave out what ktx keeps in a project: what it made of documents is no document."""
+        """Skip what ktx keeps in a project: files that it made from documents are not documents."""
         if entry.name not in _NEVER_NAMED and entry.is_dir():
-            self._leave(f"{path}/", "a folder ktx writes to")
+            self._leave(f"{path}/", "folder that ktx writes to")
 
     def _folder(self, entry: os.DirEntry[str], path: str) -> Path | None:
         folder = Path(entry.path)
         if entry.name in _LEFT_OUT or entry.name.startswith("."):
             if entry.name not in _NEVER_NAMED:
-                self._leave(f"{path}/", "a hidden folder" if entry.name.startswith(".") else "packages of others")
+                self._leave(f"{path}/", "hidden folder" if entry.name.startswith(".") else "third-party packages")
         else:
             return folder
         return None
@@ -127,26 +127,26 @@ class _Walk:
         if Path(path).suffix.lower() not in self._suffixes:
             self.unread.note(path)
         elif place.name.startswith(".") or Path(path).name.startswith("."):
-            self._leave(path, "a hidden file")
+            self._leave(path, "hidden file")
         elif size > MAX_FILE_BYTES:
             self._leave(path, f"larger than {MAX_FILE_BYTES:,} bytes")
         elif len(self._paths) >= MAX_FILES:
-            self._leave("more files", f"only {MAX_FILES:,} are read", retry=True)
+            self._leave("more files", f"only the first {MAX_FILES:,} are read", retry=True)
         else:
             self._paths[path] = place
 
     def _link(self, entry: os.DirEntry[str], path: str) -> None:
-        """Take the file a link inside the folder leads to; a folder it leads to is read where it is."""
+        """Add the file that a link inside the folder points to. A linked folder is read at its own location."""
         if Path(path).suffix.lower() not in self._suffixes and not entry.is_dir():
             return
         place = Path(os.path.realpath(entry.path))
         if not place.is_relative_to(self._root):
-            self._leave(path, "a link that leads out of the folder")
+            self._leave(path, "link to a target outside the folder")
             return
         try:
             found = place.stat()
         except OSError:
-            self._leave(path, "a link that leads nowhere")
+            self._leave(path, "broken link")
             return
         if stat.S_ISREG(found.st_mode) and not any(
             part.startswith(".") for part in place.relative_to(self._root).parts
@@ -173,15 +173,17 @@ def _hashed(path: str, place: Path, stopped: Callable[[], bool]) -> RawFile | St
 def _content(place: Path, path: str) -> bytes:
     content = read_bytes(place)
     if content is None:
-        raise StorageError(f"{path} is gone", hint=Hint("the next `{}` reads the folder again", Command("ingest")))
+        raise StorageError(
+            f"{path} no longer exists", hint=Hint("the next `{}` reads the folder again", Command("ingest"))
+        )
     return content
 
 
 def _unchanged(place: Path, path: str, digest: str) -> bytes:
-    """Return the content that was hashed: a later one must not be taken for it."""
+    """Return the content that was hashed, because a later content must not be mistaken for it."""
     content = _content(place, path)
     if hashlib.sha256(content).hexdigest() != digest:
-        message = f"{path} was changed while it was read"
+        message = f"{path} changed while it was being read"
         raise StorageError(message, hint=Hint("the next `{}` reads it again", Command("ingest")))
     return content
 
@@ -193,26 +195,26 @@ def _look(stopped: Callable[[], bool]) -> None:
 
 REASON = "ktx has no reader for {kinds}"
 MOST = 5
-"""How many of them are named, and how many kinds."""
+"""The maximum number of listed files and kinds."""
 
 
 class Unread:
-    """Takes note of such files; hidden ones are meant to be."""
+    """Notes files without a reader. Hidden files are ignored."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []
 
     def note(self, path: str) -> None:
-        """Take note of a file."""
+        """Note a file."""
         if not PurePosixPath(path).name.startswith("."):
             self._paths.append(path)
 
     def skipped(self) -> tuple[Skipped, ...]:
-        """Return one line for all of them: how many, the first by name, and of what kinds they are."""
+        """Return one line for all of them: the count, the first names, and the kinds."""
         if not self._paths:
             return ()
         paths = [one_line(path.encode("utf-8", "backslashreplace").decode()) for path in sorted(self._paths)]
-        kinds = sorted({PurePosixPath(path).suffix.lower() or "names without an ending" for path in paths})
+        kinds = sorted({PurePosixPath(path).suffix.lower() or "names without an extension" for path in paths})
         what = f"{plural(len(paths), 'file')} ({listing(paths, MOST)})"
         return (Skipped(what, REASON.format(kinds=listing(kinds, MOST))),)
 
@@ -221,26 +223,26 @@ FOLDER_NAMES: Final = (
     "docs", "doc", "documentation", "handbook", "handbooks", "guide", "guides", "manual", "manuals", "wiki", "kb",
     "knowledge", "knowledge-base", "knowledge_base", "notes", "policies", "playbooks", "runbooks", "glossary",
 )  # fmt: skip
-"""Names of folders that people keep documents in."""
+"""Names of folders in which people keep documents."""
 
 SEVERAL: Final = 2
-"""How many pages make a folder one of documents."""
+"""The minimum number of pages in a folder of documents."""
 
 _MARKDOWN: Final = (".md", ".markdown")
 _OF_SOFTWARE: Final = (
     "readme", "changelog", "contributing", "license", "code_of_conduct", "security", "agents", "claude",
 )  # fmt: skip
-"""Pages about a repository, not about a business."""
+"""Pages about a repository rather than a business."""
 
 
 class DocumentsSource(DocumentSource):
-    """The driver `documents`. Raises `SourceError` where the folder is not there, `GitError` for its repository."""
+    """The driver `documents`. Raises `SourceError` if the folder does not exist, `GitError` for its repository."""
 
     kind: ClassVar[str] = "files"
     skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read and hash the files; those of a folder stay where they are."""
+        """Read and hash the files; those of a folder are not copied."""
         if getattr(entry, "repo_url", None):
             return _from_repository(entry, context)
         found = read_folder(_local(entry.path, context), SUFFIXES, stopped=context.stopped)
@@ -255,7 +257,7 @@ class DocumentsSource(DocumentSource):
         return f"folder {_local(entry.path, context)}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit a file, small files of one folder together."""
+        """Return one unit per file, with small files of one folder combined."""
         return document_units(snapshot, changes, NEIGHBOURS, lambda raw: _folder_of(raw.path))
 
     def folders(self, entry: Any, root: Path) -> Iterable[Path]:
@@ -291,7 +293,7 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
 
 
 def _wanted(path: str) -> int:
-    """Return how many bytes of a file are read at most, 0 for one that is not wanted."""
+    """Return the maximum number of bytes to read of a file, 0 if it is not wanted."""
     return MAX_FILE_BYTES if _is_document(path) and not PurePosixPath(path).name.startswith(".") else 0
 
 
@@ -305,9 +307,9 @@ def _local(path: str, context: FetchContext) -> Path:
     try:
         folder = context.layout.root / Path(path).expanduser()
     except RuntimeError as error:
-        raise SourceError(f"{where}: this user has no home folder for {path}", hint=hint) from error
+        raise SourceError(f"{where}: cannot expand {path} because this user has no home folder", hint=hint) from error
     if not folder.is_dir():
-        what = f"{folder} is a file, not a folder" if folder.exists() else f"there is no folder {folder}"
+        what = f"{folder} is a file, not a folder" if folder.exists() else f"folder {folder} does not exist"
         raise SourceError(f"{where}: {what}", hint=hint, details={"path": str(folder)})
     return folder
 
@@ -329,7 +331,7 @@ def _folder_of(path: str) -> str:
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
-    """Yield the folders with a name that people give to documents and with several pages."""
+    """Yield the folders with a typical name for documents and several pages."""
     pages = {folder.path: sum(map(_is_page, folder.files)) for folder in folders}
     for path in topmost([path for path in pages if path.name.lower() in FOLDER_NAMES]):
         count = sum(count for inner, count in pages.items() if inner.is_relative_to(path))

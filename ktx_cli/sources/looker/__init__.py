@@ -1,4 +1,4 @@
-"""Looker, over its API."""
+"""Looker, read over its API."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from ktx_cli.sources.registry import SourceKind, WebAddress
 
 
 class LookerMappings(Block):
-    """Which connection of Looker is which connection here."""
+    """The mapping of Looker connections to ktx connections."""
 
     connection_mappings: dict[str, str | None] = setting(
         {},
-        "Connection by Looker's name; null: not read.",
+        "Connection by its name in Looker. Null skips it.",
         alias="connectionMappings",
         example={"looker_dwh": "warehouse"},
     )
 
 
 class LookerConnection(SourceConnection):
-    """A Looker instance, over its API."""
+    """A Looker instance, read over its API."""
 
     driver: Literal["looker"] = setting(REQUIRED, "Looker.")
-    base_url: WebAddress = setting(REQUIRED, "Address of Looker.", example="https://looker.example.com")
-    client_id: str = setting(REQUIRED, "Client id of the API key.", example="env:LOOKER_CLIENT_ID", min_length=1)
+    base_url: WebAddress = setting(
+        REQUIRED, "Address of Looker, for example https://acme.cloud.looker.com.", example="https://looker.example.com"
+    )
+    client_id: str = setting(REQUIRED, "Client ID of the API key.", example="env:LOOKER_CLIENT_ID", min_length=1)
     client_secret: str | None = setting(
         None, "Client secret of the API key.", secret=True, example="env:LOOKER_CLIENT_SECRET"
     )
     client_secret_ref: str | None = setting(
-        None, "The same, as older versions name it.", secret=True, example="env:LOOKER_CLIENT_SECRET"
+        None, "Alias of `client_secret` from older versions.", secret=True, example="env:LOOKER_CLIENT_SECRET"
     )
-    mappings: LookerMappings = setting(LookerMappings, "Its connections.")
+    mappings: LookerMappings = setting(LookerMappings, "Mapping of Looker connections.")
 
 
 SOURCE = SourceKind(

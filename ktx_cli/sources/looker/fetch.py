@@ -1,4 +1,4 @@
-"""The raw files of Looker and the table an explore reads; dashboards and looks are read where they changed."""
+"""Write the raw files of Looker and resolve the table of an explore; dashboards and looks are read if they changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEMPLATE: Final = re.compile(r"\$\{|\{\{|\{%|@\{")
 
 
 class Why(StrEnum):
-    """Why an explore has no table here."""
+    """Why an explore has no table in ktx."""
 
     NO_CONNECTION = "no_connection_mapping"
     TEMPLATE = "looker_template_unresolved"
@@ -36,14 +36,14 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table of a connection (`parts` outermost first), or the reason there is none (`why`)."""
+    """A table of a connection (`parts` outermost first), or the reason why there is none (`why`)."""
 
     connection: str | None
     parts: tuple[str, ...] = ()
     why: Why | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a raw file."""
+        """Return it as it appears in a raw file."""
         if self.why is not None:
             return {"connection": self.connection, "why": self.why.value}
         return {"connection": self.connection, "table": list(self.parts)}
@@ -58,7 +58,7 @@ class Target:
 
 
 def target_of(sql_table_name: object, connection: str | None) -> Target:
-    """Return the table of a `sql_table_name`; `connection` is the one mapped to Looker's, None for none."""
+    """Return the table of a `sql_table_name`. `connection`: the one mapped to Looker's, or None."""
     if connection is None:
         return Target(None, why=Why.NO_CONNECTION)
     text = sql_table_name.strip().rstrip(";").strip() if isinstance(sql_table_name, str) else ""
@@ -90,7 +90,7 @@ def _parsed(text: str) -> tuple[str, ...] | Why:
 
 
 def _dialects(text: str) -> list[str]:
-    """Return the dialects to read a name in: first those whose quotes are in it, of them those of dotted names."""
+    """Return the dialects in which to read a name: first those with its quotes, ordered by support for dotted names."""
 
     def rank(name: str) -> tuple[bool, bool]:
         dialect = dialect_named(name)
@@ -100,7 +100,7 @@ def _dialects(text: str) -> list[str]:
 
 
 def _is_alone(tree: Any, table: Any) -> bool:
-    """Say whether a query is nothing but the table, with an alias at most."""
+    """Return whether a query is only the table, possibly with an alias."""
     plain = exp.select("*").from_(table.copy())
     named = all(isinstance(part, exp.Identifier) and part.name for part in table.parts)
     return bool(named and isinstance(tree, exp.Select) and tree == plain)
@@ -122,7 +122,7 @@ _TILE_KEYS: Final = ("id", "title", "subtitle_text", "note_text", "body_text", "
 _JOIN_KEYS: Final = ("name", "relationship", "type", "sql_on", "foreign_key", "view_label")
 
 Targets = Mapping[tuple[str, str], Target]
-"""Model and explore -> the table it reads."""
+"""Model and explore -> the table that it reads."""
 
 
 def explore_path(model: str, explore: str) -> str:
@@ -141,7 +141,7 @@ def look_path(look: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """Return a part of a path for an id: as it is where it is plain, else with a digest that tells it apart."""
+    """Return a path component for an id, unchanged if it is plain, else with a digest to make it unique."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -149,7 +149,7 @@ def _safe(name: str) -> str:
 
 
 def explore_document(model: str, answer: Mapping[str, Any], connections: Mapping[str, str | None]) -> Document:
-    """Return the raw file's document of an explore; `connections`: Looker's name -> the connection here."""
+    """Return the raw document of an explore. `connections`: Looker's name -> the connection in ktx."""
     name = str(answer["name"])
     connection = connections.get(str(answer.get("connection_name")))
     fields = answer.get("fields")
@@ -169,7 +169,7 @@ def explore_document(model: str, answer: Mapping[str, Any], connections: Mapping
 
 
 def source_name(model: str, explore: str) -> str:
-    """Return the name of the source an explore becomes."""
+    """Return the name of the source that an explore becomes."""
     return f"looker__{model}__{explore}"
 
 
@@ -183,7 +183,7 @@ def _fields(value: Any) -> list[Document]:
 
 
 def dashboard_document(answer: Mapping[str, Any]) -> Document:
-    """Return the raw file's document of a dashboard, its queries without targets."""
+    """Return the raw document of a dashboard, with queries but without their tables."""
     return {
         **_some(answer, ("id", "title", "description")),
         "folder": _folder(answer),
@@ -193,7 +193,7 @@ def dashboard_document(answer: Mapping[str, Any]) -> Document:
 
 
 def look_document(answer: Mapping[str, Any]) -> Document:
-    """Return the raw file's document of a look, its query without a target."""
+    """Return the raw document of a look, with its query but without its table."""
     facts = _some(answer, ("id", "title", "description"))
     return {**facts, "folder": _folder(answer), "query": query_document(answer.get("query"))}
 
@@ -207,12 +207,12 @@ def _tile(tile: Mapping[str, Any]) -> Document:
 
 
 def query_document(query: Any) -> Document | None:
-    """Return what a query asks; without ids, which Looker makes anew for the same question."""
+    """Return the content of a query, without the ids that Looker creates anew for the same query."""
     return _some(query, _QUERY_KEYS) if isinstance(query, Mapping) else None
 
 
 def with_targets(document: Mapping[str, Any], targets: Targets) -> Document:
-    """Return a dashboard or a look whose queries say which table they read, as their explores do now."""
+    """Return a dashboard or look whose queries name the tables that they read, as their explores define now."""
     if "tiles" in document:
         tiles = [{**tile, "query": _with_target(tile.get("query"), targets)} for tile in document["tiles"]]
         return {**document, "tiles": tiles}
@@ -248,7 +248,7 @@ _KINDS: Final[Mapping[str, str]] = {"number": "number", "yesno": "boolean", "tie
 
 
 def column_of(sql: object) -> str | None:
-    """Return the column of `${TABLE}.column`, None for every other SQL."""
+    """Return the column of `${TABLE}.column`, or None for any other SQL."""
     found = _COLUMN.fullmatch(sql.strip().rstrip(";").strip()) if isinstance(sql, str) else None
     return None if found is None else found["plain"] or found["quoted"]
 
@@ -262,7 +262,7 @@ def kind_of(field: Mapping[str, Any]) -> str:
 
 
 def fetch(entry: LookerConnection, context: FetchContext, api: Looker, site: str) -> Snapshot:
-    """Return what Looker has now; `site` is its address."""
+    """Return the current content of Looker. `site` is its address."""
     return _Fetch(entry, context, api, site).snapshot()
 
 
@@ -299,7 +299,7 @@ class _Fetch:
             self._gathered.report(done, len(named))
 
     def _explore(self, model: str, explore: str) -> Document | None:
-        """Return an explore, None where it cannot be read or its connection is not wanted."""
+        """Return an explore, or None if it cannot be read or its connection is not wanted."""
         path = explore_path(model, explore)
         try:
             answer = self._api.explore(model, explore)
@@ -336,7 +336,7 @@ class _Fetch:
         ask: Callable[[str], Mapping[str, Any]],
         document_of: Callable[[Mapping[str, Any]], Document],
     ) -> None:
-        """Read dashboards or looks: each that changed, the others as they are kept."""
+        """Read dashboards or looks, reusing the unchanged ones."""
         wanted = [each for each in listed if each.get("id") not in (None, "") and not each.get("deleted")]
         for done, each in enumerate(wanted, start=1):
             path, moment = path_of(str(each["id"])), each.get("updated_at")
@@ -366,7 +366,7 @@ class _Fetch:
         return document_of({**answer, "id": number})
 
     def _usage(self) -> None:
-        """Write what was used; without the right to read it, what was known of it stays."""
+        """Write usage. Without permission to read it, the previous usage is kept."""
         try:
             usage = read_usage(self._api)
         except (SourceError, HttpAuthError) as error:
@@ -382,8 +382,8 @@ class _Fetch:
 def _no_usage(reason: str) -> ResultWarning:
     return ResultWarning(
         "no_usage",
-        f"how often things of Looker are used is not known: {one_line(reason, 200)}",
-        hint="give the role of the API key the permission see_system_activity",
+        f"usage of Looker content is unknown: {one_line(reason, 200)}",
+        hint="grant the role of the API key the permission see_system_activity",
     )
 
 
@@ -395,14 +395,17 @@ def _unmapped(entry: LookerConnection, names: Iterable[str]) -> list[ResultWarni
     return [
         ResultWarning(
             "unmapped_connection",
-            f"connections of Looker that are no connection here: {shown}; of their explores only pages are written",
-            hint=Hint("add each to `{}`, with null where it is not wanted", SettingPath(where)),
+            (
+                f"Looker connections that are not mapped to a ktx connection: {shown}; ktx writes only pages "
+                "for their explores"
+            ),
+            hint=Hint("add each one to `{}`, with null to skip it", SettingPath(where)),
         )
     ]
 
 
 PAGE: Final = 500
-"""Items of one answer."""
+"""The number of items per response."""
 
 MOST_PAGES: Final = 2_000
 ROOT: Final = "api/4.0"
@@ -414,7 +417,7 @@ _Result = TypeVar("_Result")
 
 
 class Looker:
-    """A Looker; `login` first. A token that has ended is asked for again, once for each request."""
+    """A Looker client; call `login` first. An expired token is renewed, once per request."""
 
     def __init__(self, client: HttpClient, client_id: str, client_secret: str) -> None:
         self._client = client
@@ -422,7 +425,7 @@ class Looker:
 
     @property
     def site(self) -> Site:
-        """Where it is."""
+        """The address."""
         return self._client.site
 
     def login(self) -> None:
@@ -440,10 +443,10 @@ class Looker:
         self._client.use_headers({"Authorization": f"token {token}"})
 
     def _denied(self, error: HttpStatusError) -> HttpAuthError:
-        """Return the error of a login that found nothing, which is how Looker refuses credentials."""
+        """Return the error of a login with status 404, which is how Looker rejects credentials."""
         site = self._client.site
         return HttpAuthError(
-            f"Looker does not accept the credentials, or has no API at this address ({error.status})",
+            f"Looker rejected the credentials, or has no API at this address ({error.status})",
             hint=Hint(
                 "check `{}`, `{}` and `{}`",
                 SettingPath(f"{site.where}.client_id"),
@@ -467,7 +470,7 @@ class Looker:
         return list(self._pages("folders/search", {"fields": "id,name,parent_id"}))
 
     def dashboards(self) -> list[dict[str, Any]]:
-        """Return the dashboards people made: enough of each to see whether it changed."""
+        """Return the dashboards of people, with enough fields to detect changes."""
         return list(self._pages("dashboards/search", {"fields": _DASHBOARD, "deleted": "false", "sorts": "id"}))
 
     def dashboard(self, dashboard: str) -> dict[str, Any]:
@@ -475,7 +478,7 @@ class Looker:
         return self._mapping(f"dashboards/{quote(dashboard, safe='')}")
 
     def looks(self) -> list[dict[str, Any]]:
-        """Return the looks: enough of each to see whether it changed."""
+        """Return the looks, with enough fields to detect changes."""
         return list(self._pages("looks/search", {"fields": _LOOK, "deleted": "false", "sorts": "id"}))
 
     def look(self, look: str) -> dict[str, Any]:
@@ -499,7 +502,7 @@ class Looker:
         return answer
 
     def _pages(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the items of all pages, each once: items that move while pages are read come twice."""
+        """Yield the items of all pages without duplicates, because items that move while pages are read occur twice."""
         seen: set[str] = set()
         for page in range(MOST_PAGES):
             asked = {**params, "limit": PAGE, "offset": page * PAGE}
@@ -514,7 +517,7 @@ class Looker:
                 return
 
     def _again(self, ask: Callable[[], _Result]) -> _Result:
-        """Return what a request gives, after a new login where the token has ended."""
+        """Return the result of a request, after a new login if the token has expired."""
         try:
             return ask()
         except HttpAuthError as error:
@@ -529,7 +532,7 @@ def _named(model: Mapping[str, Any]) -> bool:
 
 
 def _odd(site: Site, what: str) -> SourceError:
-    return SourceError(f"Looker answered {what} with something else", hint=site.hints["address"])
+    return SourceError(f"Looker returned an unexpected response for {what}", hint=site.hints["address"])
 
 
 WINDOW: Final = {"history.created_date": "30 days"}
@@ -540,7 +543,7 @@ FULL_USERS: Final = 3
 
 
 class Lane(StrEnum):
-    """How much work something is worth."""
+    """How much work an item is worth."""
 
     SKIP = "skip"
     LIGHT = "light"
@@ -549,14 +552,14 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """Queries and users of 30 days, each rounded down to 1, 3, 10, 30, ..."""
+    """Queries and users in 30 days, each rounded down to 1, 3, 10, 30, ..."""
 
     queries: int = 0
     users: int = 0
 
     @property
     def lane(self) -> Lane:
-        """Return the lane: unused things are skipped, what many use gets all the work."""
+        """Return the lane: unused items are skipped, and widely used ones get all the work."""
         if self.queries >= FULL_QUERIES or self.users >= FULL_USERS:
             return Lane.FULL
         return Lane.LIGHT if self.queries or self.users else Lane.SKIP
@@ -565,21 +568,21 @@ class Usage(Record):
 
     @classmethod
     def stored(cls, value: Any) -> Usage | None:
-        """Return it from a raw file, None where it is not known."""
+        """Return it from a raw file, or None if it is unknown."""
         if not isinstance(value, Mapping):
             return None
         return cls(int(value.get("queries_at_least", 0)), int(value.get("users_at_least", 0)))
 
 
 def rounded(count: object) -> int:
-    """Return the largest step that is not above a count; 0 for what is no count."""
+    """Return the largest step that is not above a count, or 0 for an invalid count."""
     if isinstance(count, bool) or not isinstance(count, int | float):
         return 0
     return max((step for step in _STEPS if step <= count), default=0)
 
 
 def read_usage(looker: Looker) -> dict[str, dict[str, Usage]]:
-    """Return kind (`dashboards`, `explores`, `looks`) -> id -> usage; an explore's id is `model::explore`."""
+    """Return kind (`dashboards`, `explores`, `looks`) -> id -> usage. The id of an explore is `model::explore`."""
     return {
         "dashboards": _by_id(looker, ["dashboard.id"]),
         "explores": _by_id(looker, ["query.model", "query.view"]),

@@ -1,4 +1,4 @@
-"""The Looker source: opens the API, cuts what changed into units, and proposes what its queries could become."""
+"""The Looker source: reads the API, divides what changed into units, and proposes what its queries could become."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _AGGREGATES: Final[Mapping[str, str]] = {
 
 
 class TargetStatus(StrEnum):
-    """Whether the table a query reads is known."""
+    """Whether the table of a query is known."""
 
     MAPPED = "mapped"
     UNMAPPED = "unmapped"
@@ -58,7 +58,7 @@ class TargetStatus(StrEnum):
 
 
 class Decision(StrEnum):
-    """What a query is worth in the semantic layer."""
+    """The value of a query for the semantic layer."""
 
     WIKI_ONLY = "wiki_only"
     MEASURE_ADDED = "measure_added"
@@ -67,7 +67,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProposedMeasure(Record):
-    """A measure; `expr` None where Looker does not say it in a way that is certain."""
+    """A measure. `expr` is None if Looker does not define it unambiguously."""
 
     name: str
     field: str
@@ -76,7 +76,7 @@ class ProposedMeasure(Record):
 
 @dataclass(frozen=True, slots=True)
 class ProposedSegment(Record):
-    """A filter of the query; `expr` None where it has no form in SQL that is certain, such as a relative date."""
+    """A filter of the query. `expr` is None if it has no unambiguous SQL, such as a relative date."""
 
     name: str
     field: str
@@ -86,7 +86,7 @@ class ProposedSegment(Record):
 
 @dataclass(frozen=True, slots=True)
 class Proposal(Record):
-    """`table`: parts of the table's name, set only where it is known. `dimensions` are fields of Looker."""
+    """`table`: parts of the table's name, set only if it is known. `dimensions` are fields of Looker."""
 
     source: str
     connection: str | None
@@ -121,8 +121,9 @@ def propose(
 ) -> Proposal:
     """Return what a query could become.
 
-    `query`: of a raw file of a dashboard or look. `explore`: the raw file of its explore; without it, names of fields
-    decide what a measure is. `usage` None: not known, which counts as little. `sources`: names there are already.
+    `query`: from the raw file of a dashboard or look. `explore`: the raw file of its explore; without it, names of
+    fields decide what is a measure. `usage` is None if unknown, which counts as little. `sources`: names of existing
+    sources.
     """
     target = Target.stored(query.get("target"))
     status = _status(target)
@@ -161,7 +162,7 @@ def _decision(status: TargetStatus, lane: Lane, has_more: bool, is_there: bool) 
 
 
 class _Fields:
-    """The fields of an explore by name, as far as they are known."""
+    """The fields of an explore by name, as far as known."""
 
     def __init__(self, explore: Mapping[str, Any] | None) -> None:
         explore = explore or {}
@@ -170,13 +171,13 @@ class _Fields:
         self._dimensions = {str(each.get("name")): each for each in explore.get("dimensions") or []}
 
     def is_measure(self, name: str) -> bool:
-        """Say whether a field is a measure: as its explore says, else by its name."""
+        """Return whether a field is a measure, according to its explore or else its name."""
         if name in self._measures or name in self._dimensions:
             return name in self._measures
         return _MEASURE.search(name.rpartition(".")[2].lower()) is not None
 
     def measure(self, name: str) -> ProposedMeasure:
-        """Return a measure, with its formula where that is an aggregate of one column, or a count of rows."""
+        """Return a measure, with its formula if it aggregates one column or counts rows."""
         field = self._measures.get(name, {})
         kind, sql = str(field.get("type") or ""), field.get("sql")
         expr = None
@@ -219,7 +220,7 @@ def _notes(
 ) -> list[str]:
     notes = [f"from `{one_line(title, 120)}`"] if title else []
     if target.why is not None:
-        notes.append(f"its table is not known: {target.why.value}")
+        notes.append(f"its table is unknown: {target.why.value}")
     open_ones = [each.field for each in measures if each.expr is None]
     open_ones += [each.field for each in segments if each.expr is None]
     if open_ones:
@@ -227,17 +228,17 @@ def _notes(
     if query.get("dynamic_fields"):
         notes.append("it has fields of its own (table calculations or custom measures): see `dynamic_fields`")
     if query.get("filter_expression"):
-        notes.append("it has a filter expression of Looker, which is no part of the segments")
+        notes.append("it has a Looker filter expression, which is not part of the segments")
     return notes
 
 
 def _plain(field: str) -> str:
-    """Return a name for a field: without its view, of plain letters."""
+    """Return a name for a field: without its view, in plain letters."""
     return re.sub(r"\W+", "_", field.rpartition(".")[2]).strip("_") or "unnamed"
 
 
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
-    """Write the texts; what measures, dashboards and looks mean is left to a model."""
+    """Write the texts. The meaning of measures, dashboards and looks is left to a model."""
     texts: dict[str, list[TableText]] = {}
     for path in [path for path in snapshot.files if path.startswith("explores/")]:
         for connection, text in _texts(json.loads(snapshot.files[path].read()), path):
@@ -253,7 +254,7 @@ def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
 
 
 def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableText]]:
-    """Yield connection and texts of the tables of an explore: its own first, then those of its joins."""
+    """Yield connection and texts of the tables of an explore: its own table first, then those of its joins."""
     own = str(explore.get("view_name") or explore["name"])
     targets = {own: Target.stored(explore.get("target"))}
     for join in explore["joins"]:
@@ -268,7 +269,7 @@ def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableTex
 
 
 def _columns(explore: Mapping[str, Any], view: str) -> dict[str, str]:
-    """Return column -> description; of several fields that are one column the first counts."""
+    """Return column -> description; if several fields are one column, the first counts."""
     found: dict[str, str] = {}
     for field in explore["dimensions"]:
         text, column = field.get("description"), column_of(field.get("sql"))
@@ -306,7 +307,7 @@ class LookerSource(Source):
         self._open = open_client
 
     def fetch(self, entry: LookerConnection, context: FetchContext) -> Snapshot:
-        """Read Looker; dashboards and looks that did not change come from the raw store."""
+        """Read Looker. Unchanged dashboards and looks come from the raw store."""
         with self._api(entry, context) as api:
             return fetching.fetch(entry, context, api, api.site.base_url)
 
@@ -345,19 +346,19 @@ class LookerSource(Source):
 
 
 def _without_path(address: str) -> str:
-    """Return the address without the path of the API, which people copy along."""
+    """Return the address without the path of the API, which people often copy with it."""
     return address.rstrip("/").removesuffix("/api/4.0").removesuffix("/api").rstrip("/")
 
 
 _KINDS: Final[Mapping[str, str]] = {"explores": "explore", "dashboards": "dashboard", "looks": "look"}
 PREFER: Final = (
-    "Where a source without the prefix `looker__` already defines the same thing, from a repository or from people, "
-    "that one counts: add to it, or link it, and make no second one."
+    "If a source without the prefix `looker__`, from a repository or a person, already defines the same "
+    "thing, it takes precedence: extend it or link to it, and do not create a second one."
 )
 
 
 def units(snapshot: Snapshot, changes: Changes) -> tuple[WorkUnit, ...]:
-    """Return the units: explores first, then dashboards and looks, each by path."""
+    """Return the units: explores first, then dashboards and looks, sorted by path."""
     touched = sorted(changes.touched, key=lambda path: (*_KINDS, "").index(_folder(path)))
     wanted = [path for path in touched if _folder(path)]
     if not wanted:
@@ -395,21 +396,21 @@ def _dependencies(queries: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> t
 
 
 def _why_not(targets: Iterable[Target]) -> str:
-    """Return why nothing may be written into the semantic layer: no table is known of any of its queries."""
+    """Return why nothing may be written into the semantic layer: the tables of all its queries are unknown."""
     reasons: list[str] = []
     for target in targets:
         if target.why is None:
             return ""
         reasons.append(target.why.value)
-    return f"its tables are not known: {', '.join(sorted(set(reasons)))}" if reasons else "it has no query"
+    return f"its tables are unknown: {', '.join(sorted(set(reasons)))}" if reasons else "it has no query"
 
 
 def _used(folder: str, document: Mapping[str, Any], usage: Mapping[str, Any] | None) -> str:
-    """Return what is known of its use, and what that means for the work."""
+    """Return its known usage, and what that means for the work."""
     if usage is None:
         return ""
     key = f"{document['model']}::{document['name']}" if folder == "explores" else str(document["id"])
     found = Usage.stored(usage.get(folder, {}).get(key)) or Usage()
     if found.lane is Lane.SKIP and folder != "explores":
-        return "Nobody used it in the last 30 days: only write what is nowhere else."
+        return "Nobody used it in the last 30 days: only write what is documented nowhere else."
     return f"Used in the last 30 days: at least {found.queries} queries by {found.users} people ({found.lane.value})."

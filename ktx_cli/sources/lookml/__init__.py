@@ -9,32 +9,34 @@ from ktx_cli.sources.registry import GIT_TOKEN, SourceKind
 
 
 class LookMlMappings(Block):
-    """What the project says about Looker."""
+    """The Looker settings of the project."""
 
     expected_looker_connection_name: str | None = setting(
         None,
-        "Looker's name of the connection its models use.",
+        "Name in Looker of the connection that the models use.",
         alias="expectedLookerConnectionName",
         example="looker_dwh",
     )
 
 
 class LookMlConnection(SourceConnection):
-    """A repository of LookML."""
+    """A git repository with LookML."""
 
     driver: Literal["lookml"] = setting(REQUIRED, "LookML.")
     repo_url: str = setting(
         REQUIRED,
-        "Git URL, `git@host:org/repo.git` or a local path.",
+        "Git URL, for example `git@github.com:acme/looker.git`, or a local path.",
         alias="repoUrl",
         path=True,
         example="https://git.example.com/bi/lookml.git",
         min_length=1,
     )
-    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
-    path: str | None = setting(None, "Folder in the repository.", path=True, example="models")
+    branch: str | None = setting(
+        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
+    )
+    path: str | None = setting(None, "Folder of the LookML project in the repository.", path=True, example="models")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
-    mappings: LookMlMappings = setting(LookMlMappings, "What the project says about Looker.")
+    mappings: LookMlMappings = setting(LookMlMappings, "Looker settings of the project.")
 
 
 SOURCE = SourceKind(

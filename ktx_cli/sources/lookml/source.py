@@ -1,4 +1,4 @@
-"""LookML as a context source: fetch, projection through the importer, units for the rest."""
+"""LookML as a context source: fetch, projection through the importer, and units for the rest."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ _ROOTS: Final = ("manifest.lkml", "manifest.lookml")
 
 @dataclass(slots=True)
 class _Groups:
-    """The files of each Looker connection by its name, and the models that are of another one than expected -> why."""
+    """The files of each Looker connection by name, and path -> reason for models of an unexpected connection."""
 
     files: dict[str, set[str]] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
 
 
 def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-    """Return what is wrong where no LookML is among the files."""
+    """Return what is wrong if there is no LookML among the files."""
     if any(map(is_lookml, paths)):
         return None
-    message = f"there is no LookML at {place}: no .lkml file"
+    message = f"no LookML at {place}: it contains no .lkml file"
     return ConfigError(message, hint=Hint("set {} to the folder of the models", SettingPath(f"{origin.where}.path")))
 
 
 class LookMlSource(Source):
-    """A repository of LookML."""
+    """A git repository with LookML."""
 
     kind: ClassVar[str] = "lookml"
     skills: ClassVar[tuple[str, ...]] = ("lookml_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read all LookML files; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        """Read all LookML files. Raises the errors of `fetch_files`, and `ConfigError` if there is none."""
         origin = _origin(entry, context)
         snapshot = fetch_files(origin, context, lambda path: MAX_BYTES if is_lookml(path) else 0)
         lack = _lack(origin, snapshot.origin, snapshot.files)
@@ -81,7 +81,7 @@ class LookMlSource(Source):
         return check_files(origin, context, functools.partial(_lack, origin))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write views and explores to the files of the connection that has the tables of a Looker connection."""
+        """Write views and explores to the files of the connection with the tables of a Looker connection."""
         texts = {path: file.text() for path, file in snapshot.files.items()}
         files = project_files(texts)
         groups = _groups(files, entry)
@@ -111,13 +111,13 @@ class LookMlSource(Source):
         )
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return the units of what changed and no rule could place; those of another database may write pages alone."""
+        """Return the units for what rules could not place; those of another database may only write pages."""
         files = project_files({path: file.text() for path, file in snapshot.files.items()})
         return units(files, changes, projection.handled, projection.report, _groups(files, entry).foreign)
 
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
-    """Return where the LookML is."""
+    """Return the location of the LookML."""
     return Origin(
         f"connections.{context.connection}", url=entry.repo_url, branch=entry.branch, path=entry.path,
         token=entry.auth_token_ref, url_key="repoUrl",
@@ -125,13 +125,15 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
 
 
 def _groups(files: ProjectFiles, entry: Any) -> _Groups:
-    """Return the files by Looker connection; what no model includes goes with the only one there is."""
+    """Return the files by Looker connection. Files that no model includes belong to the only connection, if there is
+    one.
+    """
     expected = entry.mappings.expected_looker_connection_name
     groups = _Groups()
     for model in files.models:
         if expected and model.connection != expected:
             groups.foreign[model.path] = (
-                f"its Looker connection is `{model.connection}`, and `{expected}` is the one expected"
+                f"its Looker connection is `{model.connection}` instead of the expected `{expected}`"
             )
         else:
             groups.files.setdefault(model.connection, set()).update(model.files)
@@ -142,7 +144,7 @@ def _groups(files: ProjectFiles, entry: Any) -> _Groups:
 
 
 def _connections(texts: Mapping[str, str], tables: Tables) -> list[str]:
-    """Return the connections that have tables of the views, each view's table only where one alone has it."""
+    """Return the connections with tables of the views, and the table of each view that is in exactly one connection."""
     found: set[str] = set()
     for name, block in read_project(texts, Report()).views.items():
         if block.below("derived_table"):
@@ -178,7 +180,7 @@ def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> Result
 
 
 def _left_out(files: ProjectFiles, groups: _Groups) -> Iterator[Fidelity]:
-    """Yield what no import read: models of another database, what belongs to none, dashboards."""
+    """Yield what no import read: models of another database, unreferenced files, dashboards."""
     read = {path for paths in groups.files.values() for path in paths}
     for model in files.models:
         if model.path in groups.foreign:
@@ -187,10 +189,12 @@ def _left_out(files: ProjectFiles, groups: _Groups) -> Iterator[Fidelity]:
                     yield Fidelity(Kind.DROPPED, f"file {path}", groups.foreign[model.path], Place(path))
     for path in files.orphans:
         if path not in read:
-            yield Fidelity(Kind.DROPPED, f"file {path}", "no model includes it, and several could", Place(path))
+            yield Fidelity(
+                Kind.DROPPED, f"file {path}", "no model includes it, and it could belong to several", Place(path)
+            )
     for path in files.dashboards:
         if path not in read:
-            yield Fidelity(Kind.DROPPED, f"file {path}", "a dashboard is no definition", Place(path))
+            yield Fidelity(Kind.DROPPED, f"file {path}", "dashboards are not definitions", Place(path))
 
 
 def _unknown(report: Iterable[Fidelity]) -> Iterator[ResultWarning]:
@@ -202,7 +206,7 @@ def _unknown(report: Iterable[Fidelity]) -> Iterator[ResultWarning]:
 
 def _left(open_files: Mapping[str, list[Fidelity]]) -> Iterator[str]:
     for path, lost in sorted(open_files.items()):
-        yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
+        yield f"{path}: {plural(len(lost), 'statement')} that rules could not place"
 
 
 _MOST_NOTES: Final = 40
@@ -211,7 +215,7 @@ INERT: Final = IRRELEVANT | {UNKNOWN_TABLE}
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not keep, by file, as far as an agent may do better."""
+    """Return what the rules could not use, by file, if an agent may do better."""
     found: dict[str, list[Fidelity]] = {}
     for each in report:
         if each.kind is not Kind.KEPT and each.why not in INERT:
@@ -222,7 +226,7 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
 def units(
     files: ProjectFiles, changes: Changes, done: frozenset[str], report: Iterable[Fidelity], foreign: Mapping[str, str]
 ) -> tuple[WorkUnit, ...]:
-    """Return the units of what changed; `foreign`: path of a model of another database -> why it may define nothing."""
+    """Return the units for what changed. `foreign`: model of another database -> why it may define nothing."""
     notes = losses(report)
     made: list[WorkUnit] = []
 
@@ -236,7 +240,7 @@ def units(
     for model in files.models:
         why = foreign.get(model.path, "")
         add(f"lookml-{model.path}", f"model {model.path}", files.owned[model.path], model.files, why)
-    add("lookml-orphans", f"{plural(len(files.orphans), 'file')} of no model", files.orphans, ())
+    add("lookml-orphans", f"{plural(len(files.orphans), 'file')} that no model includes", files.orphans, ())
     for path in files.dashboards:
         add(f"lookml-{path}", f"dashboard {path}", (path,), ())
     return tuple(made)
@@ -247,7 +251,7 @@ def _notes(lost: Mapping[str, list[Fidelity]]) -> str:
     if not lines:
         return ""
     rest = [f"- and {len(lines) - _MOST_NOTES} more"] if len(lines) > _MOST_NOTES else []
-    return "\n".join(["Already written by rules: all but this:", *lines[:_MOST_NOTES], *rest])
+    return "\n".join(["Rules have already written everything except:", *lines[:_MOST_NOTES], *rest])
 
 
 SUFFIXES: Final = (".lkml", ".lookml")
@@ -257,7 +261,7 @@ _MODELS: Final = (".model.lkml", ".model.lookml")
 
 @dataclass(frozen=True, slots=True)
 class LookModel:
-    """A model file: the Looker connection it names, and all files it includes, itself too, sorted."""
+    """A model file: its Looker connection, and all files that it includes, including itself, sorted."""
 
     path: str
     connection: str
@@ -266,9 +270,9 @@ class LookModel:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """`models` sorted by path. `owned`: model path -> its own files: itself, and what no model before it includes.
+    """`models` sorted by path. `owned`: model path -> its own files: itself, and what no earlier model includes.
 
-    `orphans`: what no model includes. `dashboards`: files of dashboards alone.
+    `orphans`: files that no model includes. `dashboards`: files with only dashboards.
     """
 
     models: tuple[LookModel, ...]
@@ -278,12 +282,12 @@ class ProjectFiles:
 
 
 def is_lookml(path: str) -> bool:
-    """Say whether a file is LookML."""
+    """Return whether a file is LookML."""
     return path.endswith(SUFFIXES)
 
 
 def project_files(texts: Mapping[str, str]) -> ProjectFiles:
-    """Return what belongs together; a file that cannot be read includes nothing."""
+    """Return the files grouped by model. A file that cannot be read includes nothing."""
     blocks = {path: block for path, text in texts.items() if (block := _parsed(path, text)) is not None}
     dashboards = tuple(sorted(path for path in texts if path.endswith(_DASHBOARDS)))
     included = {path: _included(path, block, texts) for path, block in blocks.items()}
@@ -307,7 +311,7 @@ def _parsed(path: str, text: str) -> Block | None:
         return None
     try:
         return parse_lookml(text, path)
-    except ConfigError:  # the importer reports it
+    except ConfigError:  # The importer reports it.
         return None
 
 
@@ -318,10 +322,11 @@ def _included(path: str, block: Block, texts: Iterable[str]) -> frozenset[str]:
 
 
 def _matching(pattern: str, path: str, texts: Iterable[str]) -> list[str]:
-    """Return the files a pattern means: from the root where it begins with `/`, else from its own folder or the root.
+    """Return the files that a pattern matches: from the root if it begins with `/`, else from its own folder or the
+    root.
 
-    `//` begins another project, which is not here. An ending may be left out. A pattern without a folder that finds
-    nothing there is for files of every folder.
+    `//` refers to another project, which is not available. The extension may be omitted. A pattern without a folder
+    that matches nothing there applies to every folder.
     """
     if pattern.startswith("//"):
         return []
@@ -355,7 +360,7 @@ def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ..
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
-    """Yield the LookML projects among the folders: those with a manifest, else the folder that all LookML is in."""
+    """Yield the LookML projects among the folders: those with a manifest, else the common folder of all LookML."""
     counts = {folder.path: sum(map(is_lookml, folder.files)) for folder in folders}
     having = [path for path, count in counts.items() if count]
     if not having:
@@ -367,6 +372,6 @@ def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
 
 
 def _common(paths: Sequence[PurePosixPath]) -> PurePosixPath:
-    """Return the folder that all are in."""
+    """Return the folder that contains all of them."""
     parents = (paths[0], *paths[0].parents)
     return next(parent for parent in parents if all(path.is_relative_to(parent) for path in paths))

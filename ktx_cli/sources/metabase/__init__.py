@@ -1,4 +1,4 @@
-"""Metabase, over its API."""
+"""Metabase, read over its API."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ktx_cli.sources.registry import SourceKind, WebAddress
 
 
 class MetabaseSelections(Block):
-    """What of Metabase is read."""
+    """The selected Metabase content."""
 
-    collections: list[Any] = setting([], "Collections, by id; `root`: those in no other.")
-    items: list[Any] = setting([], "Cards and dashboards: `12`, `card:12`, `dashboard:12`.")
+    collections: list[Any] = setting([], "IDs of collections. `root` selects content in no other collection.")
+    items: list[Any] = setting([], "IDs of cards and dashboards: `12`, `card:12` or `dashboard:12`.")
 
 
 def _database_ids(value: Any) -> Any:
     if isinstance(value, dict) and not all(re.fullmatch(r"[1-9][0-9]*", str(key)) for key in value):
-        raise wrong("must have database ids of Metabase (whole numbers from 1) as keys")
+        raise wrong("must have Metabase database IDs (whole numbers from 1) as keys")
     return value
 
 
 class MetabaseMappings(Block):
-    """Which database of Metabase is which connection, and what is read."""
+    """The mapping of Metabase databases to connections, and what is read."""
 
     database_mappings: Annotated[
         dict[str, str | None],
@@ -39,29 +39,31 @@ class MetabaseMappings(Block):
         ),
     ] = setting(
         {},
-        "Connection by database id of Metabase; null: not read.",
+        "Connection by Metabase database ID. Null skips the database.",
         alias="databaseMappings",
         example={"1": "warehouse"},
     )
     sync_enabled: Any = setting(
-        None, "Whether to read, by database id of Metabase.", alias="syncEnabled", example={"1": True}
+        None, "Whether to read a database, by Metabase database ID.", alias="syncEnabled", example={"1": True}
     )
     sync_mode: str = setting("ALL", "`ALL`, `ONLY` the selections, or all `EXCEPT` them.", alias="syncMode")
-    selections: MetabaseSelections = setting(MetabaseSelections, "What is read.")
-    default_tag_names: list[str] = setting([], "Tags given to what comes from here.", alias="defaultTagNames")
+    selections: MetabaseSelections = setting(MetabaseSelections, "Content to read or to exclude.")
+    default_tag_names: list[str] = setting([], "Tags for pages created from Metabase.", alias="defaultTagNames")
 
 
 class MetabaseConnection(SourceConnection):
-    """Metabase."""
+    """A Metabase instance."""
 
     driver: Literal["metabase"] = setting(REQUIRED, "Metabase.")
-    api_url: WebAddress = setting(REQUIRED, "Address of Metabase.", example="https://metabase.example.com")
+    api_url: WebAddress = setting(
+        REQUIRED, "Address of Metabase, for example https://metabase.acme.com.", example="https://metabase.example.com"
+    )
     api_key: str | None = setting(None, "API key.", secret=True, example="env:METABASE_API_KEY")
     api_key_ref: str | None = setting(
-        None, "The same, as older versions name it.", secret=True, example="env:METABASE_API_KEY"
+        None, "Alias of `api_key` from older versions.", secret=True, example="env:METABASE_API_KEY"
     )
-    network_proxy: Any = setting(None, "Proxy on the way to Metabase.", example="http://proxy.example.com:3128")
-    mappings: MetabaseMappings = setting(MetabaseMappings, "Its databases, and what is read.")
+    network_proxy: Any = setting(None, "Proxy for connections to Metabase.", example="http://proxy.example.com:3128")
+    mappings: MetabaseMappings = setting(MetabaseMappings, "Mapping of Metabase databases, and what is read.")
 
 
 SOURCE = SourceKind(

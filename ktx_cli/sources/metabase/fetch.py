@@ -1,4 +1,4 @@
-"""The raw files of Metabase, without what changes by itself; only cards that changed are asked for."""
+"""Write the raw files of Metabase, without volatile fields. Only cards that changed are requested."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def card_path(card: int) -> str:
 
 
 def collection_path(collection: int | None) -> str:
-    """Return the raw file of a collection; None is the top of Metabase."""
+    """Return the raw file of a collection; None is the root of Metabase."""
     return f"collections/{'root' if collection is None else collection}.json"
 
 
@@ -47,7 +47,7 @@ def database_path(database: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card as it stands by itself: `facts` without its SQL, which hangs on others too."""
+    """A card by itself: `facts` without its SQL, which also depends on other cards."""
 
     id: int
     facts: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Card:
 
     @property
     def references(self) -> tuple[int, ...]:
-        """The cards it stands on directly."""
+        """The cards on which it depends directly."""
         return cards_used(self.query)
 
     @classmethod
@@ -97,7 +97,7 @@ class Card:
 
 
 def collection_document(collection: Mapping[str, Any] | None) -> Document:
-    """Return the raw file's document of a collection; None is the top of Metabase."""
+    """Return the raw document of a collection; None is the root of Metabase."""
     if collection is None:
         return {"id": "root", "name": "Our analytics", "description": None, "parent_id": None}
     return {
@@ -110,7 +110,7 @@ def collection_document(collection: Mapping[str, Any] | None) -> Document:
 
 
 def database_document(database: Mapping[str, Any], connection: str, tables: Sequence[Mapping[str, Any]]) -> Document:
-    """Return the raw file's document of a database: its tables with what Metabase says of them; no address, no user."""
+    """Return the raw document of a database: its tables with Metabase's texts, without addresses and users."""
     return {
         "id": database["id"],
         "name": _text(database.get("name")),
@@ -129,14 +129,14 @@ def _table(table: Mapping[str, Any]) -> Document:
 
 
 def _described(value: Mapping[str, Any], keys: Sequence[str]) -> Document:
-    """Return some of a mapping, its texts for people only where they are texts."""
+    """Return some fields of a mapping; fields for people only if they are texts."""
     found = _some(value, keys)
     texts = {key: _text(found.pop(key)) for key in _TEXT_KEYS if key in found}
     return {**found, **{key: text for key, text in texts.items() if text}}
 
 
 def _type(answer: Mapping[str, Any]) -> str:
-    """Return `question`, `model` or `metric`; older versions say `dataset` alone."""
+    """Return `question`, `model` or `metric`; older versions only have `dataset`."""
     return _text(answer.get("type")) or ("model" if answer.get("dataset") else "question")
 
 
@@ -152,7 +152,7 @@ USAGE_PATH: Final = "usage.json"
 
 
 def fetch(entry: MetabaseConnection, context: FetchContext, api: Metabase, site: str) -> Snapshot:
-    """Return what Metabase has now; `site` is its address."""
+    """Return the current content of Metabase. `site` is its address."""
     return _Fetch(entry, context, api, site).snapshot()
 
 
@@ -189,7 +189,7 @@ class _Fetch:
             self._gathered.put(path, database_document(database, connection, tables))
 
     def _read_all(self, moments: Mapping[int, str | None], wanted: Sequence[int]) -> None:
-        """Read the wanted cards and all they stand on."""
+        """Read the wanted cards and the cards on which they depend."""
         queue, seen = list(reversed(wanted)), set(wanted)
         while queue:
             number = queue.pop()
@@ -202,7 +202,7 @@ class _Fetch:
                 queue += reversed(new)
 
     def _card(self, number: int, moment: str | None) -> Card | None:
-        """Return a card: kept where it did not change, as it was where it cannot be read, None where there is none."""
+        """Return a card: reused if unchanged, its old version if it cannot be read, None if it does not exist."""
         path = card_path(number)
         kept = self._gathered.kept(path)
         self._remember(kept)
@@ -218,13 +218,13 @@ class _Fetch:
         return None if answer is None else Card.read(answer)
 
     def _remember(self, kept: Mapping[str, Any] | None) -> None:
-        """Note the SQL Metabase made for a card before."""
+        """Record the SQL that Metabase generated for a card before."""
         sql = kept.get("sql") if kept else None
         if isinstance(sql, dict) and sql.get("asked") and isinstance(sql.get("text"), str):
             self._known[sql["asked"]] = sql["text"]
 
     def _write(self, mapped: Mapping[int, str]) -> list[ResultWarning]:
-        """Write the cards with their SQL; a warning names those whose SQL is not known."""
+        """Write the cards with their SQL. A warning lists those whose SQL is unknown."""
         queries = {number: card.query for number, card in self._cards.items()}
         resolver = Resolver(queries, self._api.snippets() if queries else {}, self._api.compiled, self._known)
         unresolved = []
@@ -237,7 +237,7 @@ class _Fetch:
         return [_unresolved(unresolved)] if unresolved else []
 
     def _collections(self, collections: Iterable[Mapping[str, Any]]) -> None:
-        """Write the collections the cards are in, with those above them."""
+        """Write the collections of the cards and their parents."""
         by_id = {each["id"]: each for each in collections}
         for card in self._cards.values():
             place = card.facts.get("collection_id")
@@ -248,7 +248,7 @@ class _Fetch:
             self._gathered.put(collection_path(None), collection_document(None))
 
     def _usage(self, listed: Iterable[ListedCard]) -> None:
-        """Write how often each card was looked at, in powers of ten, so that the file is mostly the same."""
+        """Write how often each card was viewed, in powers of ten, so that the file rarely changes."""
         viewed = [card for card in listed if card.views and card.id in self._cards]
         views = {str(card.id): 10 ** (len(str(card.views)) - 1) for card in viewed}
         if views:
@@ -258,14 +258,14 @@ class _Fetch:
 def _unresolved(cards: Sequence[str]) -> ResultWarning:
     return ResultWarning(
         "unresolved_card",
-        f"the SQL of {len(cards)} of Metabase's cards is not known: {listing(cards)}",
-        hint="open them in Metabase and mend them there",
+        f"the SQL of {len(cards)} Metabase cards is unknown: {listing(cards)}",
+        hint="open them in Metabase and fix them there",
         cards=list(cards),
     )
 
 
 def _unmapped(entry: MetabaseConnection, databases: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
-    """Return a warning of databases nothing is said about."""
+    """Return a warning about databases that are not mapped."""
     mapped = {int(key) for key in entry.mappings.database_mappings}
     left = [f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases if each["id"] not in mapped]
     if not left:
@@ -274,8 +274,8 @@ def _unmapped(entry: MetabaseConnection, databases: Iterable[Mapping[str, Any]])
     return [
         ResultWarning(
             "unmapped_database",
-            f"databases of Metabase that belong to no connection are not read: {listing(left)}",
-            hint=Hint("add each to `{}`, with null where it is not wanted", SettingPath(where)),
+            f"Metabase databases without a connection are not read: {listing(left)}",
+            hint=Hint("add each one to `{}`, with null to skip it", SettingPath(where)),
         )
     ]
 
@@ -285,7 +285,7 @@ MODES: Final = ("ALL", "ONLY", "EXCEPT")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What `mappings.selections` names; `collections` holds those below too, `root` whether the top is named."""
+    """The content of `mappings.selections`. `collections` includes nested ones; `root`: the root is selected."""
 
     mode: str
     collections: frozenset[int]
@@ -293,13 +293,13 @@ class Selection:
     cards: frozenset[int]
 
     def wants(self, card: ListedCard) -> bool:
-        """Say whether a card is wanted for itself."""
+        """Return whether a card is selected."""
         placed = self.root if card.collection is None else card.collection in self.collections
         return self.mode == "ALL" or (card.id in self.cards or placed) == (self.mode == "ONLY")
 
 
 def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return database id -> connection of those to be read; raises `ConfigError` where there is none."""
+    """Return database id -> connection of those to be read. Raises `ConfigError` if there are none."""
     wanted = {
         int(key): connection
         for key, connection in entry.mappings.database_mappings.items()
@@ -311,7 +311,7 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
     known = listing([f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases], 10)
     example = databases[0]["id"] if databases else 1
     raise ConfigError(
-        f"`connections.{entry.id}.mappings` names no database of this Metabase to read; it has: {known or 'none'}",
+        f"`connections.{entry.id}.mappings` selects no database of this Metabase; available: {known or 'none'}",
         hint=Hint(
             "set `{}` to {}",
             SettingPath(f"connections.{entry.id}.mappings.databaseMappings"),
@@ -321,7 +321,7 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
 
 
 def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
-    """Say whether a mapped database is read: unless `syncEnabled` says no."""
+    """Return whether a mapped database is read: unless `syncEnabled` is false."""
     enabled = mappings.sync_enabled
     if isinstance(enabled, Mapping):
         enabled = enabled.get(key, enabled.get(int(key), True))
@@ -331,13 +331,15 @@ def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
 def read_selection(
     entry: MetabaseConnection, collections: Sequence[Mapping[str, Any]], on_dashboard: Callable[[int], Iterable[int]]
 ) -> Selection:
-    """Return what is selected; `on_dashboard` gives the cards of one. Raises `ConfigError` for what names nothing."""
+    """Return what is selected. `on_dashboard` returns the cards of a dashboard. Raises `ConfigError` for unknown
+    targets.
+    """
     mode = _mode(entry)
     chosen = entry.mappings.selections
     if mode == "ONLY" and not (chosen.collections or chosen.items):
         where = f"connections.{entry.id}.mappings"
         hint = Hint("set `{}` to the ids of the collections to read", SettingPath(f"{where}.selections.collections"))
-        raise ConfigError(f"`{where}.syncMode` is ONLY and `{where}.selections` names nothing", hint=hint)
+        raise ConfigError(f"`{where}.syncMode` is ONLY, but `{where}.selections` is empty", hint=hint)
     if mode == "ALL":
         return Selection(mode, frozenset(), False, frozenset())
     named = [_item(entry, each, "collections", ("collection",)) for each in chosen.collections]
@@ -369,13 +371,15 @@ def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...
     if kind in kinds and not isinstance(number, bool) and str(number).strip().isdecimal():
         return kind, int(str(number))
     shown = one_line(str(value), 60)
-    message = f"`connections.{entry.id}.mappings.selections.{key}` has `{shown}`, which is no id of Metabase"
-    hint = "write the number from its address, as 12" + (', or "dashboard:12"' if key == "items" else ', or "root"')
+    message = f"`connections.{entry.id}.mappings.selections.{key}` contains `{shown}`, which is not a Metabase ID"
+    hint = "use the number in its address, for example 12" + (
+        ', or "dashboard:12"' if key == "items" else ', or "root"'
+    )
     raise ConfigError(message, hint=hint)
 
 
 def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Return the ids with those of all collections below them."""
+    """Return the ids with those of all nested collections."""
     below: dict[Any, list[int]] = {}
     for each in collections:
         below.setdefault(each.get("parent_id"), []).append(each["id"])
@@ -389,7 +393,7 @@ def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> f
 
 @dataclass(frozen=True, slots=True)
 class ListedCard:
-    """A card as the list has it. `moment`: when it changed last, as Metabase says it."""
+    """A card in the list of cards. `moment`: when it was last changed, according to Metabase."""
 
     id: int
     collection: int | None
@@ -399,7 +403,9 @@ class ListedCard:
 
 
 class Metabase:
-    """A Metabase. `patient` sends what has to be answered, `brief` what may fail; errors as of `HttpClient`."""
+    """A Metabase client. `patient` is for required requests, `brief` for those that may fail; errors as in
+    `HttpClient`.
+    """
 
     def __init__(self, patient: HttpClient, brief: HttpClient) -> None:
         self._client, self._brief = patient, brief
@@ -416,23 +422,23 @@ class Metabase:
         return _with_ids(answer.get("tables") if isinstance(answer, dict) else None, "tables", self._client.site)
 
     def collections(self) -> list[dict[str, Any]]:
-        """Return all collections, by id, each with the `parent_id` it has (None: at the top)."""
+        """Return all collections by id, each with its `parent_id` (None at the root)."""
         answer = self._client.get("api/collection/tree", {"exclude-archived": "true"})
         if not isinstance(answer, list):
             raise _odd(self._client.site, "collections")
         return sorted(_flat(answer), key=lambda each: int(each["id"]))
 
     def cards(self) -> list[ListedCard]:
-        """Return the cards that are not archived, by id: enough of each to see whether it changed."""
+        """Return the cards that are not archived, by id, with enough fields to detect changes."""
         listed = _with_ids(self._client.get("api/card", {"f": "all"}), "cards", self._client.site)
         return [_listed(card) for card in listed if not card.get("archived")]
 
     def card(self, card: int) -> dict[str, Any] | None:
-        """Return a card, None where there is none."""
+        """Return a card, or None if it does not exist."""
         return self._one(f"api/card/{card}", card)
 
     def dashboard_cards(self, dashboard: int) -> list[int]:
-        """Return the ids of the cards on a dashboard; none where there is no such dashboard."""
+        """Return the ids of the cards on a dashboard, or none if the dashboard does not exist."""
         found = self._one(f"api/dashboard/{dashboard}", dashboard) or {}
         placed = mappings(found.get("dashcards") or found.get("ordered_cards"))
         series = [each for item in placed for each in mappings(item.get("series"))]
@@ -449,7 +455,7 @@ class Metabase:
         }
 
     def compiled(self, query: Mapping[str, Any]) -> str:
-        """Return the SQL of a query; `UnresolvedError` where Metabase has none, other errors where it is not there."""
+        """Return the SQL of a query. Raises `UnresolvedError` without one, other errors if it is unreachable."""
         path, body = "api/dataset/native", dict(query)
         try:
             answer = self._brief.post(path, body)
@@ -463,7 +469,7 @@ class Metabase:
             answer = self._client.post(path, body)
         text = answer.get("query") if isinstance(answer, dict) else None
         if not isinstance(text, str):
-            raise UnresolvedError(Reason.API, "Metabase gives no SQL for it")
+            raise UnresolvedError(Reason.API, "Metabase returned no SQL for it")
         return text
 
     def _one(self, path: str, wanted: int) -> dict[str, Any] | None:
@@ -493,7 +499,7 @@ def _with_ids(answer: Any, what: str, site: Site) -> list[dict[str, Any]]:
 
 
 def _flat(tree: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the collections of a tree; the root and the trash, which have no number, are none."""
+    """Yield the collections of a tree, without the root and the trash, which have no number."""
     stack = [(each, None) for each in tree]
     while stack:
         each, parent = stack.pop()
@@ -503,4 +509,4 @@ def _flat(tree: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _odd(site: Site, what: str) -> SourceError:
-    return SourceError(f"Metabase answered the question for {what} with something else", hint=site.hints["address"])
+    return SourceError(f"Metabase returned an unexpected response for {what}", hint=site.hints["address"])

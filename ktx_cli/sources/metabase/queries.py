@@ -1,4 +1,4 @@
-"""Queries of Metabase: both shapes of `dataset_query` read as one, and resolved into SQL."""
+"""Queries of Metabase: both forms of `dataset_query` read as one, and resolved into SQL."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TAG_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a card asks. `text`: its SQL with templates, None where it was clicked together; then `built` is it.
+    """The query of a card. `text`: its SQL with templates, or None if it was built in the UI; then `built` is set.
 
-    `tags`: by name, what Metabase knows of the parameters in the text.
+    `tags`: by name, what Metabase knows about the parameters in the text.
     """
 
     database: int | None
@@ -34,19 +34,19 @@ class Query:
     built: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a raw file."""
+        """Return it as it appears in a raw file."""
         if self.text is None:
             return {"kind": "built", "query": dict(self.built)}
         return {"kind": "native", "text": self.text, "tags": {name: dict(tag) for name, tag in self.tags.items()}}
 
 
 def id_of(value: Any) -> int | None:
-    """Return an id of Metabase, a whole number from 1; None for everything else."""
+    """Return a Metabase id, a whole number from 1, or None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def read_query(value: Any) -> Query:
-    """Return the query of a card; one that cannot be read asks nothing."""
+    """Return the query of a card. A card that cannot be read has an empty query."""
     if not isinstance(value, dict):
         return Query(None)
     database = id_of(value.get("database"))
@@ -77,26 +77,26 @@ def _tag(tag: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stable(value: Any) -> Any:
-    """Return JSON without the ids Metabase makes anew each time."""
+    """Return JSON without the ids that Metabase creates anew each time."""
     if isinstance(value, dict):
         return {key: _stable(item) for key, item in value.items() if key not in _VOLATILE}
     return [_stable(item) for item in value] if isinstance(value, list) else value
 
 
 def card_named(name: str) -> int | None:
-    """Return the card a parameter's name (`#12-orders`) stands for, None where it is none."""
+    """Return the card that a parameter name (`#12-orders`) refers to, or None."""
     found = _CARD.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def snippet_named(name: str) -> str | None:
-    """Return the snippet a parameter's name (`snippet: paid`) stands for, None where it is none."""
+    """Return the snippet that a parameter name (`snippet: paid`) refers to, or None."""
     found = _SNIPPET.fullmatch(name)
     return found[1].strip() if found else None
 
 
 def cards_used(query: Query) -> tuple[int, ...]:
-    """Return the ids of the cards a query stands on, sorted; not those its snippets name."""
+    """Return the sorted ids of the cards on which a query depends, without those in its snippets."""
     if query.text is not None:
         found = [card for name in names(query.text) if (card := card_named(name)) is not None]
     else:
@@ -121,14 +121,14 @@ def _cards_in(value: Any) -> Iterator[int]:
 
 
 LONGEST: Final = 200_000
-"""Characters of the longest SQL a card may come to."""
+"""The maximum length of the SQL of a card in characters."""
 
 DEEPEST: Final = 30
-"""How many cards may stand on each other."""
+"""The maximum depth of cards that depend on each other."""
 
 
 class Reason(StrEnum):
-    """Why the SQL of a card is not known."""
+    """Why the SQL of a card is unknown."""
 
     CYCLE = "cycle"
     MISSING_CARD = "missing_card"
@@ -140,12 +140,12 @@ class Reason(StrEnum):
 
 
 class UnresolvedError(KtxError):
-    """The SQL of a card cannot be known; `reason` says why."""
+    """The SQL of a card cannot be determined; `reason` says why."""
 
     code = "definition"
 
     def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message, hint="open the card in Metabase and mend it there")
+        super().__init__(message, hint="open the card in Metabase and fix it there")
         self.reason = reason
 
 
@@ -153,7 +153,7 @@ class UnresolvedError(KtxError):
 class Sql:
     """The SQL of a card. `stand_ins`: parameters that got a value -> that value.
 
-    `asked`: digest of what Metabase was asked to put together, empty where ktx did it alone.
+    `asked`: digest of the query that Metabase converted, empty if ktx built the SQL alone.
     """
 
     text: str
@@ -161,7 +161,7 @@ class Sql:
     asked: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a raw file."""
+        """Return it as it appears in a raw file."""
         document: dict[str, Any] = {"text": self.text}
         if self.stand_ins:
             document["stand_ins"] = dict(self.stand_ins)
@@ -169,13 +169,13 @@ class Sql:
 
 
 Compile = Callable[[Mapping[str, Any]], str]
-"""Has Metabase turn a query into SQL; raises `UnresolvedError`."""
+"""Converts a query into SQL through Metabase. Raises `UnresolvedError`."""
 
 
 class Resolver:
-    """Resolves cards, each once. `cards`: all there are, by id; `snippets`: name -> content.
+    """Resolves each card once. `cards`: all cards, by id. `snippets`: name -> content.
 
-    `known`: digest of a query -> the SQL Metabase made of it before.
+    `known`: digest of a query -> the SQL that Metabase generated for it before.
     """
 
     def __init__(
@@ -186,13 +186,13 @@ class Resolver:
         self._open: list[int] = []
 
     def resolve(self, card: int) -> Sql | UnresolvedError:
-        """Return the SQL of a card, or why it is not known."""
+        """Return the SQL of a card, or why it is unknown."""
         if card not in self._done:
             try:
                 self._done[card] = self._resolved(card)
             except UnresolvedError as error:
                 if self._open and error.reason is Reason.TOO_DEEP:
-                    return error  # it may be near enough for another card
+                    return error  # It may be reachable through another card.
                 self._done[card] = error
         return self._done[card]
 
@@ -208,11 +208,11 @@ class Resolver:
     def _check_way(self, card: int) -> None:
         if card in self._open:
             way = " -> ".join(map(str, [*self._open[self._open.index(card) :], card]))
-            raise UnresolvedError(Reason.CYCLE, f"cards stand on each other in a circle: {way}")
+            raise UnresolvedError(Reason.CYCLE, f"cards depend on each other in a cycle: {way}")
         if card not in self._cards:
-            raise UnresolvedError(Reason.MISSING_CARD, f"card {card} is not there, or may not be read")
+            raise UnresolvedError(Reason.MISSING_CARD, f"card {card} does not exist or cannot be read")
         if len(self._open) >= DEEPEST:
-            raise UnresolvedError(Reason.TOO_DEEP, f"more than {DEEPEST} cards stand on each other")
+            raise UnresolvedError(Reason.TOO_DEEP, f"more than {DEEPEST} cards depend on each other")
 
     def _built(self, query: Query) -> Sql:
         if not query.built:
@@ -232,9 +232,9 @@ class Resolver:
         return Sql(made, given.values, asked)
 
     def _inlined(self, text: str, query: Query, within: tuple[str, ...]) -> str:
-        """Return a text with its optional blocks dropped, its snippets and cards in their place."""
+        """Return a text without its optional blocks, with snippets and cards inserted."""
         if len(within) > DEEPEST:
-            raise UnresolvedError(Reason.TOO_DEEP, f"more than {DEEPEST} snippets stand on each other")
+            raise UnresolvedError(Reason.TOO_DEEP, f"more than {DEEPEST} snippets depend on each other")
         room = LONGEST - len(text)
 
         def value(name: str) -> str | None:
@@ -255,9 +255,9 @@ class Resolver:
         if snippet is None:
             return None
         if snippet in within:
-            raise UnresolvedError(Reason.CYCLE, f"the snippet `{one_line(snippet, 80)}` stands on itself")
+            raise UnresolvedError(Reason.CYCLE, f"the snippet `{one_line(snippet, 80)}` includes itself")
         if snippet not in self._snippets:
-            raise UnresolvedError(Reason.MISSING_SNIPPET, f"the snippet `{one_line(snippet, 80)}` is not there")
+            raise UnresolvedError(Reason.MISSING_SNIPPET, f"the snippet `{one_line(snippet, 80)}` does not exist")
         return self._inlined(self._snippets[snippet], query, (*within, snippet))
 
     def _card(self, card: int) -> str:
@@ -266,10 +266,10 @@ class Resolver:
             return _in_brackets(found.text)
         if found.reason in (Reason.CYCLE, Reason.TOO_DEEP, Reason.TOO_LONG):
             raise found
-        raise UnresolvedError(found.reason, f"card {card}, which it stands on: {found.message}")
+        raise UnresolvedError(found.reason, f"card {card}, on which it depends: {found.message}")
 
     def _asked(self, request: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the SQL Metabase makes of a query and the digest of that query; asks only for what is new."""
+        """Return the SQL that Metabase generates for a query, and the query's digest; only new queries are sent."""
         shape = json.dumps(request, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(shape).hexdigest()
         made = self._known.get(digest)
@@ -277,7 +277,7 @@ class Resolver:
 
 
 def _in_brackets(text: str) -> str:
-    """Return a query as part of another one; a comment at its end must not take the bracket with it."""
+    """Return a query as part of another one, protecting the closing parenthesis from a trailing comment."""
     body = text.rstrip().rstrip(";").rstrip()
     last = body.rpartition("\n")[2]
     return f"({body}\n)" if "--" in last or "#" in last else f"({body})"
@@ -303,7 +303,7 @@ class _Mark(NamedTuple):
 
 
 def without_optional(text: str) -> str:
-    """Return a query without its optional blocks: what runs when nobody fills in anything."""
+    """Return a query without its optional blocks, as it runs when no parameter is set."""
     kept: list[str] = []
     opened: list[tuple[int, bool]] = []
     position = 0
@@ -322,7 +322,7 @@ def without_optional(text: str) -> str:
 
 
 def _close(kept: list[str], opened: list[tuple[int, bool]]) -> None:
-    """End the innermost block: its text goes where it has a parameter, and stays as it is where it has none."""
+    """End the innermost block, which is dropped if it contains a parameter and kept otherwise."""
     start, has_parameter = opened.pop()
     if not has_parameter:
         kept.append("]]")
@@ -333,7 +333,7 @@ def _close(kept: list[str], opened: list[tuple[int, bool]]) -> None:
 
 
 def filled(text: str, value: Callable[[str], str | None]) -> str:
-    """Return a query with each `{{name}}` as `value(name)`, as it is where that is None."""
+    """Return a query with each `{{name}}` replaced by `value(name)`, or unchanged if that is None."""
     pieces: list[str] = []
     position = 0
     for mark in _marks(text):
@@ -344,12 +344,12 @@ def filled(text: str, value: Callable[[str], str | None]) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Return the names in `{{...}}`, each once, in their order."""
+    """Return the names in `{{...}}` without duplicates, in order."""
     return tuple(dict.fromkeys(mark.name for mark in _marks(text) if mark.kind == "{{"))
 
 
 def _marks(text: str) -> Iterator[_Mark]:
-    """Yield `[[`, `]]` and `{{` outside comments; what looks like a comment inside quotes is none."""
+    """Yield `[[`, `]]` and `{{` outside of comments; inside quotes, comment markers do not count."""
     quote = ""
     position = 0
     while found := _MARK.search(text, position):
@@ -372,7 +372,7 @@ _STAND_INS: Final[Mapping[str, tuple[str, Any]]] = {
     "boolean": ("boolean/=", True),
     "temporal-unit": ("temporal-unit", "month"),
 }
-"""Type of a parameter -> the type Metabase gives its value, and the value."""
+"""Type of a parameter -> the type that Metabase gives its value, and the value."""
 
 _WIDGETS: Final[tuple[tuple[str, Any], ...]] = (
     ("date/range", "2000-01-01~2000-12-31"),
@@ -386,12 +386,12 @@ _WIDGETS: Final[tuple[tuple[str, Any], ...]] = (
     ("id", [1]),
     ("boolean", [True]),
 )
-"""How the widget of a field filter begins -> a value for it, the first that fits."""
+"""Prefix of a field filter's widget -> a value for it; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """`tags` and `parameters` as Metabase takes them; `values`: what was put in for whom."""
+    """`tags` and `parameters` for Metabase. `values`: the inserted values by parameter."""
 
     tags: Mapping[str, Mapping[str, Any]]
     parameters: tuple[Mapping[str, Any], ...]
@@ -401,7 +401,7 @@ class Parameters:
 def parameters_for(names: Iterable[str], tags: Mapping[str, Mapping[str, Any]]) -> Parameters:
     """Return values for the named parameters: their defaults, else stand-ins.
 
-    A field filter that need not be filled in gets none: Metabase writes a condition that always holds.
+    An optional field filter gets none: Metabase writes a condition that is always true.
     """
     known: dict[str, Mapping[str, Any]] = {}
     given: list[Mapping[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The Metabase source: opens the API, writes its texts, and cuts what changed into units."""
+"""The Metabase source: reads the API, writes its texts, and divides what changed into units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def open_http(site: Site, policy: RetryPolicy, context: FetchContext) -> HttpCli
 
 
 class MetabaseSource(Source):
-    """Metabase. `open_client` can be replaced in tests."""
+    """A Metabase instance. `open_client` can be replaced in tests."""
 
     kind: ClassVar[str] = "metabase"
     skills: ClassVar[tuple[str, ...]] = ("metabase_ingest",)
@@ -36,9 +36,9 @@ class MetabaseSource(Source):
         self._open = open_client
 
     def fetch(self, entry: MetabaseConnection, context: FetchContext) -> Snapshot:
-        """Read Metabase; cards that did not change come from the raw store."""
+        """Read Metabase. Unchanged cards come from the raw store."""
         site = _site(entry, context)
-        # a card Metabase makes no SQL of is answered with 500 too: no use to ask often
+        # Metabase also returns 500 for a card without SQL, so frequent retries are useless.
         with (
             self._open(site, RetryPolicy(), context) as patient,
             self._open(site, RetryPolicy(tries=2), context) as brief,
@@ -88,7 +88,7 @@ def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
 
 
 CARDS_PER_UNIT: Final = 25
-"""Cards of one unit; a collection with more has several, cut by id so that new cards do not move the others."""
+"""The maximum number of cards per unit. Larger collections are split by id, so that new cards do not move others."""
 
 _Cards = Mapping[str, Mapping[str, Any]]
 
@@ -138,12 +138,12 @@ def _unit(
         peers=tuple(path for path in paths if path not in files),
         notes=_notes(entry, files, cards),
         semantic=bool(known),
-        why_not="" if known else f"the SQL of {plural(len(files), 'card')} is not known",
+        why_not="" if known else f"the SQL of {plural(len(files), 'card')} is unknown",
     )
 
 
 def _dependencies(own: str, files: Iterable[str], cards: _Cards, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what may be read besides: the collection, the databases, usage, and every card the files stand on."""
+    """Yield what may also be read: the collection, the databases, usage, and every card on which the files depend."""
     databases = {database_path(cards[path]["database_id"]) for path in files if cards[path].get("database_id")}
     control = [own, *sorted(databases), USAGE_PATH]
     yield from (path for path in control if path in snapshot.files)
@@ -166,21 +166,21 @@ def _notes(entry: MetabaseConnection, files: Iterable[str], cards: _Cards) -> st
     unknown = [f"{cards[path]['id']} ({cards[path]['sql']['why']})" for path in files if "why" in cards[path]["sql"]]
     lines = [f"Their tables are in: {', '.join(connections)}." if connections else ""]
     if unknown:
-        lines.append(f"The SQL of these cards is not known, do not guess it: {listing(unknown, 10)}.")
+        lines.append(f"The SQL of these cards is unknown, do not guess it: {listing(unknown, 10)}.")
     if entry.mappings.default_tag_names:
-        lines.append(f"Pages get the tags: {', '.join(entry.mappings.default_tag_names)}.")
+        lines.append(f"Give pages these tags: {', '.join(entry.mappings.default_tag_names)}.")
     return "\n".join(line for line in lines if line)
 
 
 _PLAIN: Final = frozenset(("source-table", "fields", "lib/type"))
-"""What a query may say and still be a table as it is."""
+"""What a query may contain and still show a table unchanged."""
 
 _Tables = Mapping[tuple[int, int], tuple[str, tuple[str, ...]]]
 """Database and table id -> connection, and the parts of the table's name."""
 
 
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
-    """Write the texts; what the cards compute is left to a model."""
+    """Write the texts. What the cards compute is left to a model."""
     parsed = {path: json.loads(file.read()) for path, file in snapshot.files.items()}
     databases = {path: document for path, document in parsed.items() if path.startswith("databases/")}
     cards = {path: document for path, document in parsed.items() if path.startswith("cards/")}
@@ -217,7 +217,7 @@ def _columns(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, TableText]]:
-    """Yield what models say of the one table they show, by id."""
+    """Yield the texts of models about the one table that they show, by id."""
     for path, card in sorted(cards.items(), key=lambda item: item[1]["id"]):
         shown = _table_of(card)
         if card["type"] != "model" or shown is None or shown not in tables:
@@ -229,7 +229,7 @@ def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, Ta
 
 
 def _table_of(card: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return database and table of a card that shows the rows of one table, all of them, and nothing else."""
+    """Return database and table of a card that shows all rows of one table and nothing else."""
     query = card["query"].get("query")
     if not isinstance(query, Mapping):
         return None

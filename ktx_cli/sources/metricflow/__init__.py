@@ -9,26 +9,28 @@ from ktx_cli.sources.registry import GIT_TOKEN, SourceKind
 
 
 class MetricFlowRepository(Block):
-    """Where the MetricFlow definitions are."""
+    """The location of the MetricFlow definitions."""
 
     repo_url: str = setting(
         REQUIRED,
-        "Git URL, `git@host:org/repo.git` or a local path.",
+        "Git URL, for example `git@github.com:acme/metrics.git`, or a local path.",
         alias="repoUrl",
         path=True,
         example="https://git.example.com/data/metrics.git",
         min_length=1,
     )
-    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
-    path: str | None = setting(None, "Folder in the repository.", path=True, example="metrics")
+    branch: str | None = setting(
+        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
+    )
+    path: str | None = setting(None, "Folder of the definitions in the repository.", path=True, example="metrics")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
 
 
 class MetricFlowConnection(SourceConnection):
-    """A repository of MetricFlow definitions."""
+    """A git repository with MetricFlow definitions."""
 
     driver: Literal["metricflow"] = setting(REQUIRED, "MetricFlow.")
-    metricflow: MetricFlowRepository = setting(REQUIRED, "Where the definitions are.")
+    metricflow: MetricFlowRepository = setting(REQUIRED, "Location of the definitions.")
 
 
 SOURCE = SourceKind(

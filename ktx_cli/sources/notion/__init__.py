@@ -1,4 +1,4 @@
-"""Notion, over its API."""
+"""Notion, read over its API."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from ktx_cli.sources.registry import SourceKind, WebAddress, page_creates, page_
 
 
 def _older(limit: str, **limits: Any) -> Any:
-    return setting(None, f"The same as `{limit}`, as the TypeScript ktx names it.", **limits)
+    return setting(None, f"Alias of `{limit}` from the TypeScript ktx.", **limits)
 
 
 class NotionConnection(SourceConnection):
     """A Notion workspace."""
 
     driver: Literal["notion"] = setting(REQUIRED, "Notion.")
-    auth_token: str | None = setting(None, "Token of the integration.", secret=True, example="env:NOTION_TOKEN")
+    auth_token: str | None = setting(None, "Token of the Notion integration.", secret=True, example="env:NOTION_TOKEN")
     auth_token_ref: str | None = setting(
-        None, "The same, as older versions name it.", secret=True, example="env:NOTION_TOKEN"
+        None, "Alias of `auth_token` from older versions.", secret=True, example="env:NOTION_TOKEN"
     )
     crawl_mode: Literal["selected_roots", "all_accessible"] = setting(
-        "selected_roots", "What is read: the roots named here and what is below, or all the token sees."
+        "selected_roots",
+        "What to read: the selected roots and everything below, or everything that the token can read.",
     )
     base_url: WebAddress | None = setting(
-        None, "Address of the API. Without it: Notion's own.", example="https://api.notion.com"
+        None, "Address of the API. Defaults to Notion's own.", example="https://api.notion.com"
     )
-    root_page_ids: list[str] = setting([], "Pages to begin with, by id.", example=["0123456789abcdef0123456789abcdef"])
-    root_database_ids: list[str] = setting([], "Databases to begin with, by id.")
-    root_data_source_ids: list[str] = setting([], "Data sources to begin with, by id.")
-    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    root_page_ids: list[str] = setting([], "IDs of pages to start from.", example=["0123456789abcdef0123456789abcdef"])
+    root_database_ids: list[str] = setting([], "IDs of databases to start from.")
+    root_data_source_ids: list[str] = setting([], "IDs of data sources to start from.")
+    max_pages: int = setting(1000, "Maximum number of pages per run.", ge=1, le=10000)
     max_knowledge_creates: int = page_creates()
     max_knowledge_updates: int = page_updates()
     max_pages_per_run: int | None = _older("max_pages", ge=1, le=10000)
@@ -37,13 +38,13 @@ class NotionConnection(SourceConnection):
     max_knowledge_updates_per_run: int | None = _older("max_knowledge_updates", ge=0, le=100)
 
     def lack(self) -> tuple[str, str] | None:
-        """Return that no roots are named where only those would be read."""
+        """Return an error if only selected roots would be read and there are none."""
         if self.crawl_mode != "selected_roots" or (
             self.root_page_ids or self.root_database_ids or self.root_data_source_ids
         ):
             return None
         return (
-            "reads selected roots and names none",
+            "reads only selected roots, but none are set",
             "add root_page_ids, root_database_ids or root_data_source_ids, or set crawl_mode: all_accessible",
         )
 

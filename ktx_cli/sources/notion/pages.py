@@ -1,6 +1,6 @@
-"""The blocks of a Notion page: read as a tree of bounded size, written as Markdown.
+"""The blocks of a Notion page, read as a tree of bounded size and written as Markdown.
 
-Addresses that Notion signs for an hour are left out: they would make the page another one at every fetch.
+Addresses that Notion signs for an hour are omitted, because they would change the page at every fetch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINKS: Final = frozenset(("bookmark", "embed", "link_preview"))
 
 @dataclass(slots=True)
 class Block:
-    """A block with what is in it."""
+    """A block with its children."""
 
     kind: str
     content: Mapping[str, Any]
@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(slots=True)
 class Tree:
-    """The blocks of a page. `pages`, `databases`: ids of those in it. `cut`: why blocks are missing, empty: none is."""
+    """The blocks of a page. `pages`, `databases`: ids of those in it. `cut`: why blocks are missing, or empty."""
 
     blocks: list[Block] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Tree:
 
 
 def read_tree(api: NotionApi, page: str) -> Tree:
-    """Return the blocks of a page, at most `MAX_BLOCKS` and `MAX_DEPTH` deep, in the order of the page."""
+    """Return the blocks of a page in order, at most `MAX_BLOCKS` blocks and `MAX_DEPTH` levels."""
     tree = Tree()
     _read(api, page, tree, tree.blocks, 1)
     return tree
@@ -65,7 +65,7 @@ def _read(api: NotionApi, parent: str, tree: Tree, blocks: list[Block], depth: i
         elif thing.get("has_children") and depth < MAX_DEPTH:
             _read(api, str(thing.get("id")), tree, block.children, depth + 1)
         elif thing.get("has_children"):
-            tree.cut = tree.cut or f"its blocks are nested deeper than {MAX_DEPTH}"
+            tree.cut = tree.cut or f"its blocks are nested more than {MAX_DEPTH} levels deep"
 
 
 def _block(thing: Thing) -> Block:
@@ -75,7 +75,7 @@ def _block(thing: Thing) -> Block:
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    """Return blocks as Markdown; items of a list follow each other, all else is a paragraph of its own."""
+    """Return blocks as Markdown. List items follow each other; everything else is a paragraph of its own."""
     pieces: list[str] = []
     for position, block in enumerate(blocks):
         text = _one(block)
@@ -112,7 +112,7 @@ def _item(block: Block, text: str, inner: str) -> str:
 
 
 def _other(block: Block) -> str:
-    """Return a block that is more than its text."""
+    """Return a block that has more than text."""
     content, kind = block.content, block.kind
     caption = rich_text(content.get("caption"))
     if kind == "divider":
@@ -161,7 +161,7 @@ def _joined(text: str, inner: str) -> str:
 
 
 def rich_text(pieces: Any) -> str:
-    """Return a text with its marks as Markdown."""
+    """Return a text with its formatting as Markdown."""
     if not isinstance(pieces, Iterable) or isinstance(pieces, str | Mapping):
         return ""
     return "".join(_piece(piece) for piece in pieces if isinstance(piece, Mapping))
@@ -180,7 +180,7 @@ def _piece(piece: Mapping[str, Any]) -> str:
 
 
 def _marked(text: str, marks: Mapping[str, Any]) -> str:
-    """Return a text between its marks; blanks at its ends stay outside, where Markdown needs them."""
+    """Return a text between its marks; blanks at its ends stay outside, as Markdown requires."""
     bare = text.strip()
     if not bare:
         return text
@@ -213,7 +213,7 @@ def data_source_path(data_source: str) -> str:
 
 
 def parent_in(content: bytes) -> str:
-    """Return the parent that a file of ours names, empty for none."""
+    """Return the parent in a file that ktx wrote, or an empty text."""
     found = _PARENT.search(content[:_HEAD_BYTES])
     return found[1].decode() if found else ""
 
@@ -234,7 +234,7 @@ def page_file(page: Thing, parent: str, tree: Tree) -> bytes:
 
 
 def data_source_file(source: Thing, parent: str) -> bytes:
-    """Return the file of a data source: its description, and a table of what its rows have."""
+    """Return the file of a data source: its description, and a table of the properties of its rows."""
     title = rich_text(source.get("title")) or str(source.get("name") or "")
     front = {"id": plain_id(source.get("id")), "title": title, "url": _address(source), "parent": parent or None}
     lines = ["| property | type | values |", "| --- | --- | --- |"]
@@ -258,7 +258,7 @@ def _declared(page: Thing) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _properties(page: Thing) -> dict[str, Any]:
-    """Return what a page says of itself, without what changes by itself and what is empty; by name."""
+    """Return the properties of a page by name, without volatile and empty ones."""
     found = {name: _value(each) for name, each in sorted(_declared(page).items()) if each.get("type") != "title"}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
@@ -276,7 +276,7 @@ def _value(declared: Mapping[str, Any]) -> Any:
 
 
 def _simple(kind: str, value: Any) -> Any:
-    """Return a value that is no list: of a formula and a rollup what came out."""
+    """Return a value that is not a list; of a formula or rollup, the result."""
     if not isinstance(value, Mapping):
         return value
     if kind in ("formula", "rollup"):
@@ -289,7 +289,7 @@ def _simple(kind: str, value: Any) -> Any:
 
 
 def _name(item: Any) -> Any:
-    """Return what a choice, a person, a file, a related page or one value of a rollup is called."""
+    """Return the name of an option, a person, a file, a related page or one value of a rollup."""
     if not isinstance(item, Mapping):
         return item
     if "type" in item and item["type"] in item and item["type"] not in ("file", "external", "person", "bot"):
@@ -331,19 +331,19 @@ Thing = Mapping[str, Any]
 
 
 def plain_id(value: object) -> str:
-    """Return an id as 32 hex digits, of whatever form it has (with dashes, at the end of a URL); empty for none."""
+    """Return an id in any form (with dashes, at the end of a URL) as 32 hex digits, or an empty text."""
     found = re.findall(r"[0-9a-f]{32}", str(value or "").lower().replace("-", ""))
     return found[-1] if found else ""
 
 
 class NotionApi:
-    """Notion's objects. None of a `get`: the token does not see it, or there is no such thing."""
+    """Notion's objects. A `get` returns None if the object does not exist or the token cannot read it."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client
 
     def account(self) -> str:
-        """Return the name of who the token is of."""
+        """Return the name of the token's owner."""
         return str(_mapping(self._client.get("v1/users/me")).get("name") or "an integration without a name")
 
     def page(self, page: str) -> Thing | None:
@@ -355,11 +355,11 @@ class NotionApi:
         return self._get(f"v1/databases/{database}")
 
     def data_source(self, data_source: str) -> Thing | None:
-        """Return a data source, which says what its rows have."""
+        """Return a data source, with the properties of its rows."""
         return self._get(f"v1/data_sources/{data_source}")
 
     def block(self, block: str) -> Thing | None:
-        """Return a block without what is in it."""
+        """Return a block without its children."""
         return self._get(f"v1/blocks/{block}")
 
     def children(self, block: str) -> Iterator[Thing]:
@@ -371,7 +371,7 @@ class NotionApi:
         return self._listed("POST", f"v1/data_sources/{data_source}/query", {})
 
     def accessible(self, kind: str) -> Iterator[Thing]:
-        """Yield all the token sees of a kind: `page` or `data_source`."""
+        """Yield everything of a kind that the token can read: `page` or `data_source`."""
         return self._listed("POST", "v1/search", {"filter": {"property": "object", "value": kind}})
 
     def _get(self, path: str) -> Thing | None:
@@ -393,11 +393,11 @@ class NotionApi:
             if not listed.get("has_more") or not following:
                 return
             if following == cursor:
-                raise SourceError("Notion repeats a part of a list", hint="run it again later")
+                raise SourceError("Notion returned the same part of a list twice", hint="retry later")
             cursor = str(following)
 
 
 def _mapping(answer: Any) -> Thing:
     if not isinstance(answer, Mapping):
-        raise SourceError("Notion answered with something that is no object", hint="run it again later")
+        raise SourceError("Notion returned a response that is not a JSON object", hint="retry later")
     return answer

@@ -1,4 +1,4 @@
-"""Pages of Notion: those below the roots the connection names, or all its token sees."""
+"""Read pages of Notion: those below the configured roots, or all that the token can read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NotionSource(DocumentSource):
         self._sleep, self._clock = sleep, clock
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read what changed since the last fetch; raises `SourceError` or `NotReadyError`, then nothing changes."""
+        """Read what changed since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
         site = self._site(entry, context)
         with HttpClient(
             site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, clock=self._clock
@@ -49,7 +49,7 @@ class NotionSource(DocumentSource):
             return f"Notion, as {pages.NotionApi(client).account()}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit a page, small pages below one parent together."""
+        """Return one unit per page, with small pages below one parent combined."""
 
         def depends(raw: RawFile) -> Iterable[str]:
             parent = pages.parent_in(raw.read())
@@ -73,14 +73,14 @@ class NotionSource(DocumentSource):
 
 
 _SETTLED_SECONDS: Final = 120.0
-"""Notion tells the time of an edit to the minute: a page edited later than this before a fetch is read again."""
+"""Notion rounds the time of an edit to the minute: a page edited later than this before a fetch is read again."""
 
 _MOST_STEPS_UP: Final = 12
-_UNSEEN: Final = "Notion shows it to nobody with this token"
+_UNSEEN: Final = "this token cannot read it in Notion"
 
 
 class Crawl:
-    """Reads pages; `started` is Unix time. Raises what the client raises: a fetch is whole or it is none."""
+    """Reads pages; `started` is Unix time. Raises the client's errors: a fetch is complete or it fails."""
 
     def __init__(self, api: pages.NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
         self._api, self._entry = api, entry
@@ -93,7 +93,7 @@ class Crawl:
         self._warnings: list[ResultWarning] = []
 
     def snapshot(self) -> Snapshot:
-        """Read all that is in scope."""
+        """Read everything in scope."""
         if self._entry.crawl_mode == "all_accessible":
             self._all()
         else:
@@ -115,25 +115,27 @@ class Crawl:
         if not named:
             where = f"connections.{self._pages.context.connection}"
             raise ConfigError(
-                f"{where} names no page to begin with",
+                f"{where} has no page to start from",
                 hint=Hint(
-                    "set `{}`, or `{}` to all_accessible",
+                    "set `{}`, or set `{}` to all_accessible",
                     SettingPath(f"{where}.root_page_ids"),
                     SettingPath(f"{where}.crawl_mode"),
                 ),
             )
         seen = [self._root(kind, pages.plain_id(value), value) for kind, value in named]
         if not any(seen):
-            message = "Notion shows none of the pages and databases to begin with"
-            raise SourceError(message, hint="share them with the integration: in Notion, ... > Connections")
+            message = "the token can read none of the configured Notion pages and databases"
+            raise SourceError(message, hint="share them with the integration in Notion: ... > Connections")
 
     def _root(self, kind: str, root: str, written: str) -> bool:
-        """Put a root in its queue; one that cannot be seen is named, and nothing counts as deleted."""
+        """Add a root to its queue. A root that cannot be read is reported, and nothing counts as deleted."""
         found = getattr(self._api, kind)(root) if root else None
         if found is None:
             self._pages.skip(f"{kind.replace('_', ' ')} {written}", _UNSEEN, missing=True)
             self._warnings.append(
-                ResultWarning("root_not_seen", f"Notion does not show {written}", hint="share it with the integration")
+                ResultWarning(
+                    "root_not_seen", f"the token cannot read {written} in Notion", hint="share it with the integration"
+                )
             )
         elif kind == "page":
             self._waiting.append((root, "", found))
@@ -142,7 +144,7 @@ class Crawl:
         return found is not None
 
     def _work(self) -> None:
-        """Read pages, then databases, then data sources with their rows, until nothing waits."""
+        """Read pages, then databases, then data sources with their rows, until the queues are empty."""
         while True:
             if self._waiting:
                 self._page(*self._waiting.popleft())
@@ -188,7 +190,7 @@ class Crawl:
             self._pages.skip(f"the rest of page {page}", tree.cut, missing=True, for_good=True)
 
     def _queue(self, page: str, below: Iterable[str]) -> None:
-        """Go on with what is in a page."""
+        """Continue with the children of a page."""
         for kind, _, each in (item.partition(":") for item in below):
             if kind == "page":
                 self._waiting.append((each, page, None))
@@ -226,7 +228,7 @@ class Crawl:
         return under or self._owner(thing.get("parent") or {})
 
     def _owner(self, parent: pages.Thing) -> str:
-        """Return the page or data source a parent stands for: a block is in a page, or in a block."""
+        """Return the page or data source of a parent: a block is in a page, or in another block."""
         for _ in range(_MOST_STEPS_UP):
             kind = str(parent.get("type") or "")
             if kind != "block_id":
@@ -236,7 +238,7 @@ class Crawl:
         return ""
 
     def _settled(self, moment: str) -> str:
-        """Return the moment of an edit; empty where another in the same minute would look the same."""
+        """Return the time of an edit, or an empty text if another edit in the same minute would look the same."""
         try:
             edited = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
         except ValueError:

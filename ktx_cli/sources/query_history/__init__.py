@@ -1,4 +1,4 @@
-"""The query history of a database: what people ask it, without the values they ask for."""
+"""The query history of a database: what people query, without the values they look for."""
 
 from ktx_cli.project import Database
 from ktx_cli.sources.registry import SourceKind

@@ -1,8 +1,8 @@
-"""Which literals of a statement stay in its text, and what stands for the others.
+"""Which literals of a statement are kept in its text, and the placeholders for the others.
 
-A literal stays if it says how the statement computes, or if it is a known value of the column it is compared with:
-positions, limits, formats, date parts, intervals, small numbers in formulas, and the codes that a definition declares
-or that a scan listed. Every other literal is replaced. Nothing is kept because it looks harmless.
+A literal is kept if it determines how the statement computes, or if it is a known value of the column it is compared
+with: positions, limits, formats, date parts, intervals, small numbers in formulas, and codes that a definition declares
+or a scan listed. Every other literal is replaced. Nothing is kept because it looks harmless.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 BLANK: Final = "?"
-"""What stands for a literal in a text that is shown or stored."""
+"""The placeholder for a literal in a text that is shown or stored."""
 
 _UNIT_WORDS: Final = """
 microsecond millisecond second minute hour day dow doy isodow week isoweek month quarter year isoyear epoch
 """
 UNITS: Final = frozenset(_UNIT_WORDS.split())
-"""Words that are literals to some databases and say nothing about anybody: `date_trunc('month', x)`."""
+"""Words that are literals in some databases and reveal nothing about anybody: `date_trunc('month', x)`."""
 
 _MARK: Final = re.compile(r"(?<![A-Za-z0-9_])[xp]_x_(\d+)_x(?![A-Za-z0-9_])", re.IGNORECASE)
 _PARAMETER: Final = "p"
@@ -38,7 +38,7 @@ _META: Final = "ktx_literal"
 
 @functools.lru_cache(maxsize=2)
 def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
-    """Return the tokens of a statement, which nobody may change. Raises `SqlglotError` for a text that has no end."""
+    """Return the tokens of a statement, which must not be changed. Raises `SqlglotError` for an unterminated text."""
     from sqlglot import tokenize
 
     silence_parser()
@@ -48,7 +48,7 @@ def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
 def spliced(sql: str, tokens: Sequence[Token], blank: Callable[[str, int], str], *, numbers: bool) -> str:
     """Return a text without its literals, on one line.
 
-    `blank`: takes `x`, or `p` for a parameter, and the position of a literal, and returns what stands for it.
+    `blank`: takes `x`, or `p` for a parameter, and the position of a literal, and returns its placeholder.
     """
     parts: list[str] = []
     end = count = 0
@@ -69,17 +69,17 @@ def spliced(sql: str, tokens: Sequence[Token], blank: Callable[[str, int], str],
 
 
 def marked(sql: str, dialect: str) -> str:
-    """Return a statement to parse, with a mark for each text and parameter: `texts_of` returns them in that order."""
+    """Return a statement to parse, with a mark for each string and parameter; `texts_of` returns them in that order."""
     return spliced(sql, tokens_of(sql, dialect), lambda kind, number: f"'{kind}_x_{number}_x'", numbers=False)
 
 
 def unmarked(text: str) -> str:
-    """Return a text with every mark the same."""
+    """Return a text in which all marks are equal."""
     return _MARK.sub(lambda found: "X" if found[0][0].isupper() else "x", text)
 
 
 def texts_of(sql: str, dialect: str) -> tuple[str | None, ...]:
-    """Return the texts of a statement in order; None for a parameter, and for bytes."""
+    """Return the strings of a statement in order, with None for parameters and bytes."""
     tokens = tokens_of(sql, dialect)
     found: list[str | None] = []
     for before, token in zip((None, *tokens), tokens, strict=False):
@@ -96,12 +96,12 @@ def _is_blanked(token: Token) -> bool:
 
 
 def _is_numbered(before: Token, token: Token) -> bool:
-    """Say whether two tokens are a parameter such as `$1`."""
+    """Return whether two tokens are a parameter such as `$1`."""
     return before.token_type.name == "PARAMETER" and before.end + 1 == token.start
 
 
 class Use(StrEnum):
-    """What a literal is for, which decides whether it stays."""
+    """The purpose of a literal, which decides whether it is kept."""
 
     VALUE = "value"
     FORMAT = "format"
@@ -115,9 +115,9 @@ class Use(StrEnum):
 class Blank:
     """The place of one literal in a statement, or of a list of them.
 
-    `marks`: the texts of the statement it is made of. `fixed`: literals that always stay. `hides`: whether one of the
-    place never stays. `stand_in`: SQL for a literal that does not stay. `table`, `column`: what it is compared with;
-    `folds`: regardless of case.
+    `marks`: the strings of the statement from which it is made. `fixed`: literals that are always kept. `hides`:
+    whether a literal at this place is never kept. `stand_in`: SQL for a literal that is not kept. `table`, `column`:
+    what it is compared with; `folds`: ignoring case.
     """
 
     use: Use
@@ -130,7 +130,7 @@ class Blank:
     folds: bool = False
 
     def kept(self, texts: Sequence[str | None]) -> tuple[str, ...]:
-        """Return the texts that stay."""
+        """Return the strings that are kept."""
         given = (texts[mark] if mark < len(texts) else None for mark in self.marks)
         return tuple(text for text in given if text is not None and self._stays(text))
 
@@ -179,7 +179,7 @@ _known_zones: frozenset[str] | None = None
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The text of a statement or of a part of it, with places for its literals."""
+    """The text of a statement or a part of it, with places for its literals."""
 
     parts: tuple[str | Blank, ...] = ()
 
@@ -189,11 +189,13 @@ class Shape:
         return (part for part in self.parts if isinstance(part, Blank))
 
     def shown(self, texts: Sequence[str | None] = (), dialect: str = "") -> str:
-        """Return the text with the literals that stay, and `?` for the others."""
+        """Return the text with the literals that are kept, and `?` for the others."""
         return self._written(texts, dialect, lambda blank: BLANK)
 
     def runnable(self, texts: Sequence[str | None] = (), dialect: str = "") -> str:
-        """Return a statement that a database takes: a constant of the same type stands for what does not stay."""
+        """Return a statement that a database accepts, with a constant of the same type for each literal that is not
+        kept.
+        """
         return self._written(texts, dialect, lambda blank: blank.stand_in)
 
     def _written(self, texts: Sequence[str | None], dialect: str, otherwise: Callable[[Blank], str]) -> str:
@@ -226,7 +228,7 @@ class Comparison:
 
 
 def number_literals(tree: exp.Expr) -> None:
-    """Give every literal and parameter of a tree a number, which its copies keep."""
+    """Number every literal and parameter of a tree; copies keep the number."""
     for number, node in enumerate(_literals(tree)):
         node.meta[_META] = number
 
@@ -241,7 +243,7 @@ Comparisons = Mapping[int, Comparison]
 
 
 def comparisons(scopes: Iterable[Any], origin: Callable[[Any, Any], tuple[NamedTable, str] | None]) -> Comparisons:
-    """Return the number of a literal -> the column it is compared with. `origin`: the column of a table behind one."""
+    """Return the number of a literal -> the column it is compared with. `origin`: returns the underlying column."""
     found: dict[int, Comparison] = {}
     for scope in scopes:
         for node in scope.find_all(*_comparing()):
@@ -287,7 +289,7 @@ def _members(node: Any) -> list[Any]:
 
 
 def _bare(node: Any) -> tuple[Any, bool]:
-    """Return an operand without what changes only its spelling, and whether that changes the case."""
+    """Return an operand without what only changes its spelling, and whether that changes the case."""
     folds = False
     while isinstance(node, exp.Paren | exp.Lower | exp.Upper | exp.Trim | exp.Cast | exp.Coalesce):
         folds = folds or isinstance(node, exp.Lower | exp.Upper)
@@ -317,7 +319,7 @@ class Literals:
     def shape(self, node: exp.Expr, redact: Callable[[str], str] = str) -> Shape:
         """Return the text of a statement or of a part of it, with places for its literals."""
         copy = node.copy()
-        root = exp.Paren(this=copy)  # so that a node that is a literal itself can be replaced
+        root = exp.Paren(this=copy)  # So that a node that is itself a literal can be replaced.
         places: list[Blank] = []
 
         def put(blank: Blank) -> str:
@@ -337,7 +339,7 @@ class Literals:
         return Shape(tuple(redact(part) if isinstance(part, str) else part for part in parts))
 
     def _item(self, item: Any) -> Blank:
-        """Return the place of an item of a list; a sign and a cast go with a number that stays."""
+        """Return the place of a list item; a sign and a cast are part of a number that is kept."""
         literal = _constant(item)
         blank = self.places.get(literal.meta.get(_META, -1), Blank(Use.OTHER, hides=True))
         if not blank.fixed or item is literal:
@@ -466,7 +468,7 @@ def _around(node: Any) -> tuple[Any, str]:
 
 
 def _number(node: Any, parent: Any, compared: Comparison | None) -> Blank:
-    """Return the place of a number, or of a text that the parser made of one or of a date part."""
+    """Return the place of a number, or of a string that the parser made from a number or a date part."""
     text = str(node.this)
     if node.is_string and text.lower() in UNITS:
         if compared is None and not isinstance(parent, _comparing()):
@@ -530,7 +532,7 @@ _BY_CAST: Final[Mapping[str, str]] = {
 
 
 def _stand_in(node: Any, parent: Any, use: Use, compared: Comparison | None) -> str:
-    """Return SQL of the type that the place of a literal asks for."""
+    """Return SQL of the type that the place of a literal requires."""
     if use is Use.UNIT:
         return "'month'"
     if use is Use.INTERVAL:
@@ -552,7 +554,7 @@ def _stand_in(node: Any, parent: Any, use: Use, compared: Comparison | None) -> 
 
 
 def _unknown(node: Any, parent: Any) -> str:
-    """Return what stands for a text or a parameter of which only the text itself would tell the type."""
+    """Return the placeholder for a string or parameter whose type only its value would reveal."""
     is_time = isinstance(parent, _times())
     if is_time:
         return _ANY_DATE

@@ -1,4 +1,4 @@
-"""Observations of a query history, its scope, and the errors of a history that cannot be read."""
+"""Observations of a query history, its scope, and the errors for a history that cannot be read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ktx_cli.project import QueryHistory
 from ktx_cli.sources.query_history.tables import NamedTable, Tables
 
 KIND = "query-history"
-"""Its folder among the raw sources, and the `source` of the pages it leads to."""
+"""Its folder among the raw sources, and the `source` of its pages."""
 
 MAX_ROWS = 20_000
-"""Rows of a history that are read: a statement of one user each, the most executed first."""
+"""The maximum number of rows read from a history, one per statement and user, most executed first."""
 
 
 class Coverage(StrEnum):
     """What the absence of a statement means.
 
-    `all`: nobody sent it in the window. `listed`: it is no longer among those that were listed. `part`: nothing.
+    `all`: nobody sent it in the window. `listed`: it is no longer among the listed statements. `part`: nothing.
     """
 
     ALL = "all"
@@ -33,9 +33,9 @@ class Coverage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A statement as one user sent it. Its text holds what the user wrote: it is never stored or shown.
+    """A statement as sent by one user. Its text contains what the user wrote, so it is never stored or shown.
 
-    `failed`: executions that ended in an error. Times are in milliseconds; None: not known.
+    `failed`: executions that ended in an error. Times are in milliseconds, None if unknown.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a reader found. `origin`: where, in a few words. `unread`: rows whose text the database did not show."""
+    """The result of a reader. `origin`: a short name of the place. `unread`: rows without a visible text."""
 
     observations: tuple[Observation, ...]
     origin: str
@@ -63,7 +63,7 @@ class History:
 
 
 class HistoryUnavailableError(NotReadyError):
-    """The database keeps no query history that this user may read; the hint is what makes it readable."""
+    """The database has no query history that this user may read; the hint says how to enable it."""
 
 
 class HistoryExtensionError(HistoryUnavailableError):
@@ -71,11 +71,11 @@ class HistoryExtensionError(HistoryUnavailableError):
 
 
 class HistoryGrantError(HistoryUnavailableError):
-    """The user may not see what others asked."""
+    """The user may not see the statements of others."""
 
 
 class HistoryVersionError(HistoryUnavailableError):
-    """The server, or its extension, is too old."""
+    """The server or its extension is too old."""
 
 
 def unavailable(
@@ -83,14 +83,14 @@ def unavailable(
 ) -> HistoryUnavailableError:
     """Return the error of a connection's history; `message` continues "the query history of `id`"."""
     details = {"connection": connection}
-    return kind(f"the query history of connection `{connection}` cannot be read: {message}", hint=hint, details=details)
+    return kind(f"cannot read the query history of connection `{connection}`: {message}", hint=hint, details=details)
 
 
 def cut_warning(rows: int) -> ResultWarning:
     """Return the warning for a history with more rows than are read."""
     return ResultWarning(
         "query_history_cut",
-        f"the query history has more than {rows:,} statements; the rarest were not read",
+        f"the query history has more than {rows:,} statements; the least frequent ones were not read",
         hint="raise context.queryHistory.minExecutions, or lower windowDays",
     )
 
@@ -100,7 +100,9 @@ EVERYTHING: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class HistoryScope:
-    """`kind`: `tables`, `schemas`, `manifest` or `all`; `names` in lower case, of tables or schemas."""
+    """The tables to include. `kind`: `tables`, `schemas`, `manifest` or `all`. `names`: of tables or schemas, in lower
+    case.
+    """
 
     kind: str
     names: frozenset[str] = frozenset()
@@ -118,9 +120,9 @@ class HistoryScope:
 
 
 def scope_of(settings: QueryHistory, enabled_tables: Iterable[str] | None, tables: Tables) -> HistoryScope:
-    """Return the scope of a connection; with no table scanned and none named it is everything.
+    """Return the scope of a connection. Without scanned and without named tables, it includes everything.
 
-    `enabled_tables`: those the connection itself is limited to.
+    `enabled_tables`: the tables to which the connection itself is limited.
     """
     named = [*settings.enabled_tables] or [*(enabled_tables or ())]
     if named:
@@ -139,11 +141,11 @@ def _endings(table: NamedTable) -> set[str]:
 
 HIGH, MID, LOW, UNUSED = "high", "mid", "low", "unused"
 TIERS: Final = (HIGH, MID, LOW)
-"""How often, the most often first."""
+"""Frequencies, highest first."""
 
 _EXECUTIONS: Final = ((10, 100, 1_000, 5_000, 50_001), ("<10", "10-100", "100-1k", "1k-5k", "5k-50k", ">50k"))
 EXECUTION_BUCKETS: Final = _EXECUTIONS[1]
-"""The buckets of executions, the least first."""
+"""The buckets of executions, lowest first."""
 
 _USERS: Final = ((1, 2, 6, 11), ("0", "1", "2-5", "6-10", ">10"))
 _RUNTIME: Final = ((100.0, 1_000.0, 10_000.0), ("<100ms", "100ms-1s", "1-10s", ">10s"))
@@ -156,7 +158,7 @@ def executions(count: int) -> str:
 
 
 def executions_rank(count: int) -> int:
-    """Return the place of that bucket, 0 for the least."""
+    """Return the index of that bucket, 0 for the lowest."""
     return bisect.bisect_right(_EXECUTIONS[0], count)
 
 
@@ -181,7 +183,7 @@ def recency(last_seen: datetime | None, now: datetime) -> str:
 
 
 def tier(count: int, whole: int) -> str:
-    """Return how often something is, as a share of a whole: `high` from a half, `mid` from a tenth, else `low`."""
+    """Return a frequency relative to a total: `high` from one half, `mid` from one tenth, else `low`."""
     return HIGH if 2 * count >= whole else MID if 10 * count >= whole else LOW
 
 

@@ -1,4 +1,4 @@
-"""What a query history writes: evidence of agents, the `usage` of tables in the manifest, wiki pages of patterns."""
+"""What a query history writes: evidence from agents, the `usage` of tables in the manifest, wiki pages of patterns."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class _Evidence(BaseModel):
 
 
 class TableUsage(_Evidence):
-    """How people use one table, in words; how often, by what and with what else is known without a model."""
+    """How people use one table, in words. Frequency, users and other facts are known without a model."""
 
     kind: Literal["table_usage"] = "table_usage"
-    table: str = Field(description="The table, as `table` of the raw file has it.")
+    table: str = Field(description="The table, as `table` in the raw file.")
     narrative: str = Field(
         min_length=1, max_length=2000, description="What people use the table for: two or three plain sentences."
     )
 
 
 class QueryPattern(_Evidence):
-    """A question people ask again and again, with the statements that ask it."""
+    """A question that people ask repeatedly, with the statements that ask it."""
 
     kind: Literal["pattern"] = "pattern"
     slug: Slug = Field(description="A short name for the page: lower-case words with `-` between them.")
     title: str = Field(min_length=1, max_length=200, description="The question in one sentence.")
     narrative: str = Field(min_length=1, max_length=4000, description="What the question is for, and how it is asked.")
     fingerprints: tuple[str, ...] = Field(
-        min_length=1, max_length=50, description="`id` of every statement of the raw file that asks it."
+        min_length=1, max_length=50, description="`id` of every statement in the raw file that asks it."
     )
     sl_refs: tuple[str, ...] = Field(
         (), max_length=50, description="Sources and measures of the semantic layer that answer it."
@@ -55,12 +55,12 @@ class QueryPattern(_Evidence):
 
 
 Evidence = Annotated[TableUsage | QueryPattern, Field(discriminator="kind")]
-"""One piece of evidence; which kind it is stands in `kind`."""
+"""One piece of evidence, whose kind is in `kind`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternFacts:
-    """What the raw files say of one statement over several tables."""
+    """The facts in the raw files about one statement over several tables."""
 
     id: str
     sql: str
@@ -83,20 +83,20 @@ def pattern_facts(files: Mapping[str, bytes]) -> dict[str, PatternFacts]:
 
 
 def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> tuple[str, ...]:
-    """Return what is wrong in a piece of evidence about a raw file, in words for the agent; empty: nothing.
+    """Return errors in a piece of evidence about a raw file, in words for the agent; empty if there are none.
 
-    A table's evidence is about the table of its file; a pattern names statements of its file alone.
+    A table's evidence concerns the table of its file; a pattern may only name statements of its file.
     """
     document = parsed(content, path)
     if isinstance(evidence, TableUsage):
         wanted = document.get("table")
         if wanted is None:
-            return (f"{path} holds patterns: give `pattern` evidence",)
+            return (f"{path} contains patterns: give `pattern` evidence",)
         return () if evidence.table == wanted else (f"{path} is about the table {wanted}, not {evidence.table}",)
     if "patterns" not in document:
         return (f"{path} is about one table: give `table_usage` evidence",)
     known = {each["id"] for each in document["patterns"]}
-    return tuple(f"{path} has no statement {each}" for each in evidence.fingerprints if each not in known)
+    return tuple(f"{path} contains no statement {each}" for each in evidence.fingerprints if each not in known)
 
 
 EVIDENCE: Final = EvidenceForm(
@@ -118,7 +118,7 @@ def _is_of_table(unit: WorkUnit) -> bool:
 
 
 def table_brief(content: bytes) -> dict[str, Any]:
-    """Return what a model gets of a table's raw file: the most frequent items, and short statements."""
+    """Return what a model gets from a table's raw file: the most frequent items, and short statements."""
     document = parsed(content, "tables/")
     columns = {clause: items[:_BRIEF_ITEMS] for clause, items in document.get("columns", {}).items()}
     statements = [
@@ -141,19 +141,19 @@ DIGEST: Final = DigestForm("digest_tables", _is_of_table, table_brief, _table_ev
 
 
 def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return source name -> narrative; a table that is not in the semantic layer has none. The last one counts."""
+    """Return source name -> narrative, without tables that are not in the semantic layer. The last narrative counts."""
     sources = {table["table"]: table["source"] for table in tables if table.get("source")}
     return {sources[each.table]: each.narrative.strip() for each in evidence if each.table in sources}
 
 
 def most_executed(facts: Iterable[PatternFacts]) -> PatternFacts:
-    """Return the statement that is run most; of several the one whose id comes first."""
+    """Return the most frequent statement; of several, the one with the first id."""
     return min(facts, key=lambda each: (-buckets.EXECUTION_BUCKETS.index(each.executions), each.id))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JoinHint(Record):
-    """Two sources that queries join by equal columns. `frequency`: `high`, `mid` or `low` among those of either."""
+    """Two sources that queries join on equal columns. `frequency`: `high`, `mid` or `low` among those of either."""
 
     left: str
     right: str
@@ -168,9 +168,9 @@ class JoinHint(Record):
 
 
 def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[JoinHint, ...]:
-    """Return the observed joins that no source of the model has in either direction, each once, sorted.
+    """Return the observed joins that no source of the model has in either direction, without duplicates, sorted.
 
-    `tables`: documents of raw files. Of the two tables' frequencies the higher one counts.
+    `tables`: documents of raw files. Of the two tables' frequencies, the higher one counts.
     """
     best: dict[tuple[str, str, tuple[tuple[str, str], ...]], str] = {}
     for table in tables:
@@ -184,7 +184,7 @@ def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[Jo
 
 
 def _oriented(source: str | None, join: Mapping[str, Any]) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
-    """Return a join with its sources in the order of their names; None where one is not in the semantic layer."""
+    """Return a join with its sources sorted by name, or None if one of them is not in the semantic layer."""
     other = join["source"]
     if not source or not other:
         return None
@@ -195,7 +195,7 @@ def _oriented(source: str | None, join: Mapping[str, Any]) -> tuple[str, str, tu
 
 
 def _is_known(model: Model, left: str, right: str, pairs: tuple[tuple[str, str], ...]) -> bool:
-    """Say whether the model has a join whose columns are all among these."""
+    """Return whether the model has a join that only uses these columns."""
     return _declares(model, left, right, pairs) or _declares(model, right, left, _swapped(pairs))
 
 
@@ -211,32 +211,35 @@ def _swapped(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 MAX_ITEMS: Final = 10
-"""Filters, groupings and joins that are told of a table."""
+"""The maximum number of filters, groupings and joins listed per table."""
 
 TIER: Final = "frequencyTier"
 STALE_SINCE: Final = "staleSince"
 NARRATIVE: Final = "narrative"
 
 Owned = Mapping[str, Mapping[str, str]]
-"""File -> what of it is the source's, see `ktx_cli.sources.ownership`."""
+"""File -> what the source owns in it, see `ktx_cli.sources.ownership`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageWritten:
-    """What became of the manifest's files. `kept`: items that somebody wrote otherwise, as file: pointer."""
+    """The result for the manifest's files. `kept`: items that somebody edited, as file: pointer."""
 
     changed: frozenset[str] = frozenset()
     owned: Owned = field(default_factory=dict)
     kept: tuple[str, ...] = ()
 
     def warnings(self, connection: str) -> tuple[ResultWarning, ...]:
-        """Return what a person should know of it."""
+        """Return the warnings about it."""
         if not self.kept:
             return ()
         return (
             ResultWarning(
                 "query_history_kept",
-                f"query history of `{connection}`: {len(self.kept)} items of `usage` were changed by hand and stay",
+                (
+                    f"query history of `{connection}`: {len(self.kept)} items of `usage` were edited by hand "
+                    "and are kept"
+                ),
                 items=list(self.kept),
             ),
         )
@@ -244,7 +247,7 @@ class UsageWritten:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What is said of tables that no query reads. `in_scope`: names of the sources whose queries count."""
+    """What to write for tables that no query reads. `in_scope`: names of the sources whose queries count."""
 
     coverage: Coverage
     in_scope: frozenset[str]
@@ -252,7 +255,7 @@ class Absence:
 
 
 def usage_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `usage` of a table from its raw file, without what only a model can say."""
+    """Return the `usage` of a table from its raw file, without the part that needs a model."""
     usage: dict[str, Any] = {TIER: table["frequency"]}
     lists = {
         "commonFilters": _often(table.get("filters", ())),
@@ -279,10 +282,10 @@ def _join(join: Mapping[str, Any]) -> dict[str, Any]:
 def write_usage(
     workspace: Workspace, model: Model, tables: Iterable[Mapping[str, Any]], owned_before: Owned, absence: Absence
 ) -> UsageWritten:
-    """Bring the `usage` and proposed segments of every source of the manifest to what the raw files of tables say.
+    """Update the `usage` and proposed segments of every source of the manifest from the raw files of tables.
 
-    A table that no query reads is `unused` since the day that was first seen; its narrative stays. Where absence
-    proves nothing, what was written of it before stays as it is.
+    A table that no query reads is `unused` since the day that was first observed; its narrative is kept. If absence
+    proves nothing, its previous `usage` is kept.
     """
     seen = {str(table["source"]): usage_of(table) for table in tables if table.get("source")}
     by_file: dict[str, list[Source]] = {path: [] for path in owned_before}
@@ -296,7 +299,7 @@ def write_usage(
 def write_narratives(
     workspace: Workspace, model: Model, narratives: Mapping[str, str], owned_before: Owned
 ) -> UsageWritten:
-    """Put the narratives agents wrote (source name -> text) into the manifest, and nothing else."""
+    """Write the narratives by agents (source name -> text) into the manifest, and nothing else."""
     by_file: dict[str, dict[Pointer, Any]] = {}
     for name, text in sorted(narratives.items()):
         source = model.sources.get(name)
@@ -314,7 +317,7 @@ def write_narratives(
 def _written(
     workspace: Workspace, items: Iterable[tuple[str, Mapping[Pointer, Any], Mapping[str, str]]]
 ) -> UsageWritten:
-    """Write (file, what is wanted of it, what was owned there) into the overlay."""
+    """Write (file, wanted items, previously owned items) into the overlay."""
     done = {path: owned.write(workspace, path, wanted, known) for path, wanted, known in items}
     return UsageWritten(
         frozenset(path for path, each in done.items() if each.is_changed),
@@ -379,17 +382,17 @@ class _Usage:
 
 PREFIX: Final = "queries-"
 FORMER_PREFIX: Final = "historic-sql-"
-"""How the keys of pages begin, and began; a page keeps its key, so that references to it stay right."""
+"""Current and former prefixes of page keys. A page keeps its key, so that references to it stay valid."""
 
 TAGS: Final = ("historic-sql", "pattern")
 STALE, ARCHIVED = "stale", "archived"
 REUSE: Final = 0.6
-"""The share of tables and statements two patterns have in common from which they are one page."""
+"""The share of common tables and statements from which two patterns become one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageChange:
-    """A page as it is to be. `reason`: `created`, `updated`, `asked again`, `stale` or `archived`."""
+    """A page to be written. `reason`: `created`, `updated`, `asked again`, `stale` or `archived`."""
 
     page: Page
     reason: str
@@ -405,13 +408,12 @@ def pattern_pages(
     archive_after_days: int,
     complete: bool = True,
 ) -> tuple[PageChange, ...]:
-    """Return the pages that change, sorted by key; a page that stays as it is is not among them.
+    """Return the pages that change, sorted by key.
 
-    `pages`: the wiki's pages, of which those with `source: query-history` of this `connection` are looked at and no
-    key of any is taken.
-    `current`: the patterns of this snapshot, of files that changed and of files that did not. A page whose statements
-    are all gone is marked `stale_since` today, once; it is archived when that is `archive_after_days` ago. With
-    `complete` False nothing is known to be gone.
+    `pages`: the wiki's pages. Those with `source: query-history` of this `connection` are considered; the keys of all
+    are taken. `current`: the patterns of this snapshot, from changed and unchanged files. A page without any remaining
+    statement is marked `stale_since` today, once; it is archived `archive_after_days` later. If `complete` is False,
+    nothing is known to be missing.
     """
     book = _Book(pages, connection)
     for pattern in evidence:
@@ -426,7 +428,7 @@ def pattern_pages(
 
 
 class _Book:
-    """The pages while they are written."""
+    """The pages in the process of being written."""
 
     def __init__(self, pages: Iterable[Page], connection: str) -> None:
         self._connection = connection
@@ -436,7 +438,7 @@ class _Book:
         self._written: set[str] = set()
 
     def write(self, pattern: QueryPattern, facts: Sequence[PatternFacts]) -> None:
-        """Write a pattern's page: on the page that is most like it, else on a new one."""
+        """Write a pattern to the page that is most similar to it, else to a new one."""
         fields = _fields(pattern, facts, self._connection)
         before = self._alike(fields)
         if before is None:
@@ -448,14 +450,14 @@ class _Book:
             self.put(page, "updated")
 
     def put(self, page: Page, reason: str) -> None:
-        """Set what a page is to be."""
+        """Set the new content of a page."""
         first = self._new.get(page.key)
         self._new[page.key] = PageChange(page, first.reason if first is not None else reason)
         self._taken[page.key] = self._own[page.key] = page
         self._written.add(page.key)
 
     def others(self) -> list[Page]:
-        """Return the source's pages that no evidence was written on."""
+        """Return the source's pages without new evidence."""
         return [page for key, page in sorted(self._own.items()) if key not in self._written]
 
     def changes(self) -> tuple[PageChange, ...]:
@@ -498,7 +500,7 @@ def _fields(pattern: QueryPattern, facts: Sequence[PatternFacts], connection: st
 
 
 def _merged(before: Page, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields with the tags people gave the page."""
+    """Return the fields with the tags that people gave the page."""
     return {**fields, "tags": _tags(before, add=TAGS)}
 
 
@@ -513,7 +515,7 @@ def _tags(page: Page, add: Iterable[str] = ()) -> list[str]:
 def _fate(
     page: Page, current: Mapping[str, PatternFacts], today: date, archive_after_days: int, *, complete: bool
 ) -> tuple[dict[str, Any], str] | None:
-    """Return the fields that change on a page nobody wrote on in this run, and why; None where none does."""
+    """Return the changed fields of a page without evidence in this run, and why; None if there are none."""
     if any(each in current for each in page.texts("fingerprints")):
         return ({**_revived(page), "tags": _tags(page)}, "asked again") if page.is_stale else None
     if not complete or page.fields.get("archived_since") is not None:
@@ -527,7 +529,7 @@ def _fate(
 
 
 def _day(value: Any) -> date | None:
-    """Return the day of a date or of a moment; None for what is neither."""
+    """Return the day of a date or time, or None for another value."""
     try:
         return date.fromisoformat(str(value)[:10])
     except ValueError:

@@ -1,6 +1,6 @@
 """Raw files of a query history: one for each table, the patterns over several tables, and a manifest.
 
-Nothing a person looked for is in them, and nothing that changes by itself: counts and times stand in as buckets.
+They contain nothing that a person looked for, and nothing volatile: counts and times are stored as buckets.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CLAUSES: Final = ("select", "where", "groupBy", "join")
 MAX_STATEMENTS: Final = 5
 MAX_VALUES: Final = 20
 MAX_STATEMENT: Final = 8_000
-"""Characters of a statement that is told as an example of a table's use; a longer one is left out there."""
+"""The maximum length of a statement listed as an example of a table's use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Path -> content of every raw file, and what there is to say about them."""
+    """Path -> content of every raw file, and the warnings about them."""
 
     files: Mapping[str, bytes]
     warnings: tuple[ResultWarning, ...]
@@ -61,7 +61,7 @@ class _Use:
         return sum(each.executions for each in self.templates)
 
     def counts(self, items: Iterable[tuple[Template, Any]]) -> Counter[Any]:
-        """Return the executions of the statements that have each item."""
+        """Return the executions of the statements with each item."""
         found: Counter[Any] = Counter()
         for template, item in items:
             found[item] += template.executions
@@ -77,7 +77,7 @@ def _uses(templates: Sequence[Template], scope: HistoryScope) -> dict[NamedTable
 
 
 def _order(template: Template) -> tuple[int, str]:
-    """Sort by how often a statement runs, within one bucket by what does not change."""
+    """Sort by frequency bucket, then by what does not change."""
     return -model.executions_rank(template.executions), template.statement.id
 
 
@@ -86,7 +86,7 @@ def _path(table: NamedTable) -> str:
 
 
 def _is_pattern(template: Template, scope: HistoryScope) -> bool:
-    """Say whether a statement is told as a pattern: on several tables, all of them of those that count."""
+    """Return whether a statement is listed as a pattern: it reads several tables, all of them in scope."""
     tables = template.statement.tables
     return len(tables) > 1 and all(table in scope for table in tables)
 
@@ -135,13 +135,13 @@ def _columns(use: _Use) -> dict[str, list[list[str]]]:
 
 
 def _tiers(use: _Use, counts: Counter[str]) -> list[list[str]]:
-    """Return (item, tier), the most frequent tier first and by name within it."""
+    """Return (item, tier), the most frequent tier first and sorted by name within it."""
     tiers = [[item, model.tier(count, use.executions)] for item, count in counts.items()]
     return sorted(tiers, key=lambda each: (model.TIERS.index(each[1]), each[0]))
 
 
 def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
-    """Return the joins of a table to others that count, its own column first."""
+    """Return the joins of a table to other tables in scope, its own column first."""
     found = []
     for template in use.templates:
         for join in template.statement.joins:
@@ -174,7 +174,7 @@ def _example(template: Template) -> dict[str, Any]:
 
 
 def _values(template: Template) -> dict[str, list[list[str]]]:
-    """Return column -> (value, tier) of columns that the statement is run with several values of."""
+    """Return column -> (value, tier) for columns that the statement uses with several values."""
     by_column: dict[str, Counter[str]] = {}
     for (column, value), count in template.values.items():
         by_column.setdefault(column, Counter())[value] += count
@@ -215,7 +215,7 @@ def _stats(templates: Sequence[Template], now: datetime) -> dict[str, str]:
 
 
 def _manifest(history: History, rules: TemplateRules, connection: str, omitted: Sequence[str]) -> dict[str, Any]:
-    """Return what the files rest on; no time and no count is in it."""
+    """Return the basis of the files, without times and counts."""
     settings = rules.settings
     return {
         "format": FORMAT,
@@ -236,10 +236,10 @@ def _warnings(
     where, unread = f"query history of `{connection}`", len(gathered.unread)
     if unread:
         named = listing((f"{name}: {why}" for name, why in sorted(gathered.unread.items())), 3)
-        what = f"{where}: {plural(unread, 'statement')} could not be read ({named})"
+        what = f"{where}: {plural(unread, 'statement')} could not be parsed ({named})"
         yield ResultWarning("query_history_unread", what, statements=unread)
     if history.unread:
-        what = f"{where}: the database shows no text of {plural(history.unread, 'statement')}"
+        what = f"{where}: the database did not show the text of {plural(history.unread, 'statement')}"
         yield ResultWarning("query_history_hidden", what, statements=history.unread)
     if omitted:
         what = f"{where}: {plural(len(omitted), 'pattern')} too large for a file: {listing(omitted)}"
@@ -250,16 +250,16 @@ def _nothing(gathered: TemplateSet, connection: str) -> ResultWarning:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gathered.dropped.counts.items()))
     return ResultWarning(
         "query_history_empty",
-        f"query history of `{connection}`: no query counts ({reasons or 'none was sent'})",
+        f"query history of `{connection}`: no query qualifies ({reasons or 'none was sent'})",
         hint=Hint(
-            "lower {}, or widen enabledSchemas",
+            "lower {}, or add schemas to enabledSchemas",
             SettingPath(f"connections.{connection}.context.queryHistory.minExecutions"),
         ),
     )
 
 
 MAX_BYTES: Final = 110_000
-"""Bytes of a raw file: a little less than a reading agent gets at once."""
+"""The maximum size of a raw file: slightly less than an agent can read at once."""
 
 FORMAT: Final = 2
 MANIFEST: Final = "manifest.json"
@@ -272,7 +272,7 @@ def rendered(document: Mapping[str, Any]) -> bytes:
 
 
 def fitted(make: Callable[[int], Mapping[str, Any]]) -> bytes:
-    """Return a document that is small enough; `make` returns it with at most so many items in each list."""
+    """Return a document that is small enough. `make` returns it with a maximum number of items per list."""
     content = b""
     for cap in _CAPS:
         content = rendered(make(cap))
@@ -282,7 +282,7 @@ def fitted(make: Callable[[int], Mapping[str, Any]]) -> bytes:
 
 
 def parsed(content: bytes, path: str) -> dict[str, Any]:
-    """Return a raw file's document. Raises `KtxError` for one that is damaged."""
+    """Return a raw file's document. Raises `KtxError` for a damaged file."""
     try:
         document = json.loads(content)
     except ValueError as error:
@@ -298,7 +298,7 @@ def _damaged(path: str) -> KtxError:
 
 
 DIGITS: Final = 4
-"""Digits of a file's number; more only where one would hold too much."""
+"""The number of digits in a file's name; longer only if a file would be too large."""
 
 Pattern = Mapping[str, Any]
 
@@ -306,8 +306,8 @@ Pattern = Mapping[str, Any]
 def pattern_files(patterns: Sequence[Pattern]) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return path -> content of `patterns/<nnnn>.json`, and the ids of patterns that are too large for any file.
 
-    A pattern's key is the hash of its tables, then of its id: those of the same tables stand together. A file holds
-    all keys with one beginning; one that would hold more than `MAX_BYTES` is cut by its next digit.
+    The key of a pattern is the hash of its tables, then of its id, so that those of the same tables are together. A
+    file contains all keys with one prefix; a file larger than `MAX_BYTES` is split by the next digit.
     """
     sized = [(_key(each), len(_content([each])), each) for each in patterns]
     keyed = sorted((item for item in sized if item[1] <= MAX_BYTES), key=lambda item: item[0])
@@ -329,7 +329,7 @@ def _cut(beginning: str, keyed: Sequence[tuple[str, int, Pattern]], files: dict[
 
 
 def _size(alone: Iterable[int]) -> int:
-    """Return the bytes of a file of patterns by those of files with each of them alone: patterns stand behind `,\n`."""
+    """Return the size of a file of patterns, given the sizes of files with one pattern each, joined by `,\n`."""
     sizes = list(alone)
     return _AROUND + sum(size - _AROUND for size in sizes) + 2 * (len(sizes) - 1)
 
@@ -347,4 +347,4 @@ def _hash(text: str) -> str:
 
 
 _AROUND: Final = len(rendered({"patterns": [0]})) - len("  0")
-"""Bytes of a file besides its patterns."""
+"""The size of a file without its patterns."""

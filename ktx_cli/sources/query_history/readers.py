@@ -1,4 +1,4 @@
-"""Readers of query histories: a file of SQL where the settings name one, else what the database keeps."""
+"""Readers of query histories: a SQL file if the settings name one, else the history that the database keeps."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ktx_cli.sources.query_history.model import (
 from ktx_cli.warehouses import DIALECTS, Connector, QueryResult, dialect_named, quote, silence_parser
 
 Opens = Callable[[], AbstractContextManager[Connector]]
-"""Opens the connection; called only where the database's own history is read."""
+"""Opens the connection; called only to read the database's own history."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlace:
-    """Where a history is: the connection's id, the sqlglot dialect of its SQL, the project, and how it is opened.
+    """The location of a history: the connection's id, the sqlglot dialect of its SQL, the project, and how to open it.
 
-    `location`: of BigQuery's datasets. `cut`: where its statements end, as it is known.
+    `location`: of BigQuery's datasets. `cut`: where its statements end, if known.
     """
 
     connection: str
@@ -45,10 +45,10 @@ class HistoryPlace:
 
 
 def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> History:
-    """Return what a database was asked.
+    """Return the statements that were sent to a database.
 
-    Raises `HistoryUnavailableError` where it may not be read, `NotSupportedError` for a database that keeps none,
-    `ConfigError` for a file that is not there, `SourceError` where the database cannot be reached.
+    Raises `HistoryUnavailableError` if they may not be read, `NotSupportedError` for a database that keeps none,
+    `ConfigError` for a missing file, `SourceError` if the database cannot be reached.
     """
     if settings.file:
         path = place.project / Path(settings.file).expanduser()
@@ -57,9 +57,9 @@ def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> 
     history = dialect_named(place.dialect).history
     if not history:
         raise NotSupportedError(
-            f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",
+            f"ktx cannot read a query history from {place.dialect} databases (connection `{place.connection}`)",
             hint=Hint(
-                "{} reads a file of SQL; databases with one: {}",
+                "set {} to a SQL file to read that instead; databases with a query history: {}",
                 Command("config", "set", f"connections.{place.connection}.context.queryHistory.file", "PATH"),
                 listing(name for name in DIALECTS if dialect_named(name).history),
             ),
@@ -74,7 +74,7 @@ def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> 
 
 
 DEFAULT_LOCATION: Final = "US"
-"""Where BigQuery looks when nobody says where."""
+"""Where BigQuery runs jobs without a configured location."""
 
 _STATEMENTS: Final = """
 SELECT ANY_VALUE(query), user_email, COUNT(*), COUNTIF(error_result IS NOT NULL),
@@ -94,15 +94,15 @@ _CLOSED: Final = ("access denied", "permission", "jobs.listall", "does not have"
 
 
 def bigquery_statement(location: str, window_days: int, connection: str) -> str:
-    """Return the SQL that reads the history. Raises `ConfigError` for a location that is none."""
+    """Return the SQL that reads the history. Raises `ConfigError` for an invalid location."""
     if not _REGION.fullmatch(location):
-        message = f"connection `{connection}`: `location` is not a location of BigQuery"
+        message = f"connection `{connection}`: `location` is not a BigQuery location"
         raise ConfigError(message, hint=Command("config", "set", f"connections.{connection}.location", "EU"))
     return _STATEMENTS.format(region=location.lower(), days=int(window_days))
 
 
 def read_bigquery(connector: Connector, connection: str, *, window_days: int, location: str | None) -> History:
-    """Return what the project was asked in the window; raises `HistoryGrantError` where the user may not see it."""
+    """Return the statements in the window. Raises `HistoryGrantError` if the user may not see them."""
     region = location or DEFAULT_LOCATION
     try:
         found = connector.query(bigquery_statement(region, window_days, connection), max_rows=MAX_ROWS)
@@ -115,7 +115,7 @@ def read_bigquery(connector: Connector, connection: str, *, window_days: int, lo
 
 
 def _history(found: QueryResult, observations: Iterable[Observation], origin: str) -> History:
-    """Return what a warehouse listed; a row without a text is not read."""
+    """Return the rows of a warehouse's list; a row without a text counts as unread."""
     coverage = Coverage.PART if found.truncated else Coverage.ALL
     warnings = (cut_warning(MAX_ROWS),) if found.truncated else ()
     return History(tuple(observations), origin, coverage, sum(not row[0] for row in found.rows), warnings)
@@ -125,7 +125,7 @@ def _closed(connection: str) -> KtxError:
     return unavailable(
         HistoryGrantError,
         connection,
-        "the user may not list the jobs of others (bigquery.jobs.listAll)",
+        "the user may not list the jobs of other users (bigquery.jobs.listAll)",
         hint=Command(
             *("projects", "add-iam-policy-binding", "PROJECT"),
             *("--member=user:EMAIL", "--role=roles/bigquery.resourceViewer"),
@@ -144,10 +144,10 @@ def _observation(row: tuple[Any, ...]) -> Observation:
 POSTGRES_ORIGIN: Final = "pg_stat_statements"
 OLDEST_SERVER: Final = 140_000
 OLDEST_EXTENSION: Final = (1, 9)
-"""Of PostgreSQL 14; an upgraded database keeps the one it had until it is told."""
+"""The version with PostgreSQL 14. An upgraded server keeps the old version until it is updated."""
 
 FEWEST_KEPT: Final = 1_000
-"""Below so many statements kept, the server forgets what is rarely asked."""
+"""Below this limit, the server discards infrequent statements."""
 
 _HIDDEN: Final = "<insufficient privilege>"
 _FACTS: Final = """
@@ -172,7 +172,7 @@ ORDER BY s.calls DESC, s.userid, s.queryid, s.toplevel
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """What is known of the server before its history is read."""
+    """What is known about the server before its history is read."""
 
     version: int
     version_text: str
@@ -186,9 +186,9 @@ class _Server:
 
 
 def read_postgres(connector: Connector, connection: str, *, window_days: int, now: datetime) -> History:
-    """Return what the database has been asked; raises a `HistoryUnavailableError` with what makes it readable.
+    """Return the statements that were sent to the database. Raises `HistoryUnavailableError` with a hint to enable it.
 
-    Nothing says when a statement last ran, and failed executions are not counted.
+    The history does not contain when a statement last ran, and does not count failed executions.
     """
     server = _Server(*connector.query(_FACTS).rows[0])
     schema = quote(_require_readable(server, connection, connector), connector.dialect)
@@ -217,29 +217,29 @@ def _require_readable(server: _Server, connection: str, connector: Connector) ->
         raise unavailable(
             HistoryVersionError,
             connection,
-            f"the server is PostgreSQL {server.version_text}, and ktx reads it from PostgreSQL 14 on",
+            f"the server runs PostgreSQL {server.version_text}, but ktx needs PostgreSQL 14 or newer",
             hint=Command("config", "set", f"connections.{connection}.context.queryHistory.enabled", "false"),
         )
     if server.schema is None:
         raise unavailable(
             HistoryExtensionError,
             connection,
-            f"the database {server.database} has no extension pg_stat_statements",
-            hint="run as its owner: CREATE EXTENSION pg_stat_statements (the server needs "
+            f"the database {server.database} does not have the extension pg_stat_statements",
+            hint="run as the database owner: CREATE EXTENSION pg_stat_statements (requires "
             "shared_preload_libraries = 'pg_stat_statements')",
         )
     if tuple(int(part) for part in (server.extension or "0").split(".")) < OLDEST_EXTENSION:
         raise unavailable(
             HistoryVersionError,
             connection,
-            f"its extension pg_stat_statements is of version {server.extension}",
-            hint="run as its owner: ALTER EXTENSION pg_stat_statements UPDATE",
+            f"the extension pg_stat_statements has the outdated version {server.extension}",
+            hint="run as the database owner: ALTER EXTENSION pg_stat_statements UPDATE",
         )
     if not server.sees_all:
         raise unavailable(
             HistoryGrantError,
             connection,
-            f"{server.user} does not see the statements of others",
+            f"{server.user} may not see the statements of other users",
             hint=f"run as a superuser: GRANT pg_read_all_stats TO {quote(server.user, connector.dialect)}",
         )
     return server.schema
@@ -250,8 +250,8 @@ def _not_loaded(connection: str) -> KtxError:
         HistoryExtensionError,
         connection,
         "the server has not loaded pg_stat_statements",
-        hint="run as a superuser: ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements' (with what is in "
-        "it already), then restart the server",
+        hint="run as a superuser: ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements' (keep "
+        "existing entries), then restart the server",
     )
 
 
@@ -259,10 +259,10 @@ def _warnings(server: _Server, connection: str, lost: int) -> Iterator[ResultWar
     where = f"connection `{connection}`: the server"
     if server.track == "none":
         hint = "run as a superuser: ALTER SYSTEM SET pg_stat_statements.track = 'top'; SELECT pg_reload_conf()"
-        yield ResultWarning("query_history_not_tracked", f"{where} records no statements any more", hint=hint)
+        yield ResultWarning("query_history_not_tracked", f"{where} no longer records statements", hint=hint)
     if lost and (server.kept or 0) < FEWEST_KEPT:
         hint = "ALTER SYSTEM SET pg_stat_statements.max = 5000, then restart the server"
-        what = f"{where} keeps {server.kept} statements and forgets the rest"
+        what = f"{where} keeps only {server.kept} statements and discards the rest"
         yield ResultWarning("query_history_small", what, hint=hint)
 
 
@@ -293,7 +293,7 @@ def snowflake_statement(window_days: int) -> str:
 
 
 def read_snowflake(connector: Connector, connection: str, *, window_days: int) -> History:
-    """Return what the database was asked in the window; raises `HistoryGrantError` where the role may not see it."""
+    """Return the statements in the window. Raises `HistoryGrantError` if the role may not see them."""
     try:
         found = connector.query(snowflake_statement(window_days), max_rows=MAX_ROWS)
     except KtxError as error:
@@ -312,7 +312,7 @@ def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
 MAX_BYTES: Final = 50_000_000
 
 Cut = Callable[[str, Callable[[], list[int]]], list[int]]
-"""Returns where a text is cut: what is known of it, else what it is given finds."""
+"""Returns where a text is split: the known places, else those that the given function finds."""
 
 _COMMENT: Final = re.compile(r"^[ \t]*--(?P<text>.*)$", re.MULTILINE)
 _USER: Final = re.compile(r"\buser:\s*([^\s,;]+)", re.IGNORECASE)
@@ -320,15 +320,15 @@ _EXECUTIONS: Final = re.compile(r"\bexecutions:\s*(\d{1,12})\b", re.IGNORECASE)
 
 
 def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut: Cut | None = None) -> History:
-    """Return the statements of a file; `executions`: of one that does not say it. `shown`: the file as it was given.
+    """Return the statements of a file. `executions`: the default count. `shown`: the file name as configured.
 
-    `cut`: finds where statements end, in place of `ends_of`. Raises `ConfigError` where there is no such file, or it
-    is too large.
+    `cut`: finds where statements end, instead of `ends_of`. Raises `ConfigError` for a file that is missing or too
+    large.
     """
     content = read_bytes(path)
     if content is None or len(content) > MAX_BYTES:
-        what = "there is no file" if content is None else f"more than {MAX_BYTES // 1_000_000} MB are in"
-        hint = "correct context.queryHistory.file; a relative path begins at the folder of ktx.yaml"
+        what = "file not found" if content is None else f"more than {MAX_BYTES // 1_000_000} MB in"
+        hint = "correct context.queryHistory.file; a relative path starts at the folder of ktx.yaml"
         raise ConfigError(f"query history: {what} {shown}", hint=hint, details={"path": str(path)})
     text = content.decode("utf-8-sig", "replace")
     ends = ends_of(text, dialect) if cut is None else cut(text, lambda: ends_of(text, dialect))
@@ -336,7 +336,7 @@ def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut
 
 
 def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observation]:
-    """Yield the statements of a text, which end where `ends` says."""
+    """Yield the statements of a text, which end at the places in `ends`."""
     for piece in _pieces(text, ends):
         comment = " ".join(match["text"] for match in _COMMENT.finditer(piece))
         user, count = _USER.search(comment), _EXECUTIONS.search(comment)
@@ -345,7 +345,7 @@ def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observati
 
 
 def ends_of(text: str, dialect: str) -> list[int]:
-    """Return the places of the semicolons; of a text that cannot be read to its end, of those that end lines."""
+    """Return the positions of semicolons; if the text cannot be tokenized, only of those at line ends."""
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError
 
@@ -364,7 +364,7 @@ def _pieces(text: str, ends: Iterable[int]) -> Iterator[str]:
 
 
 def instant(value: Any) -> datetime | None:
-    """Return a moment with its zone; one without is taken for UTC, what is no moment for none."""
+    """Return a time with its zone. One without a zone is UTC; an invalid one is None."""
     if not isinstance(value, datetime):
         return None
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Segments that a query history proposes: conditions on a boolean or status column that people filter by often."""
+"""Segments that a query history proposes: conditions on a boolean or status column that people often filter by."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ktx_cli.semantic import Column, SemanticError, Source
 from ktx_cli.warehouses import SemanticType
 
 MOST: Final = 6
-"""The most segments that are proposed for one source."""
+"""The maximum number of proposed segments per source."""
 
 MOST_VALUES: Final = 3
-"""A list of more values has no name that says what it is."""
+"""A list with more values has no meaningful name."""
 
 _FLAG_PREFIX: Final = re.compile(r"^(?:is|has|was|flag)_(?=.)")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> list[dict[str, Any]]:
-    """Return the segments of a source for conditions of its queries, as they stand in the manifest.
+    """Return the segments of a source for conditions of its queries, as they appear in the manifest.
 
-    A condition is on one column: a boolean, or texts of which the history kept every value. What it blanked, numbers
-    and times, and conditions over several columns are questions of one day, and no segment.
+    A condition concerns one column: a boolean, or texts of which the history kept every value. Redacted values,
+    numbers, times, and conditions over several columns are specific to one question and become no segment.
     """
     taken = {name.casefold() for name in source.columns}
     found: list[dict[str, Any]] = []
@@ -33,13 +33,13 @@ def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> l
         if name is None or name in taken or len(found) == MOST:
             continue
         taken.add(name)
-        reason = f"Queries of the history often filter `{source.name}` by this condition."
+        reason = f"Queries in the history often filter `{source.name}` by this condition."
         found.append({"name": name, "expr": text, "status": "proposed", "reason": reason})
     return found
 
 
 def _name(source: Source, text: str, dialect: str) -> str | None:
-    """Return the name of a condition, None for one that is no segment."""
+    """Return the name of a condition, or None if it is not a segment."""
     from ktx_cli.semantic import parse
 
     try:
@@ -68,7 +68,7 @@ def _polarity(tree: exp.Expr) -> tuple[bool, exp.Expr]:
 
 
 def _flag(column: Column, condition: exp.Expr) -> tuple[bool, str] | None:
-    """Return whether a condition on a boolean column wants it to be true, and the column's name without `is`."""
+    """Return whether a condition on a boolean column requires true, and the column's name without `is`."""
     if column.type is not SemanticType.BOOLEAN:
         return None
     name = _plain(_FLAG_PREFIX.sub("", column.name.lower()))
@@ -80,7 +80,7 @@ def _flag(column: Column, condition: exp.Expr) -> tuple[bool, str] | None:
 
 
 def _values(column: Column, condition: exp.Expr) -> tuple[bool, str] | None:
-    """Return whether a condition on texts wants these values or all others, and a name of the values."""
+    """Return whether a condition on texts requires these values or all others, and a name for the values."""
     if column.type is not SemanticType.STRING:
         return None
     values: Sequence[exp.Expr]

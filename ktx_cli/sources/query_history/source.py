@@ -55,11 +55,11 @@ TABLE_SKILL, PATTERN_SKILL = "historic_sql_table_digest", "historic_sql_patterns
 
 @dataclass(frozen=True, slots=True)
 class QueryHistorySource(Source):
-    """What people ask a database, without what they ask for.
+    """What people query in a database, without the values they look for.
 
-    It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`:
-    the semantic layer as the run has it when the history is fetched; None: as the project's files on disk have it.
-    `connect`: opens the database, None: as `entry` says. `clock`: now.
+    It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`: the
+    semantic layer of the run when the history is fetched; None reads it from the project's files. `connect`: opens the
+    database; None uses `entry`. `clock`: the current time.
     """
 
     model: Model | None = None
@@ -72,7 +72,7 @@ class QueryHistorySource(Source):
     digest: ClassVar[DigestForm | None] = DIGEST
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the history and stage it; what a statement holds besides its structure is never kept."""
+        """Read the history and store raw files; of a statement, only its structure is kept."""
         settings: QueryHistory = entry.context.query_history
         dialect = dialect_of(entry.driver) or entry.driver
         model = (
@@ -93,7 +93,7 @@ class QueryHistorySource(Source):
         moment = self.clock()
         history = readers.read_history(place, settings, moment)
         if context.stopped():
-            raise CancelledError("interrupted while the query history was read", hint="run the command again")
+            raise CancelledError("interrupted while reading the query history", hint="run the command again")
         staged = stage(history, rules, context.connection, moment)
         rules.readings.save(context.cache_folder, context.connection)
         files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
@@ -106,7 +106,7 @@ class QueryHistorySource(Source):
         )
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write `usage` of the manifest's sources; list the joins people make that the semantic layer does not have."""
+        """Write `usage` of the manifest's sources; list observed joins that the semantic layer does not have."""
         model = context.models[context.connection]
         contents = contents_of(snapshot)
         documents = table_documents(contents)
@@ -131,14 +131,14 @@ class QueryHistorySource(Source):
         return tuple(_unit(snapshot.files[path], touched) for path in touched)
 
     def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
-        """Return the skill for the kind of file that a unit is about."""
+        """Return the skill for the kind of file in a unit."""
         is_table = any(path.startswith("tables/") for path in unit.files)
         return (TABLE_SKILL,) if is_table else (PATTERN_SKILL,)
 
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:
-        """Write the narratives of tables and the pages of questions; mark the pages of questions nobody asks now."""
+        """Write narratives of tables and pages of questions; mark pages of questions that nobody asks any more."""
         usages = [each for each in evidence if each.evidence["kind"] == "table_usage"]
         patterns = [each for each in evidence if each.evidence["kind"] == "pattern"]
         written = UsageWritten(owned=context.owned)
@@ -164,7 +164,7 @@ class QueryHistorySource(Source):
     def _pages(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, patterns: Sequence[UnitEvidence]
     ) -> tuple[PageChange, ...]:
-        """Return the wiki's pages of patterns that change. Without evidence only pages of query histories matter."""
+        """Return the wiki pages of patterns that change. Without evidence, only pages of query histories matter."""
         wiki = Wiki()
         beginnings = ("",) if patterns else (PREFIX, FORMER_PREFIX)
         folder = f"{FOLDER}{GLOBAL}/"
@@ -183,7 +183,7 @@ class QueryHistorySource(Source):
 
 
 def _evidence_of(change: PageChange, patterns: Iterable[UnitEvidence]) -> list[UnitEvidence]:
-    """Return the evidence a page was written from: that of its statements."""
+    """Return the evidence from which a page was written: that of its statements."""
     statements = set(change.page.texts("fingerprints"))
     return [each for each in patterns if statements.intersection(each.evidence["fingerprints"])]
 
@@ -255,7 +255,7 @@ def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
 def _artifacts(
     written: UsageWritten, documents: Mapping[str, Mapping[str, Any]], model: Model
 ) -> dict[str, tuple[str, ...]]:
-    """Return the manifest's files that hold something of the history, each with the raw files it comes from."""
+    """Return the manifest's files with content from the history, each with the raw files it comes from."""
     found: dict[str, list[str]] = {path: [] for path, items in sorted(written.owned.items()) if items}
     for raw, document in documents.items():
         source = model.sources.get(document["source"] or "")
@@ -274,5 +274,5 @@ def _fidelity(path: str, document: Mapping[str, Any]) -> Fidelity:
 def _left(snapshot: Snapshot) -> tuple[str, ...]:
     tables = sum(path.startswith("tables/") for path in snapshot.files)
     patterns = sum(path.startswith("patterns/") for path in snapshot.files)
-    lines = [f"a narrative of the use of {tables} tables"] if tables else []
-    return (*lines, *([f"wiki pages of the questions in {patterns} pattern files"] if patterns else []))
+    lines = [f"narratives about the use of {tables} tables"] if tables else []
+    return (*lines, *([f"wiki pages for the questions in {patterns} pattern files"] if patterns else []))

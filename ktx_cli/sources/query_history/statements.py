@@ -28,44 +28,43 @@ REDACTED: Final = "[redacted]"
 
 
 def without_literals(sql: str, dialect: str) -> str:
-    """Return a statement without comments, every text and parameter the same, numbers as they were.
+    """Return a statement without comments, with all strings and parameters equal and numbers unchanged.
 
-    Numbers may be positions and sizes of types; `shown` takes them out. Raises `SqlglotError` for a text that has no
-    end.
+    Numbers may be positions and sizes of types; `shown` removes them. Raises `SqlglotError` for an unterminated text.
     """
     return unmarked(marked(sql, dialect))
 
 
 def shown(sql: str, dialect: str) -> str:
-    """Return a statement without any literal, on one line: each is `?`. Raises `SqlglotError` as above."""
+    """Return a statement on one line with `?` for each literal. Raises `SqlglotError` for an unterminated text."""
     return spliced(sql, tokens_of(sql, dialect), lambda kind, number: BLANK, numbers=True)
 
 
 def comments(sql: str, dialect: str) -> str:
-    """Return the comments of a statement, one a line."""
+    """Return the comments of a statement, one per line."""
     return "\n".join(comment for token in tokens_of(sql, dialect) for comment in token.comments)
 
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Blanks what the project's own patterns match; called with every text that is stored."""
+    """Redacts what the project's own patterns match; called with every text that is stored."""
 
     patterns: tuple[re.Pattern[str], ...] = ()
 
     @classmethod
     def of(cls, patterns: Iterable[str], where: str) -> Redactor:
-        """Compile the patterns; `where` names their setting. Raises `ConfigError` for one that is no pattern."""
+        """Compile the patterns. `where` names their setting. Raises `ConfigError` for an invalid pattern."""
         return cls(compiled(patterns, where))
 
     def __call__(self, text: str) -> str:
-        """Return the text with everything that matches blanked."""
+        """Return the text with every match redacted."""
         for pattern in self.patterns:
             text = pattern.sub(REDACTED, text)
         return text
 
 
 def compiled(patterns: Iterable[str], where: str) -> tuple[re.Pattern[str], ...]:
-    """Compile regular expressions of a setting; `(?i)` may begin one. Raises `ConfigError`, for all must hold."""
+    """Compile the regular expressions of a setting; `(?i)` may begin one. Raises `ConfigError` if one is invalid."""
     return tuple(_compiled(text, f"{where}[{position}]") for position, text in enumerate(patterns))
 
 
@@ -76,23 +75,23 @@ def _compiled(text: str, where: str) -> re.Pattern[str]:
         raise ConfigError(
             f"`{where}` in ktx.yaml is not a regular expression: {error}",
             hint=Hint(
-                "correct {}: a special character that stands for itself gets a backslash before it", SettingPath(where)
+                "correct {}: put a backslash before special characters that should match literally", SettingPath(where)
             ),
         ) from error
 
 
 MAX_CHARACTERS: Final = 100_000
-"""How long a statement may be to be parsed."""
+"""The maximum length of a statement that is parsed."""
 
 MAX_PART: Final = 300
-"""How long a condition or a group-by expression may be to be told."""
+"""The maximum length of a listed condition or group-by expression."""
 
 _CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
-"""The part of a SELECT a column is in -> the clause it counts for; in any other part it is selected."""
+"""The part of a SELECT that contains a column -> the clause it counts for; in any other part it is selected."""
 
 
 class UnreadableStatementError(Exception):
-    """A statement that cannot be read; the text says why, without a word of the statement."""
+    """A statement that cannot be read. The text says why, without quoting the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +105,11 @@ class ObservedJoin:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a statement reads. `sql`: its text, every literal `?`, blanked as the project says; `id`: of that text.
+    """What a statement reads. `sql`: its text with `?` for literals, redacted by the project's patterns. `id`: of that
+    text.
 
-    `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: it asks for nothing.
-    `shape`: its text with places for literals. Statements of one `id` may differ in the literals that stay.
+    `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: whether it requests no
+    data. `shape`: its text with places for literals. Statements with one `id` may differ in the literals that are kept.
     """
 
     id: str
@@ -135,7 +135,7 @@ def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> S
     except SqlglotError as error:
         raise UnreadableStatementError("it cannot be parsed") from error
     except RecursionError:
-        raise UnreadableStatementError("it is nested too deep") from None
+        raise UnreadableStatementError("it is nested too deeply") from None
     except PARSER_FAULTS as error:
         raise UnreadableStatementError(f"the parser failed on it ({type(error).__name__})") from error
 
@@ -145,7 +145,7 @@ def _parsed(text: str, dialect: str) -> exp.Expr:
 
     tree: Any = parse_one(marked(text, dialect), read=dialect, error_level=ErrorLevel.IMMEDIATE)
     if not isinstance(tree, exp.Query):
-        raise UnreadableStatementError("it is no query")
+        raise UnreadableStatementError("it is not a query")
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
     number_literals(tree)
@@ -153,7 +153,7 @@ def _parsed(text: str, dialect: str) -> exp.Expr:
 
 
 def _with_short_lists(tree: exp.Expr) -> exp.Expr:
-    """Return a copy in which every list of constants has one item, so that lists of any length are the same."""
+    """Return a copy in which every list of constants has one item, so that lists of any length are equal."""
     copy = tree.copy()
     for found in list(copy.find_all(exp.In)):
         if len(found.expressions) > 1 and all(map(_is_constant, found.expressions)):
@@ -186,7 +186,7 @@ def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> State
 
 
 def _tables_in(tree: exp.Expr) -> list[tuple[str, ...]]:
-    """Return the names of all tables but those a WITH defines."""
+    """Return the names of all tables, without those that a WITH defines."""
     defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     nodes = (node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier))
     return [table_parts(node) for node in nodes if node.db or node.name.lower() not in defined]
@@ -197,7 +197,7 @@ def _is_constant(node: exp.Expr) -> bool:
 
 
 def _is_trivial(tree: exp.Expr) -> bool:
-    """Say whether a query only looks whether a table is there: `SELECT 1 FROM t`, `... LIMIT 0`, `... WHERE 1 = 0`."""
+    """Return whether a query only checks that a table exists: `SELECT 1 FROM t`, `... LIMIT 0`, `... WHERE 1 = 0`."""
     if not isinstance(tree, exp.Select):
         return False
     limit = tree.args.get("limit")
@@ -210,7 +210,7 @@ def _is_trivial(tree: exp.Expr) -> bool:
 
 
 def _is_false(node: exp.Expr) -> bool:
-    """Say whether a condition holds for no row: `FALSE`, `1 = 0`."""
+    """Return whether a condition is true for no row: `FALSE`, `1 = 0`."""
     if isinstance(node, exp.Boolean):
         return not node.this
     numbers = [each for each in (node.args.get("this"), node.args.get("expression")) if isinstance(each, exp.Literal)]
@@ -218,7 +218,7 @@ def _is_false(node: exp.Expr) -> bool:
 
 
 class _Reader:
-    """The parts of a statement, each by the table it is about."""
+    """The parts of a statement, each with the table that it concerns."""
 
     def __init__(self, lineage: Lineage, literals: Literals, redact: Redact) -> None:
         self._lineage = lineage
@@ -233,7 +233,7 @@ class _Reader:
                 yield origin[0], _clause(node), origin[1]
 
     def joins(self) -> list[ObservedJoin]:
-        """Return what tables are joined, each pair of tables once for each place in the statement."""
+        """Return the joined tables, each pair once for each place in the statement."""
         found: dict[tuple[int, NamedTable, NamedTable], set[tuple[str, str]]] = {}
         for scope in self._lineage.scopes:
             for node in scope.find_all(exp.EQ):
@@ -246,7 +246,7 @@ class _Reader:
         return sorted(joins, key=lambda join: (join.left.display, join.right.display, join.pairs))
 
     def _joined(self, node: exp.Expr, scope: Any) -> tuple[tuple[NamedTable, str], tuple[NamedTable, str]] | None:
-        """Return the two columns an equality joins, in the order of their tables' names."""
+        """Return the two columns that an equality joins, in the order of their tables' names."""
         left, right = node.this.unnest(), node.expression.unnest()
         if not isinstance(left, exp.Column) or not isinstance(right, exp.Column) or left.table == right.table:
             return None
@@ -257,7 +257,7 @@ class _Reader:
         return first, second
 
     def filters(self) -> Iterator[tuple[NamedTable, Shape]]:
-        """Yield the conditions on one table alone, its columns without the table's name."""
+        """Yield the conditions that concern only one table, with its columns unqualified."""
         for scope in self._lineage.scopes:
             where = scope.expression.args.get("where")
             for condition in (
@@ -266,7 +266,7 @@ class _Reader:
                 yield from self._of_one_table(condition, scope)
 
     def groupings(self) -> Iterator[tuple[NamedTable, Shape]]:
-        """Yield what rows are grouped by, as far as it is of one table alone."""
+        """Yield the grouping expressions that concern only one table."""
         for scope in self._lineage.scopes:
             group = scope.expression.args.get("group")
             for expression in group.expressions if group else ():
@@ -307,7 +307,7 @@ _MAX_STEPS = 50
 
 
 class Lineage:
-    """The scopes of a statement, and the tables its names stand for."""
+    """The scopes of a statement, and the tables that its names refer to."""
 
     def __init__(self, scopes: list[Any], tables: dict[str, NamedTable]) -> None:
         self.scopes = scopes
@@ -315,9 +315,9 @@ class Lineage:
 
     @classmethod
     def of(cls, tree: exp.Expr, dialect: str, tables: Tables) -> Lineage:
-        """Give every column its table, by the columns the semantic layer knows.
+        """Assign each column to its table, using the columns that the semantic layer knows.
 
-        Where a name fits nowhere, columns keep what the statement itself says of them.
+        If a name matches none, columns keep the qualification in the statement.
         """
         from sqlglot.errors import SqlglotError
         from sqlglot.optimizer.scope import traverse_scope
@@ -332,13 +332,13 @@ class Lineage:
             return cls(list(traverse_scope(copy)), keyed)
 
     def columns(self) -> Iterator[tuple[Any, Any]]:
-        """Yield every column with the scope it stands in."""
+        """Yield every column with its scope."""
         for scope in self.scopes:
             for node in scope.find_all(exp.Column):
                 yield node, scope
 
     def origin(self, column: Any, scope: Any) -> Origin | None:
-        """Return the table's column a column is, None for one that is computed or not known."""
+        """Return the table column that a column refers to, or None if it is computed or unknown."""
         for _ in range(_MAX_STEPS):
             source = _source(scope, column.table)
             if isinstance(source, exp.Table):
@@ -377,7 +377,7 @@ def _qualified(tree: exp.Expr, dialect: str, keyed: Mapping[str, NamedTable]) ->
 
 
 def _source(scope: Any, name: str) -> Any:
-    """Return what a name stands for here, or in a query around it; without a name the only thing here."""
+    """Return what a name refers to here or in an outer query; without a name, the only relation here."""
     if not name:
         return next(iter(scope.sources.values())) if len(scope.sources) == 1 else None
     while scope is not None:
@@ -388,9 +388,9 @@ def _source(scope: Any, name: str) -> Any:
 
 
 def _keyed(tree: exp.Expr, tables: Tables) -> dict[str, NamedTable]:
-    """Give every table of a tree one plain name of its own, and return what each is.
+    """Give every table of a tree a plain name of its own, and return the tables by name.
 
-    So the parser's schema needs no levels, and `Orders`, `orders` and `shop.orders` are one table.
+    The parser's schema then needs no levels, and `Orders`, `orders` and `shop.orders` are one table.
     """
     defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     keys: dict[NamedTable, str] = {}

@@ -15,7 +15,7 @@ Redact = Callable[[str], str]
 
 
 Parts = tuple[str, ...]
-"""A table's name as it is written, outermost part first."""
+"""The parts of a table's name as it is written, outermost first."""
 
 _SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "pg_catalog", "pg_toast", "performance_schema"})
 _SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
@@ -23,9 +23,9 @@ _SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table that statements read. `source`: its name in the semantic layer, None where that has none of it.
+    """A table that statements read. `source`: its name in the semantic layer, or None if it is not there.
 
-    `display`: how files and people call it, `schema.table`. `columns`: name in lower case -> name, empty: not known.
+    `display`: its name in files and reports, `schema.table`. `columns`: name in lower case -> name, empty if unknown.
     `types`, `values`: name in lower case -> its type, and the values that may be shown.
     """
 
@@ -39,30 +39,30 @@ class NamedTable:
 
     @property
     def name(self) -> str:
-        """How another table's usage refers to it: as joins do."""
+        """How the usage of another table refers to it: by the name that joins use."""
         return self.source or self.display
 
     def column(self, name: str) -> str | None:
-        """Return a column as the table spells it; None for one it does not have.
+        """Return a column in the table's spelling, or None if the table does not have it.
 
-        Of a table whose columns are not known the statement's word is taken, blanked as the project says.
+        If the table's columns are unknown, the spelling of the statement is used, redacted by the project's patterns.
         """
         return self.columns.get(name.lower()) if self.columns else self.redact(name)
 
     def type_of(self, column: str) -> SemanticType:
-        """Return the type of a column; of one that is not known, a text."""
+        """Return the type of a column; text if it is unknown."""
         return self.types.get(column.lower(), SemanticType.STRING)
 
     def has_value(self, column: str, text: str, *, folds: bool = False) -> bool:
-        """Say whether a text is one of the values of a column that may be shown; `folds`: regardless of case."""
+        """Return whether a text is one of the values of a column that may be shown. `folds`: ignore case."""
         known = self.values.get(column.lower(), frozenset())
         return text in known or (folds and text.casefold() in {value.casefold() for value in known})
 
 
 class Tables:
-    """The tables of a semantic layer, found by what a statement calls them; `redact` blanks the names of others.
+    """The tables of a semantic layer, by the names that statements use. `redact` redacts the names of others.
 
-    `lists`: the values that the last scan found in columns of few values.
+    `lists`: the values that the last scan listed for columns with few values.
     """
 
     def __init__(self, model: Model, redact: Redact = str, lists: Iterable[ColumnValues] = ()) -> None:
@@ -81,20 +81,20 @@ class Tables:
         return tuple(sorted(self._by_parts.values(), key=lambda table: table.display))
 
     def same(self, table: NamedTable) -> NamedTable:
-        """Return the semantic layer's own table of a name that was kept, or what was kept as only a name."""
+        """Return the semantic layer's table for a stored name, or a table that is only a name."""
         known = self._by_parts.get(_folded(table.parts))
         return known if known == table else NamedTable(table.display, table.parts, table.source, redact=self._redact)
 
     def find(self, parts: Parts) -> NamedTable:
-        """Return the table a statement means: the one that ends so, else one that is only a name.
+        """Return the table that a statement refers to: the one whose name ends that way, else one that is only a name.
 
-        A shorter name must fit one table alone, or one in a default schema; a longer one may begin with a catalog.
+        A shorter name must match exactly one table, or one in a default schema; a longer one may begin with a catalog.
         """
         folded = _folded(parts)
         for start in range(len(folded)):
             found = self._by_suffix.get(folded[start:], [])
             if start and len(folded) - start < 2:
-                break  # `other.orders` is not `orders` of a schema that was scanned
+                break  # `other.orders` is not `orders` of a scanned schema.
             if len(found) == 1:
                 return found[0]
             preferred = [table for table in found if _in_default_schema(table)]
@@ -105,7 +105,7 @@ class Tables:
 
 
 def is_system(parts: Parts, dialect: str) -> bool:
-    """Say whether a name is one of the database's own catalog."""
+    """Return whether a name is one of the database's own catalog."""
     *outer, name = _folded(parts)
     catalog = dialect_named(dialect).system
     schemas = _SYSTEM_SCHEMAS | (catalog.schemas if catalog else frozenset())
@@ -124,7 +124,7 @@ def _tables(model: Model, lists: Sequence[ColumnValues]) -> Iterable[NamedTable]
     for listed in lists:
         by_table.setdefault(listed.ref.name.casefold(), []).append(listed)
     for name, source in model.sources.items():
-        # Of several sources over one table the scan's own comes first.
+        # Of several sources over one table, the one from the scan comes first.
         if source.table is not None and source.generated:
             own = {key.lower(): column for key, column in source.columns.items() if column.expr is None}
             found = {

@@ -1,4 +1,4 @@
-"""Statements taken together as templates, without those of ktx, orchestrators and services."""
+"""Group statements into templates, without those of ktx, orchestrators and services."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ktx_cli.sources.query_history.tables import NamedTable, Redact, Tables
 from ktx_cli.warehouses import TAG, leading_keyword
 
 QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
-"""The words a query begins with; whatever begins otherwise (SHOW, SET, EXPLAIN, INSERT) is no question."""
+"""The words with which a query begins. Other statements (SHOW, SET, EXPLAIN, INSERT) are not questions."""
 
 _ORCHESTRATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "dbt": re.compile(r'"app"\s*:\s*"dbt"'),
@@ -45,27 +45,27 @@ _ORCHESTRATORS: Final[Mapping[str, re.Pattern[str]]] = {
 
 @dataclass(slots=True)
 class Dropped:
-    """How many statements were left out, by reason."""
+    """The number of ignored statements by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, reason: str, count: int = 1) -> None:
-        """Count some."""
+        """Add to a count."""
         self.counts[reason] = self.counts.get(reason, 0) + count
 
 
 def is_query(text: str) -> bool:
-    """Say whether a statement asks something."""
+    """Return whether a statement is a query."""
     return leading_keyword(_without_line_comments(text))[0] in QUERIES
 
 
 def is_own(text: str) -> bool:
-    """Say whether ktx sent a statement: it marks all of them."""
+    """Return whether ktx sent a statement, judging by its marker."""
     return text.lstrip().startswith(TAG)
 
 
 def orchestrator_of(text: str, dialect: str) -> str | None:
-    """Return who sends a statement by a program's own comment, None where nothing says so."""
+    """Return the program that sent a statement, judging by its comment, or None."""
     from sqlglot.errors import SqlglotError
 
     if "--" not in text and "/*" not in text and "#" not in text:
@@ -78,14 +78,14 @@ def orchestrator_of(text: str, dialect: str) -> str | None:
 
 
 class ServiceFilter:
-    """Tells statements that only service accounts send."""
+    """Recognizes statements that only service accounts send."""
 
     def __init__(self, filters: HistoryFilters, where: str) -> None:
         self.mode = filters.service_accounts.mode
         self._patterns = compiled(filters.service_accounts.patterns, f"{where}.filters.serviceAccounts.patterns")
 
     def covers(self, users: Mapping[str | None, int], executions: int) -> bool:
-        """Say whether users who match account for all executions; one whose name is not known does not match."""
+        """Return whether matching users account for all executions. An unknown user does not match."""
         if not self._patterns or executions <= 0:
             return False
         return sum(count for user, count in users.items() if user is not None and self._matches(user)) >= executions
@@ -95,7 +95,7 @@ class ServiceFilter:
 
 
 def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
-    """Say whether a statement is left out for its failures: all of its executions, or as many as the settings say."""
+    """Return whether a statement is ignored because it fails: always, or at the rate in the settings."""
     rate = failed / executions if executions else 0.0
     if rate >= 1:
         return True
@@ -104,14 +104,14 @@ def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
 
 
 def noise(observation: Observation) -> str | None:
-    """Return why a statement does not count before anybody reads it, None where it does."""
+    """Return why a statement is ignored before it is parsed, or None if it is not."""
     if is_own(observation.text):
         return "sent by ktx"
     return None if is_query(observation.text) else "not a query"
 
 
 def _without_line_comments(text: str) -> str:
-    """Return a text without the `#` and `--` lines it begins with, which not every server reads alike."""
+    """Return a text without leading `#` and `--` lines, which servers interpret differently."""
     lines = text.lstrip().splitlines()
     while lines and lines[0].lstrip().startswith(("--", "#")):
         lines.pop(0)
@@ -119,14 +119,14 @@ def _without_line_comments(text: str) -> str:
 
 
 FORMAT: Final = 2
-"""Raised when the same statement would be read in another way."""
+"""Increase this when the same statement is parsed differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a text without a parser. `text`: hash of it without texts, None where it has no end.
+    """What is known about a text without a parser. `text`: hash of it without strings, or None if it is unterminated.
 
-    `loose`: hash of what texts that may turn out to be the same have in common. `sender`: the program that sent it.
+    `loose`: hash of what texts that may turn out to be equal have in common. `sender`: the program that sent it.
     """
 
     text: str | None
@@ -136,9 +136,9 @@ class Reading:
 
 @dataclass(slots=True)
 class Readings:
-    """The readings of one history. `key` makes the hashes; only what was asked for since the loading is stored.
+    """The parsed statements of one history. `key` computes the hashes. Only what was used since loading is stored.
 
-    `basis`: everything besides the text that a statement is read by; readings of another basis do not count.
+    `basis`: everything other than the text that affects parsing. Statements with another basis are not used.
     """
 
     basis: str = ""
@@ -151,7 +151,7 @@ class Readings:
 
     @classmethod
     def load(cls, folder: Path, connection: str, basis: str, tables: Tables) -> Readings:
-        """Return what is kept of a connection's history; nothing where that is damaged, or of another basis."""
+        """Return what is stored for a connection's history, or nothing if it is damaged or has another basis."""
         content = read_bytes(_place(folder, connection))
         try:
             stored = json.loads(content or b"{}")
@@ -159,11 +159,11 @@ class Readings:
                 old = {name: dict(stored[name]) for name in ("texts", "statements", "cuts")}
                 return cls(basis, bytes.fromhex(stored["key"]), old, _tables=tables)
         except (ValueError, KeyError, TypeError, AttributeError):
-            pass  # it is made anew
+            pass  # It is recreated.
         return cls(basis, _tables=tables)
 
     def save(self, folder: Path, connection: str) -> None:
-        """Store what was asked for, where that is not what was stored. Raises `StorageError`."""
+        """Store what was used, if that differs from what is stored. Raises `StorageError`."""
         found = {"texts": self._texts, "statements": self._statements, "cuts": self._cuts}
         if self._old == found:
             return
@@ -173,11 +173,11 @@ class Readings:
         write_atomic(place, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"), mode=0o600)
 
     def hash_of(self, text: str) -> str:
-        """Return what stands for a text."""
+        """Return the key of a text."""
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self.key, digest_size=16).hexdigest()
 
     def reading(self, text: str, read: Callable[[str], Reading]) -> Reading:
-        """Return the reading of a text; `read` makes it where it is not known."""
+        """Return the stored facts of a text; `read` computes them if they are missing."""
         name = self.hash_of(text)
         kept = self._texts.get(name) or self._old.get("texts", {}).get(name)
         if kept is None:
@@ -187,7 +187,7 @@ class Readings:
         return Reading(*kept)
 
     def statement(self, name: str, read: Callable[[], Statement | str]) -> Statement | str:
-        """Return the statement of a text by its hash, or why it cannot be read; `read` finds it out."""
+        """Return the parsed statement of a text by its hash, or why it cannot be parsed; `read` computes it."""
         kept = self._statements.get(name) or self._old.get("statements", {}).get(name)
         if kept is not None:
             self._statements[name] = kept
@@ -197,7 +197,7 @@ class Readings:
         return found
 
     def cuts(self, text: str, find: Callable[[], list[int]]) -> list[int]:
-        """Return where a text is cut into statements; `find` finds out where it is not known."""
+        """Return where a text is split into statements; `find` computes it if it is unknown."""
         name = self.hash_of(text)
         kept = self._old.get("cuts", {}).get(name)
         self._cuts[name] = find() if kept is None else kept
@@ -209,9 +209,9 @@ class Readings:
 
 
 def basis_of(dialect: str, redactions: Iterable[str], tables: Tables) -> str:
-    """Return what tells everything a statement is read by from what it was read by before.
+    """Return a digest of everything other than its text by which a statement is parsed.
 
-    Of the values of columns that is the numbers: texts are compared with them each time.
+    Of the values of columns, only numbers are included: texts are compared each time.
     """
     import importlib.metadata
 
@@ -239,7 +239,7 @@ def _place(folder: Path, connection: str) -> Path:
 
 
 def _plain(statement: Statement) -> dict[str, Any]:
-    """Return a statement as JSON; tables by their place in a list."""
+    """Return a statement as JSON, with tables by their index in a list."""
     numbers: dict[NamedTable, int] = {table: number for number, table in enumerate(statement.tables)}
 
     def of(table: NamedTable) -> int:
@@ -333,10 +333,10 @@ _SAME: Final = re.compile(r"\s+|\bas\b|\d+", re.IGNORECASE)
 
 @dataclass(slots=True, eq=False)
 class Template:
-    """A statement and all its executions. `slow_ms`: the highest of what was said; `marks`: why it stands apart.
+    """A statement and all its executions. `slow_ms`: the highest reported value. `marks`: why it is kept apart.
 
-    `texts`: a text of it that a database takes -> executions; they differ in the literals that stay. `filters`,
-    `groupings`: (table, text) -> executions. `values`: (column, value that stays) -> executions.
+    `texts`: a text of it that a database accepts -> executions; they differ in the literals that are kept. `filters`,
+    `groupings`: (table, text) -> executions. `values`: (column, kept value) -> executions.
     """
 
     statement: Statement
@@ -353,7 +353,7 @@ class Template:
 
     @property
     def known_users(self) -> set[str]:
-        """Who sent it, as far as that is known."""
+        """Who sent it, as far as known."""
         return {user for user in self.users if user is not None}
 
     def add(self, seen: Observation) -> None:
@@ -367,7 +367,7 @@ class Template:
     def add_texts(
         self, statement: Statement, texts: Sequence[str | None], executions: int, rules: TemplateRules
     ) -> None:
-        """Count what one observation says beside its structure: the literals that stay."""
+        """Count what one observation adds to its structure: the literals that are kept."""
         redact, dialect = rules.redact, rules.dialect
         self.texts[redact(statement.shape.runnable(texts, dialect))] += executions
         for table, shape in statement.filters:
@@ -381,13 +381,13 @@ class Template:
 
     @property
     def text(self) -> str:
-        """The text that is run most; of several in one bucket the first by name, so that small shifts move nothing."""
+        """The most frequent text; of several in one bucket, the first by name, so that small changes have no effect."""
         return min(self.texts, key=lambda text: (-executions_rank(self.texts[text]), text))
 
 
 @dataclass(slots=True)
 class TemplateSet:
-    """The templates that count, by id; `unread`: id of a text -> why it could not be read."""
+    """The templates that qualify, by id. `unread`: id of a text -> why it could not be parsed."""
 
     templates: dict[str, Template] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
@@ -396,9 +396,9 @@ class TemplateSet:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRules:
-    """What decides which statements count. `where`: the settings' place in `ktx.yaml`.
+    """What decides which statements qualify. `where`: the location of the settings in `ktx.yaml`.
 
-    `readings`: what is known of statements from earlier runs.
+    `readings`: parsed statements of earlier runs.
     """
 
     dialect: str
@@ -410,7 +410,7 @@ class TemplateRules:
     readings: Readings = field(default_factory=Readings)
 
     def select(self, observations: Iterable[Observation]) -> TemplateSet:
-        """Read every statement, take together those that are the same, and leave out what does not count."""
+        """Parse every statement, combine equal ones, and drop those that do not qualify."""
         found = TemplateSet()
         asked = self._asked(observations, found)
         totals: Counter[str] = Counter()
@@ -418,7 +418,7 @@ class TemplateRules:
             totals[reading.loose] += seen.executions
         read: dict[str, Statement | None] = {}
         for seen, reading in asked:
-            # Most statements of a history are rare, and reading one takes a parser milliseconds.
+            # Most statements of a history are infrequent, and parsing one takes milliseconds.
             if totals[reading.loose] < self.settings.min_executions:
                 found.dropped.add("rare")
                 continue
@@ -484,15 +484,17 @@ class TemplateRules:
         if statement.system:
             return "on system tables"
         if statement.trivial and (self.settings.filters.drop_trivial_probes or not statement.tables):
-            return "asks for nothing"
+            return "requests no data"
         return None if any(table in self.scope for table in statement.tables) else "out of scope"
 
     def _sift(self, found: TemplateSet) -> None:
-        """Leave out what is rare, fails, or comes from service accounts and orchestrators alone; mark the rest."""
+        """Drop statements that are infrequent, fail, or come only from service accounts and orchestrators; mark the
+        rest.
+        """
         services = ServiceFilter(self.settings.filters, self.where)
         for identity, template in list(found.templates.items()):
             is_service = services.covers(template.users, template.executions)
-            # What a person sends too is a person's question.
+            # A statement that a person also sends is a person's question.
             senders = set() if "" in template.marks else template.marks
             reason = self._left_out(template, services.mode if is_service else "include", bool(senders))
             if reason is not None:
@@ -509,22 +511,22 @@ class TemplateRules:
         if mostly_fails(template.failed, template.executions, self.settings.filters):
             return "mostly fails"
         if service_mode == "exclude":
-            return "sent by service accounts alone"
+            return "sent only by service accounts"
         if orchestrated and self.settings.filters.orchestrators.mode == "exclude":
-            return "sent by orchestrators alone"
+            return "sent only by orchestrators"
         return None
 
 
 def in_scope(statement: Statement, scope: HistoryScope) -> tuple[NamedTable, ...]:
-    """Return the tables of a statement whose queries count."""
+    """Return the tables of a statement whose queries qualify."""
     return tuple(table for table in statement.tables if table in scope)
 
 
 def _loose(text: str) -> str:
-    """Return what statements that may turn out to be the same have in common: no numbers, lists, blanks, capitals."""
+    """Return what statements that may turn out to be equal have in common: no numbers, lists, blanks, capitals."""
     return _SAME.sub("", _REPEATED.sub("", text)).casefold()
 
 
 def _name_of(text: str) -> str:
-    """Return a name for a statement that cannot be shown: its length and its hash."""
+    """Return a name for a statement that cannot be shown, from its length and hash."""
     return f"{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]} ({len(text):,} characters)"

@@ -12,23 +12,25 @@ class BigQueryConnection(Database):
     """Google BigQuery."""
 
     driver: Literal["bigquery"] = setting(REQUIRED, "Google BigQuery.")
-    url: str | None = setting(None, "Address, as a secret reference.", secret=True, example="env:BIGQUERY_URL")
+    url: str | None = setting(
+        None, "Address, as a secret reference such as env:NAME.", secret=True, example="env:BIGQUERY_URL"
+    )
     credentials_json: str | None = setting(
         None,
-        "Service account key (JSON). Without it: Google's application default credentials.",
+        "Service account key (JSON). Defaults to Google's application default credentials.",
         secret=True,
         example="file:~/keys/bigquery.json",
     )
     project_id: str | None = setting(None, "Google Cloud project.", example="my-project")
     location: str | None = setting(None, "Location of the datasets.", example="EU")
     max_bytes_billed: int | None = setting(
-        None, "Most bytes one query may bill. Without it: 100 GiB.", example=10_000_000_000, gt=0
+        None, "Maximum bytes that one query may bill. Defaults to 100 GiB.", example=10_000_000_000, gt=0
     )
     job_timeout_ms: int | None = setting(
-        None, "Milliseconds after which a query is stopped. Without it: 30000.", example=60000, gt=0
+        None, "Milliseconds after which a query is stopped. Defaults to 30000.", example=60000, gt=0
     )
     dataset_ids: list[str] | None = setting(None, "Datasets to read.", example=["mart"])
-    dataset_id: str | None = setting(None, "One dataset to read.", example="mart")
+    dataset_id: str | None = setting(None, "A single dataset to read.", example="mart")
 
 
 WAREHOUSE = Warehouse(

@@ -1,4 +1,4 @@
-"""Reads the datasets of a Google Cloud project; BigQuery itself says of every statement what it is before it runs."""
+"""Read the datasets of a Google Cloud project. BigQuery itself classifies every statement before it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     pass
 
 MAX_BYTES_BILLED = 100 * 2**30
-"""Bytes one statement may bill unless `max_bytes_billed` says otherwise: 100 GiB."""
+"""The maximum bytes that one statement may bill, unless `max_bytes_billed` is set: 100 GiB."""
 
 _SCOPES = ("https://www.googleapis.com/auth/bigquery",)
 _READ, _WRITE = "bigquery.tables.getData", "bigquery.tables.updateData"
@@ -40,7 +40,7 @@ _TYPES = {
 
 
 class BigQueryConnector(cloud.CloudConnector):
-    """A project of BigQuery; a schema is what BigQuery calls a dataset."""
+    """A BigQuery project; a schema is a dataset."""
 
     dialect = "bigquery"
     schema_keys = ("dataset_ids", "dataset_id")
@@ -65,7 +65,7 @@ class BigQueryConnector(cloud.CloudConnector):
         )
 
     def _credentials(self) -> Any:
-        """Return those of the service account's key, or those Google's own tools left on this machine."""
+        """Return the credentials of the service account's key, or those that Google's tools stored on this machine."""
         import google.auth
         from google.auth.exceptions import GoogleAuthError
         from google.oauth2.service_account import Credentials
@@ -120,7 +120,7 @@ class BigQueryConnector(cloud.CloudConnector):
         return (GoogleAPIError, GoogleAuthError)
 
     def _text(self, error: Exception) -> str:
-        # Before it may stand the request's address, behind it the job's number and the statement's lines.
+        # The text may begin with the request's address, and end with the job's number and the lines of the statement.
         return _REQUEST.sub("", str(getattr(error, "message", error)).partition("\n")[0])
 
     def _secrets(self) -> list[str]:
@@ -167,7 +167,7 @@ class BigQueryConnector(cloud.CloudConnector):
         return BigQueryCatalog(read, parts, self.project, wanted)
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
-        """Ask what may be done with one table of each dataset: BigQuery answers by table alone."""
+        """Check the permissions on one table of each dataset, because BigQuery reports them only per table."""
         first = {ref.schema: ref for ref in sorted(found, reverse=True)}
         looked_at = [ref for _, ref in sorted(first.items())][:_LOOKED_AT]
         with self._session(None) as session, self._as_client_error():
@@ -175,7 +175,7 @@ class BigQueryConnector(cloud.CloudConnector):
         if not allowed:
             return cloud.Rights(None)
         readable = sum(_READ in each for each in allowed.values())
-        facts = (f"{_READ} on {readable} of {len(allowed)} tables looked at, one of each dataset",)
+        facts = (f"{_READ} on {readable} of {len(allowed)} checked tables, one per dataset",)
         return cloud.Rights(any(_WRITE in each for each in allowed.values()), facts)
 
     def _permissions(self, session: Any, ref: TableRef) -> list[str]:
@@ -184,7 +184,7 @@ class BigQueryConnector(cloud.CloudConnector):
 
 
 def _patience() -> dict[str, Any]:
-    """Return how long a request may take, and all its repetitions together."""
+    """Return the time limits of one request, and of all its retries together."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     retry: Any = DEFAULT_RETRY
@@ -192,7 +192,7 @@ def _patience() -> dict[str, Any]:
 
 
 def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
-    """Return the key of `credentials_json`, empty when it is not given. Raises `ConfigError` for one that is no key."""
+    """Return the key in `credentials_json`, empty if it is not set. Raises `ConfigError` for an invalid key."""
     text = spec.options.get("credentials_json")
     if not text:
         return {}
@@ -206,7 +206,7 @@ def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
 
 
 def _bad_key(spec: ConnectionSpec) -> ConfigError:
-    message = f"connection `{spec.id}`: `credentials_json` is no key of a service account"
+    message = f"connection `{spec.id}`: `credentials_json` is not a service account key"
     hint = Command("config", "set", f"connections.{spec.id}.credentials_json", "file:PATH")
     return ConfigError(message, hint=hint, details={"connection": spec.id})
 
@@ -220,7 +220,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _location(dataset: Any) -> str:
-    # The API sends it; the client has no name for it.
+    # The API sends it, but the client has no name for it.
     return str(dataset._properties.get("location") or "")
 
 
@@ -235,7 +235,7 @@ _COMMENTS = """
 SELECT table_schema, table_name, option_value
 FROM {dataset}.INFORMATION_SCHEMA.TABLE_OPTIONS WHERE option_name = 'description'
 """
-# INFORMATION_SCHEMA knows counts by region alone, which needs rights on the whole project.
+# INFORMATION_SCHEMA has counts only per region, which requires permissions on the whole project.
 _COUNTS = """
 SELECT dataset_id AS table_schema, table_id AS table_name, row_count FROM {dataset}.`__TABLES__` WHERE type = 1
 """
@@ -254,7 +254,7 @@ JOIN {dataset}.INFORMATION_SCHEMA.TABLE_CONSTRAINTS AS c
   ON c.constraint_name = k.constraint_name AND c.table_name = k.table_name
 WHERE c.constraint_type = 'PRIMARY KEY'
 """
-# CONSTRAINT_COLUMN_USAGE names the columns a key refers to in no order: that is in the other table's primary key.
+# CONSTRAINT_COLUMN_USAGE lists the referenced columns in no order; their order is in the other table's primary key.
 _FOREIGN_KEYS = """
 SELECT k.table_schema, k.table_name, k.constraint_name, k.column_name, t.table_schema AS target_schema,
        t.table_name AS target_table, COALESCE(p.column_name, t.only_column) AS target_column, k.ordinal_position
@@ -279,7 +279,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 class BigQueryCatalog:
-    """One reading of the datasets of a project; `datasets` are their names and locations."""
+    """One read of the datasets of a project. `datasets` are their names and locations."""
 
     def __init__(self, read: Reader, parts: PartReader, project: str, datasets: Mapping[str, str]) -> None:
         self._read = read
@@ -289,7 +289,7 @@ class BigQueryCatalog:
         self._definitions: cloud.Rows = []
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables and views, with their comments and row counts; a dataset that is closed is a problem."""
+        """Return all tables and views with their comments and row counts. A dataset without access is a problem."""
         rows = self._rows("schema", _RELATIONS, self._datasets)
         self._definitions = [(schema, name, _definition(ddl)) for schema, name, _, ddl in rows if ddl]
         drafts = cloud.drafts_of([(schema, name, kind, None, None) for schema, name, kind, _ in rows], _KINDS)
@@ -302,7 +302,7 @@ class BigQueryCatalog:
         return drafts
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the columns but the pseudo ones of partitioned tables."""
+        """Return the columns, except for pseudo columns of partitioned tables."""
         commented = self._rows("column comments", _COLUMN_COMMENTS, schemas)
         comments = {tuple(names): comment for *names, comment in commented}
         return [
@@ -314,7 +314,7 @@ class BigQueryCatalog:
         ]  # fmt: skip
 
     def keys(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the primary keys, which BigQuery does not enforce; it has no unique ones."""
+        """Return the primary keys, which BigQuery does not enforce. It has no unique keys."""
         rows = _ordered(self._rows("constraints", _KEYS, schemas), 3)
         return [(schema, table, name, "PRIMARY KEY", column) for schema, table, name, column, _ in rows]
 
@@ -327,7 +327,7 @@ class BigQueryCatalog:
         return [*self._rows("view definitions", _VIEWS, schemas), *self._definitions]
 
     def _rows(self, what: str, template: str, schemas: Sequence[str] | Mapping[str, str]) -> cloud.Rows:
-        """Return the rows of all datasets; where one of them is closed, of each on its own."""
+        """Return the rows of all datasets; if one cannot be read, query each dataset separately."""
         rows: cloud.Rows = []
         for group in self._groups(schemas):
             try:
@@ -358,7 +358,7 @@ class BigQueryCatalog:
 
 
 def unquoted(literal: str) -> str:
-    """Return the text of a string as GoogleSQL writes it: in quotes of either kind, with backslash escapes."""
+    """Return the text of a GoogleSQL string literal, in either kind of quotes with backslash escapes."""
     return _ESCAPE.sub(_character, literal.strip()[1:-1])
 
 
@@ -375,6 +375,6 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _definition(ddl: str) -> str:
-    """Return the query of a CREATE MATERIALIZED VIEW statement, which BigQuery writes behind an AS of its own line."""
+    """Return the query of a CREATE MATERIALIZED VIEW statement, which BigQuery writes after an AS on its own line."""
     found = _DEFINITION.search(ddl)
     return ddl[found.end() :].strip() if found else ddl

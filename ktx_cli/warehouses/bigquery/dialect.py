@@ -37,15 +37,15 @@ class BigQueryDialect(Dialect):
     )
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return call("DATE_ADD" if kind == "date" else "DATETIME_ADD", value, self._interval(count, unit))
 
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return the first day of the period a date lies in."""
+        """Return the first day of the period that contains a date."""
         return call("DATE_TRUNC", value, word(unit.upper()))
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour."""
+        """Return a timestamp truncated to the second, minute or hour."""
         return call("DATETIME_TRUNC", value, word(unit.upper()))
 
     def first_of_week(self, value: exp.Expr, *, sunday: bool) -> exp.Expr:
@@ -53,11 +53,11 @@ class BigQueryDialect(Dialect):
         return call("DATE_TRUNC", value, call("WEEK", word("SUNDAY" if sunday else "MONDAY")))
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return call("DATETIME", value, text(zone))
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return call("DATETIME", call("TIMESTAMP", value, text(UTC)), text(zone))
 
 

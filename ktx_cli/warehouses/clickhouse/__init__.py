@@ -14,24 +14,26 @@ class ClickHouseConnection(Server):
     needs_one_of = ("url", "host")
 
     driver: Literal["clickhouse"] = setting(REQUIRED, "ClickHouse.")
-    port: Port | None = setting(None, "HTTP port. Without it: 8443 with TLS, else 8123.", example=8123)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    port: Port | None = setting(None, "HTTP port. Defaults to 8443 with TLS, else 8123.", example=8123)
+    user: str | None = setting(None, "Alias of `username`.", example="ktx_reader")
     ssl: bool | None = setting(
-        None, "TLS. Without it: as the URL or port 8443 says; `false` also lets a password go without it.", example=True
+        None,
+        ("Whether to use TLS. Defaults to the URL scheme or port 8443; `false` also allows a password without TLS."),
+        example=True,
     )
     reject_unauthorized: bool | None = setting(
-        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+        None, "Whether to verify the server's certificate.", alias="rejectUnauthorized", example=True
     )
     ca: str | None = setting(
         None,
-        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        "File with trusted certificates (PEM), relative to the project. Defaults to the system's.",
         path=True,
         example="certs/clickhouse.pem",
     )
     databases: list[str] | None = setting(
-        None, "Databases to read. Without it: `database` alone, or all when there is none.", example=["shop"]
+        None, "Databases to read. Defaults to `database`, or to all if it is not set.", example=["shop"]
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+    max_connections: int = setting(10, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
 
 
 WAREHOUSE = Warehouse(

@@ -1,4 +1,4 @@
-"""Reads ClickHouse over HTTP through clickhouse-connect; a schema is what ClickHouse calls a database."""
+"""Read ClickHouse over HTTP with clickhouse-connect; a schema is a ClickHouse database."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged
 
 TLS_PORT = 8443
-"""The port of a connection with TLS that names none."""
+"""The default port of a connection with TLS."""
 
 LIMITS: Mapping[str, Any] = {
-    # Level 1, not 2: under 2 a statement may still change its own limits and read files and URLs by table functions.
+    # Level 1, not 2: with 2, a statement may still change its own limits, and read files and URLs by table functions.
     "readonly": 1,
     "timeout_overflow_mode": "throw",
     "max_result_bytes": 2 * base.MAX_RESULT_BYTES,
     "result_overflow_mode": "throw",
     "lock_acquire_timeout": base.LOCK_SECONDS,
-    # As standard SQL has it: what a join does not find, and a sum of nothing, is NULL, not 0 or an empty text.
+    # As in standard SQL: an unmatched join and a sum of nothing are NULL, not 0 or an empty text.
     "join_use_nulls": 1,
     "aggregate_functions_null_for_empty": 1,
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-"""The settings every statement is sent with besides its time, as far as the user's profile lets them be set."""
+"""The settings of every statement other than its time limit, as far as the user's profile allows them."""
 
 _TO_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
 _DESCRIBED = ("SELECT", "WITH")
@@ -73,7 +73,7 @@ class ClickHouseConnector(ServerConnector):
             raise read_only_error(self.where, "a statement with INTO OUTFILE is")
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
-        """Each statement is a request of its own: there is no session it could end."""
+        """Each statement is a request of its own, so there is no session that it could end."""
         return False
 
     def _connect(self) -> Any:
@@ -102,19 +102,19 @@ class ClickHouseConnector(ServerConnector):
         return client
 
     def _require_private(self) -> None:
-        """Raise `SourceError` where a password would be readable on its way and nobody said that it may be."""
+        """Raise `SourceError` if a password would be sent readably without explicit permission."""
         accepted = option_flag(self.options, "ssl") is False
         if self.address.password and not (self._secure or accepted or server.is_local(self.address.host)):
             raise self.failure(
-                "the password would travel in clear text: the connection is without TLS",
+                "the password would be sent in plaintext because the connection does not use TLS",
                 hint=Hint(
-                    "{}, or false where the network is your own",
+                    "{}, or to false in a trusted network",
                     Command("config", "set", f"connections.{self.id}.ssl", "true"),
                 ),
             )
 
     def _verified(self) -> bool:
-        """Whether the server's certificate is checked; when it is not, urllib3 would warn of it at every request."""
+        """Return whether to verify the server's certificate. Without, urllib3 would warn at every request."""
         given = option_flag(self.options, "rejectUnauthorized")
         if given is None:
             given = option_flag(self.address.parameters, "verify")
@@ -129,13 +129,13 @@ class ClickHouseConnector(ServerConnector):
             return [tuple(row) for row in stream]
 
     def _bound(self, sql: str, parameters: tuple[Any, ...]) -> str:
-        """Return the statement with its parameters in it."""
+        """Return the statement with its parameters inserted."""
         from clickhouse_connect.driver.binding import finalize_query
 
         try:
             return finalize_query(sql, parameters)
         except (TypeError, ValueError) as error:
-            raise self.failure(f"the parameters do not fit the statement: {error}", code="query") from error
+            raise self.failure(f"the parameters do not match the statement: {error}", code="query") from error
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         settings = _settable(session, {"limit": max_rows + 1})
@@ -147,7 +147,7 @@ class ClickHouseConnector(ServerConnector):
         return port.QueryResult(columns, rows, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
-        """Return the columns of a result without rows, of which the server sends nothing."""
+        """Return the columns of a result without rows, for which the server sends nothing."""
         return tuple(
             row[0] for row in self._read(session, f"DESCRIBE TABLE (\n{sql.rstrip().rstrip(';')}\n)", parameters or ())
         )
@@ -178,7 +178,7 @@ class ClickHouseConnector(ServerConnector):
         return port.DatabaseSchema(tables, (*problems, *parts.problems), f"ClickHouse {version}")
 
     def _scoped(self, scope: port.Scope) -> port.Scope:
-        """Return the scope with the option `databases`, which is what `schemas` is for other drivers."""
+        """Return the scope with the option `databases`, which corresponds to `schemas` of other drivers."""
         databases = self.options.get("databases")
         if scope.schemas is not None or not databases:
             return scope
@@ -203,9 +203,9 @@ class ClickHouseConnector(ServerConnector):
         if code in _WAITED:
             return "SELECT query_id, query FROM system.processes", None, "locked"
         if code in _REFUSED:
-            return f"{message}: ktx only reads", "write one SELECT statement", "read_only"
+            return f"{message}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
         if code in _TOO_LARGE:
-            return message, "narrow it: fewer columns, a WHERE clause or a LIMIT", "query"
+            return message, "narrow it with fewer columns, a WHERE clause or a LIMIT", "query"
         if code in _LOG_IN:
             return message, Hint("check {}", self._settings("username", "password")), "connection"
         if code == 81:
@@ -218,22 +218,20 @@ class ClickHouseConnector(ServerConnector):
             "CERTIFICATE_VERIFY_FAILED": Hint(
                 "{}, or .rejectUnauthorized false", Command("config", "set", f"{key}.ca", "FILE")
             ),
-            "WRONG_VERSION_NUMBER": Hint(
-                "{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")
-            ),
-            "SSL": Hint("{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")),
+            "WRONG_VERSION_NUMBER": Hint("{}, or set the HTTPS port", Command("config", "set", f"{key}.ssl", "false")),
+            "SSL": Hint("{}, or set the HTTPS port", Command("config", "set", f"{key}.ssl", "false")),
             "Connection refused": Hint("start the server, or check {}", self._settings("host", "port")),
             "Name or service not known": Hint("check {}", self._settings("host")),
             "getaddrinfo": Hint("check {}", self._settings("host")),
             "resolve": Hint("check {}", self._settings("host")),
-            "RemoteDisconnected": Hint("{}, or give the port of HTTP", Command("config", "set", f"{key}.ssl", "true")),
-            "timed out": Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
+            "RemoteDisconnected": Hint("{}, or set the HTTP port", Command("config", "set", f"{key}.ssl", "true")),
+            "timed out": Hint("check {} and the firewall", self._settings("host", "port")),
         }
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
 
 def _is_secure(spec: port.ConnectionSpec) -> bool:
-    """Whether TLS is wanted: `ssl`, else the URL's parameters, else its scheme or the usual port of HTTPS."""
+    """Return whether to use TLS: `ssl`, else the URL's parameters, else its scheme or the default HTTPS port."""
     parts = urlsplit(str(spec.options.get("url") or ""))
     query = dict(each.partition("=")[::2] for each in parts.query.split("&"))
     for given in (option_flag(spec.options, "ssl"), option_flag(query, "secure"), option_flag(query, "ssl")):
@@ -250,7 +248,7 @@ def _with_port(spec: port.ConnectionSpec) -> port.ConnectionSpec:
 
 
 def _settable(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings the user may change: one whose profile is read-only may change none, and is bound by it."""
+    """Return the settings that the user may change. A read-only profile allows none, and already restricts the user."""
     known = client.server_settings
     if "readonly" in known and known["readonly"].readonly:
         return {}
@@ -258,7 +256,7 @@ def _settable(client: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _can_write(grants: Sequence[str], databases: set[str | None]) -> bool | None:
-    """Whether a grant writes to one of the databases; None when a role may hold more than the lines tell."""
+    """Return whether a grant allows writes to one of the databases, or None if a role may have further grants."""
     for line in grants:
         grant = _GRANT.match(line)
         if grant is not None and _WRITING.search(grant["rights"]):
@@ -294,7 +292,7 @@ SELECT database, name, as_select FROM system.tables WHERE database IN ({schemas}
 """
 
 SORTING_KEY = "sorting key"
-"""The name of the index that stands for a table's sorting key."""
+"""The name of the index for a table's sorting key."""
 
 _VIEWS = {
     "View": port.TableKind.VIEW,
@@ -313,16 +311,16 @@ _GENERATED = ("MATERIALIZED", "ALIAS")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation as listed: its draft and the text of its sorting key."""
+    """A listed relation: its draft and the text of its sorting key."""
 
     draft: TableDraft
     sorting_key: str
 
 
 def list_relations(read: Reader) -> dict[port.TableRef, Relation]:
-    """Return all tables and views the user may see but the system's and a view's hidden store.
+    """Return all tables and views visible to the user, without the system's and the hidden storage of views.
 
-    A row count is exact where the engine keeps one, else None.
+    A row count is exact if the engine keeps one, else None.
     """
     found: dict[port.TableRef, Relation] = {}
     for database, name, engine, comment, rows, sorting_key in read(RELATIONS):
@@ -336,7 +334,7 @@ def list_relations(read: Reader) -> dict[port.TableRef, Relation]:
 
 
 class ClickHouseCatalog:
-    """One reading of the structure of all databases in scope; `home` has the connection's own database, if any."""
+    """One read of the structure of all databases in scope. `home` has the connection's own database, if any."""
 
     def __init__(self, read: Reader, parts: PartReader, home: Sequence[str]) -> None:
         self._read = read
@@ -344,7 +342,7 @@ class ClickHouseCatalog:
         self._home = home
 
     def read(self, scope: port.Scope) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope's entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that matched nothing."""
         relations = port.at_home(list_relations(self._read), scope, *self._home)
         chosen = port.select(relations, scope)
         drafts = {ref: relations[ref].draft for ref in chosen.refs}
@@ -401,7 +399,7 @@ def _set_view(draft: TableDraft, definition: str) -> None:
 
 
 def _split(expressions: str) -> list[str]:
-    """Split at the commas outside of brackets and quotes; brackets around the whole are left out."""
+    """Split at the commas outside of parentheses and quotes; parentheses around the whole are removed."""
     text = expressions.strip()
     marks = list(_outer_marks(text))
     if marks == [(0, "("), (len(text) - 1, ")")]:
@@ -411,7 +409,7 @@ def _split(expressions: str) -> list[str]:
 
 
 def _outer_marks(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where the brackets and commas that are within no bracket and no quote are."""
+    """Yield the positions of parentheses and commas at the outermost level, outside of quotes."""
     depth, quote, position = 0, "", 0
     while position < len(text):
         mark = text[position]

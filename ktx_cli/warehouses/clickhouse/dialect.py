@@ -15,7 +15,7 @@ _OPEN_CATALOG: Final = """
 columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
 time_zones
 """
-# A value that may be absent, is kept in a dictionary, or is the state of an aggregation that is a plain value.
+# A value that may be absent, is dictionary-encoded, or is the plain state of an aggregation.
 _WRAPPED: Final = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _MOVES: Final = {"second": "addSeconds", "day": "addDays", "month": "addMonths"}
 _TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%i:%S", "minute": "%Y-%m-%d %H:%i:00", "hour": "%Y-%m-%d %H:00:00"}
@@ -25,7 +25,7 @@ class ClickHouseDialect(Dialect):
     """The SQL of ClickHouse.
 
     Every DateTime is an instant: a timestamp without a zone is a `DateTime64(0, 'UTC')` of whole seconds. A number of
-    seconds has to be made a DateTime (`fromUnixTimestamp`) in the column's expression.
+    seconds must be converted to a DateTime (`fromUnixTimestamp`) in the column's expression.
     """
 
     name = "clickhouse"
@@ -39,7 +39,7 @@ class ClickHouseDialect(Dialect):
     joins_by_any_condition = False
     correlates_queries = False
     series_in_one_value = True
-    counted_from = 1900  # its functions that cut dates give those from 1970 to 2149 alone
+    counted_from = 1900  # Its functions that truncate dates only return dates from 1970 to 2149.
     exact_row_counts = True
     explain_options = r"(?:ast|syntax|plan|pipeline|estimate)?"
     tables_query = "SELECT database, name FROM system.tables"
@@ -53,17 +53,17 @@ class ClickHouseDialect(Dialect):
     system = SystemCatalog(schemas=frozenset({"system"}), open=frozenset(_OPEN_CATALOG.split()))
 
     def semantic_type(self, native_type: str) -> SemanticType:
-        """Return the type of a column; `Nullable`, `LowCardinality` and `SimpleAggregateFunction` are looked into."""
+        """Return the type of a column, looking into `Nullable`, `LowCardinality` and `SimpleAggregateFunction`."""
         while wrapped := _WRAPPED.fullmatch(native_type.strip().lower()):
             native_type = wrapped[1]
         return super().semantic_type(native_type)
 
     def as_date(self, value: exp.Expr) -> exp.Expr:
-        """Return a Date32: a Date ends in 2149 and begins in 1970."""
+        """Return a Date32, because a Date only covers 1970 to 2149."""
         return call("toDate32", value)
 
     def as_timestamp(self, value: exp.Expr) -> exp.Expr:
-        """Return what the clocks of the value's own zone show."""
+        """Return the local time in the value's own zone."""
         return _clock_reading(value, _TIME_FORMATS["second"])
 
     def _timestamp_literal(self, moment: str) -> exp.Expr:
@@ -73,7 +73,7 @@ class ClickHouseDialect(Dialect):
         return call("intDiv", count, number(step))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return call(_MOVES[unit], value, count)
 
     def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
@@ -81,22 +81,22 @@ class ClickHouseDialect(Dialect):
         return call("dateDiff", text(unit), start, end)
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour."""
+        """Return a timestamp truncated to the second, minute or hour."""
         return _clock_reading(value, _TIME_FORMATS[unit])
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return _clock_reading(value, _TIME_FORMATS["second"], zone)
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return _clock_reading(value, _TIME_FORMATS["second"], zone)
 
     def _midnight(self, value: exp.Expr) -> exp.Expr:
         return call("toDateTime64", self.cast(value, "String"), number(0), text(UTC))
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
-        """Return the spine from the table of numbers; its rows are counted first, since dates end in 2299."""
+        """Return the spine from the table of numbers. Its rows are counted first, since dates end in 2299."""
         first, last, index = exp.column(FIRST, ENDS), exp.column(LAST, ENDS), exp.column("number", "numbers")
         numbers = exp.alias_(exp.Table(this=call("numbers", number(most))), "numbers", table=True)
         reached = exp.LTE(this=multiple(index, step.size), expression=self.units_between(step.unit, first, last))
@@ -105,7 +105,7 @@ class ClickHouseDialect(Dialect):
 
 
 def _clock_reading(value: exp.Expr, form: str, zone: str | None = None) -> exp.Expr:
-    """Return what the clocks of a zone (None: the value's own) show, in a form of formatDateTime."""
+    """Return the local time in a zone (None: the value's own), in a format of formatDateTime."""
     shown = call("formatDateTime", value, text(form), *([text(zone)] if zone else []))
     return call("toDateTime64", shown, number(0), text(UTC))
 

@@ -1,4 +1,4 @@
-"""Reads a catalog of a Databricks workspace through one of its SQL warehouses."""
+"""Read a catalog of a Databricks workspace through one of its SQL warehouses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 _PORT = 443
 _WAKE_SECONDS = 300
-"""How long a warehouse that was stopped may take to start: the first request waits for it."""
+"""The time for a stopped warehouse to start, for which the first request waits."""
 _ATTEMPTS = 5
 _GROUPS = 100
 _READING = ("SELECT", "BROWSE", "EXECUTE", "READ_VOLUME", "READ VOLUME", "USE_SCHEMA", "USE SCHEMA", "REFERENCES")
@@ -31,7 +31,7 @@ class DatabricksConnector(cloud.CloudConnector):
     reading = frozenset({"SELECT", "WITH", "FROM", "VALUES", "SHOW", "EXPLAIN", "DESCRIBE", "DESC"})
 
     def __init__(self, spec: ConnectionSpec) -> None:
-        # Without a token the client would open a browser.
+        # Without a token, the client would open a browser.
         host, _, token = (
             cloud.required(spec, "host", "dbc-1234.cloud.databricks.com").removeprefix("https://").rstrip("/"),
             cloud.required(spec, "http_path", "/sql/1.0/warehouses/ID"),
@@ -46,7 +46,7 @@ class DatabricksConnector(cloud.CloudConnector):
         cloud.require_query(sql, self.dialect, self.where)
 
     def _open(self) -> Any:
-        # The client tells of a library that ktx does not use, and of every request it repeats.
+        # The client logs a library that ktx does not use, and every request it retries.
         logging.getLogger("databricks.sql").setLevel(logging.CRITICAL)
         from databricks import sql
 
@@ -58,7 +58,7 @@ class DatabricksConnector(cloud.CloudConnector):
             catalog=self.address.database or None,
             session_configuration={"STATEMENT_TIMEOUT": str(self.whole_seconds)},
             user_agent_entry="ktx",
-            # Rows then come from the workspace itself, not from a storage it names.
+            # Rows then come from the workspace itself, not from a storage that it names.
             use_cloud_fetch=False,
             enable_telemetry=False,
             _socket_timeout=self.statement_seconds + base.CONNECT_SECONDS,
@@ -67,7 +67,7 @@ class DatabricksConnector(cloud.CloudConnector):
         )
 
     def _reach(self) -> None:
-        """Raise `OSError` for a workspace that cannot be reached: the client would go on trying for a minute."""
+        """Raise `OSError` for an unreachable workspace; the client would retry for a minute."""
         if not {"https", "all"} & getproxies().keys():
             server.open_socket(self.address.host, self.address.port, base.CONNECT_SECONDS).close()
 
@@ -95,7 +95,7 @@ class DatabricksConnector(cloud.CloudConnector):
         return (Error, HTTPError)
 
     def _text(self, error: Exception) -> str:
-        # Behind the first line are the frames of the server's own code.
+        # The lines after the first one are frames of the server's own code.
         return str(getattr(error, "message", None) or error).partition("\n")[0]
 
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
@@ -147,7 +147,7 @@ class DatabricksConnector(cloud.CloudConnector):
 
 IDENTITY = "SELECT current_version().dbsql_version, current_version().dbr_version, current_user(), current_catalog()"
 
-# EXTERNAL says who keeps the files; FOREIGN tables are in another database.
+# EXTERNAL describes where the files are stored; FOREIGN tables are in another database.
 _KINDS = {
     "VIEW": TableKind.VIEW,
     "METRIC_VIEW": TableKind.VIEW,
@@ -199,17 +199,17 @@ UNION SELECT table_owner, 'OWNERSHIP' FROM {catalog}.information_schema.tables W
 
 
 def grants_sql(catalog: str, schemas: Sequence[str]) -> str:
-    """Return the statement for all grantees and what they may do in some schemas, owners included."""
+    """Return the statement that lists all grantees and their privileges in some schemas, including owners."""
     return _filled(_GRANTS, catalog, schemas)
 
 
 def members_sql(groups: Sequence[str]) -> str:
-    """Return the statement for one row that tells of each group whether the user is in it."""
+    """Return the statement for one row that says for each group whether the user is a member."""
     return "SELECT " + ", ".join(f"is_account_group_member({cloud.texts('databricks', [group])})" for group in groups)
 
 
 class DatabricksCatalog:
-    """One reading of a catalog of Unity Catalog."""
+    """One read of a Unity Catalog catalog."""
 
     def __init__(self, read: Reader, parts: PartReader, catalog: str) -> None:
         self._read = read
@@ -217,7 +217,7 @@ class DatabricksCatalog:
         self._catalog = catalog
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables and views but those of information_schema."""
+        """Return all tables and views, without those of information_schema."""
         return cloud.drafts_of(self._read(_filled(_RELATIONS, self._catalog, ())), _KINDS)
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
@@ -233,7 +233,7 @@ class DatabricksCatalog:
         return self._parts("foreign keys", _filled(_FOREIGN_KEYS, self._catalog, schemas))
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SQL of the views; Databricks shows it to their owners alone."""
+        """Return the SQL of the views, which Databricks shows only to their owners."""
         return self._parts("view definitions", _filled(_VIEWS, self._catalog, schemas))
 
 

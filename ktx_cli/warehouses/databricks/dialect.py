@@ -35,7 +35,7 @@ class DatabricksDialect(Dialect):
     system = SystemCatalog(schemas=frozenset({"system"}))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units; DATEADD would give a timestamp of the session's zone."""
+        """Return a value shifted by units. DATEADD would return a timestamp in the session's zone."""
         if kind == "date":
             return call("ADD_MONTHS" if unit == MONTH else "DATE_ADD", value, count)
         if unit == MONTH:
@@ -44,15 +44,15 @@ class DatabricksDialect(Dialect):
         return plus(value, call("MAKE_DT_INTERVAL", days, number(0), number(0), seconds))
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour."""
+        """Return a timestamp truncated to the second, minute or hour."""
         return self.as_timestamp(super().truncated_time(value, unit))
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant, in whole seconds."""
+        """Return the local time in a zone at an instant, in whole seconds."""
         return self._since_epoch(call("UNIX_SECONDS", value), zone)
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
 
 

@@ -14,9 +14,16 @@ class DuckDbConnection(Database):
     needs_one_of = ("path", "url")
 
     driver: Literal["duckdb"] = setting(REQUIRED, "DuckDB.")
-    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.duckdb")
-    url: str | None = setting(None, "The same as `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["main"])
+    path: str | None = setting(
+        None,
+        "Path of the database file, relative to the project folder; `~` is expanded.",
+        path=True,
+        example="data/shop.duckdb",
+    )
+    url: str | None = setting(
+        None, "Alternative to `path`: `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb"
+    )
+    schemas: list[str] | None = setting(None, "Schemas to read. Defaults to all.", example=["main"])
 
 
 WAREHOUSE = Warehouse(

@@ -1,4 +1,4 @@
-"""Reads DuckDB files in a session that can neither write nor leave the file, in a process of its own."""
+"""Read DuckDB files in a session that can neither write nor access other files, in a process of its own."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ CLOSED_SETTINGS = {
     "lock_configuration": "true",
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
-    # Less than its process may have: texts and lists under way are not counted.
+    # Less than the limit of its process, because texts and lists in progress are not counted.
     "memory_limit": "1GiB",
     "threads": "4",
-    # Without it a large query spills into `<database>.tmp` beside the user's file.
+    # Without it, a large query spills into `<database>.tmp` next to the user's file.
     "temp_directory": "",
 }
-"""The settings of a DuckDB session that touches nothing but its database."""
+"""The settings of a DuckDB session that only accesses its database."""
 
 _HEADER_BYTES = 3 * 4096
 
 
 class DuckDbSession(IsolatedConnector):
-    """What DuckDB files and folders of data files have in common: one reading statement at a time and its rows."""
+    """The common part of DuckDB files and folders of data files: runs one reading statement at a time."""
 
     dialect = "duckdb"
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
         """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or EXPLAIN of one.
 
-        Times with a zone come back in UTC.
+        Times with a zone are returned in UTC.
         """
         word, behind = leading_keyword(sql)
         with self._translating(sql):
@@ -59,7 +59,7 @@ class DuckDbSession(IsolatedConnector):
 
     @contextmanager
     def _catalog_session(self) -> Iterator[TimedSession]:
-        """Yield the session for statements of ktx's own, which together have the time of one."""
+        """Yield the session for ktx's own statements, which share the time limit of one."""
         with self._translating():
             yield TimedSession(self._opened_session(), monotonic() + self.statement_seconds)
 
@@ -85,7 +85,7 @@ class DuckDbConnector(DuckDbSession):
         self._opened_session()
 
     def test(self, scope: port.Scope) -> port.ConnectionTest:
-        """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
+        """Return the version and the number of relations in scope; latency is that of one `SELECT 1`."""
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             found = port.select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
@@ -93,14 +93,14 @@ class DuckDbConnector(DuckDbSession):
             return port.ConnectionTest(latency, _version(session), len(found.refs), False, privileges=facts)
 
     def introspect(self, scope: port.Scope) -> port.DatabaseSchema:
-        """Read the structure of all relations in scope; row estimates are DuckDB's own."""
+        """Read the structure of all relations in scope. Row estimates come from DuckDB."""
         with self._catalog_session() as session:
             catalog = DuckDbCatalog(session)
             tables = catalog.read(scope, catalog=_catalog(session))
             return port.DatabaseSchema(tables, tuple(catalog.problems), _version(session))
 
     def evidence(self) -> str | None:
-        """Return a text that differs whenever the file does; None while a WAL waits, or the file was replaced.
+        """Return a text that changes with the file, or None while there is a WAL or if the file was replaced.
 
         It covers the headers, with DuckDB's own counter of changes.
         """
@@ -126,14 +126,15 @@ class DuckDbConnector(DuckDbSession):
         text = str(error)
         if "Could not set lock" in text:
             message = f"another program has the file open for writing: {text.partition('. See')[0]}"
-            return self.failure(message, hint="close that program, or give ktx a copy of the file")
-        hint = "check that this version of DuckDB can read it, and that it is neither damaged nor encrypted"
+            return self.failure(message, hint="close that program, or point ktx to a copy of the file")
+        hint = "check that this version of DuckDB can read the file, and that it is not damaged or encrypted"
         return self._not_duckdb() or self._over_a_limit(error, of_the_user=False) or self.failure(text, hint=hint)
 
     def _not_duckdb(self) -> SourceError | None:
-        """Return the error for a file of another kind, None for one of DuckDB's.
+        """Return the error for a file of another kind, or None for a DuckDB file.
 
-        Only asked once the file could not be opened: to close it here gives up the locks this process may have on it.
+        Only called if the file could not be opened: closing it here releases the locks that this process may hold on
+        it.
         """
         try:
             with self.path.open("rb") as stream:
@@ -165,7 +166,7 @@ def _one(session: TimedSession, sql: str) -> Any:
 
 
 _OUTSIDE = re.compile(r'Cannot access file "(.+)" - file system operations are disabled')
-# A macro kept in the file goes before DuckDB's own function of its name, unless that is asked for by its full name.
+# A macro in the file shadows DuckDB's own function of that name, unless the full name is used.
 _THIS = "database_name = system.main.current_database()"
 _MINE = f"NOT internal AND {_THIS}"
 _RELATIONS = f"""
@@ -189,7 +190,7 @@ FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY inde
 
 
 def list_relations(session: TimedSession) -> list[TableDraft]:
-    """Return all tables and views of the database but DuckDB's own."""
+    """Return all tables and views of the database, without DuckDB's own."""
     return [
         TableDraft(
             port.TableRef(schema, name), port.TableKind(kind), comment=comment or None, row_estimate=size, view_sql=sql
@@ -199,14 +200,14 @@ def list_relations(session: TimedSession) -> list[TableDraft]:
 
 
 class DuckDbCatalog:
-    """One reading of a database's structure; `problems` holds what could not be read."""
+    """One read of a database's structure. `problems` has what could not be read."""
 
     def __init__(self, session: TimedSession) -> None:
         self.session = session
         self.problems: list[port.ObjectProblem] = []
 
     def read(self, scope: port.Scope, *, catalog: str) -> tuple[port.Table, ...]:
-        """Return everything in scope, sorted; a view that errors becomes a problem."""
+        """Return everything in scope, sorted. A view that errors becomes a problem."""
         drafts = {draft.ref: draft for draft in list_relations(self.session)}
         chosen = port.select(drafts, scope, catalog=catalog)
         self.problems += chosen.problems
@@ -218,7 +219,7 @@ class DuckDbCatalog:
         return tuple(draft.finish() for _, draft in sorted(drafts.items()))
 
     def _drop_broken_views(self, drafts: dict[port.TableRef, TableDraft], catalog: str) -> None:
-        # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
+        # The catalog keeps the columns of a view as of its creation; only binding it shows whether it still works.
         for ref in [ref for ref, draft in drafts.items() if draft.kind is port.TableKind.VIEW]:
             name = ".".join(map(DIALECT.quote, (catalog, ref.schema or "main", ref.name)))
             try:
@@ -249,7 +250,7 @@ class DuckDbCatalog:
             elif kind == "UNIQUE":
                 draft.unique_keys.append(port.UniqueKey(tuple(columns), name))
             elif kind == "FOREIGN KEY":
-                # DuckDB has no foreign keys from one schema to another.
+                # DuckDB does not support foreign keys between schemas.
                 ref = port.TableRef(schema, target)
                 draft.foreign_keys.append(port.ForeignKey(tuple(columns), ref, tuple(targets), name))
             elif kind == "CHECK" and (allowed := checked_values(condition, "duckdb")) is not None:
@@ -271,9 +272,9 @@ class DuckDbCatalog:
 
 
 def file_reason(error: Exception) -> str | None:
-    """Return what to say when DuckDB would have had to open another file, and None for any other error."""
+    """Return the message if DuckDB would have had to open another file, or None for any other error."""
     found = _OUTSIDE.search(str(error))
     if found is None:
         return None
     name = one_line(found[1], 60)
-    return f"reads the file {name}, which ktx does not allow: use a `files` connection, or make it a table"
+    return f"reads the file {name}, which ktx does not allow: use a `files` connection, or load it into a table"

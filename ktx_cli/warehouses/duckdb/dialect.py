@@ -1,4 +1,4 @@
-"""DuckDB's SQL, which data files are read by too."""
+"""The SQL of DuckDB, which also reads data files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATEMENT_ERRORS: Final = frozenset({"BinderException", "CatalogException", "Pa
 
 
 class DuckDbDialect(Dialect):
-    """DuckDB's SQL."""
+    """The SQL of DuckDB."""
 
     name = "duckdb"
     title = "DuckDB"
@@ -26,9 +26,9 @@ class DuckDbDialect(Dialect):
     rounds_percentiles = True
     series_in_one_value = True
     dates_as_texts = True
-    counts_without_reading = True  # its catalog counts deleted rows too
+    counts_without_reading = True  # Its catalog also counts deleted rows.
     samples_single_rows = True
-    generated_columns_vary = True  # unlike SQLite, it lets one call now() or random()
+    generated_columns_vary = True  # Unlike SQLite, it allows calls of now() and random().
     is_local = True
     explain_options = ""
     pivots_are_statements = True
@@ -38,10 +38,10 @@ class DuckDbDialect(Dialect):
     system = SystemCatalog(names=frozenset({"duckdb_secrets", "duckdb_logs"}))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units, days and seconds without an INTERVAL.
+        """Return a value shifted by units; days and seconds without an INTERVAL.
 
-        To DuckDB 2.0 a month equals 30 days: of `x + INTERVAL 1 MONTH` and `x + INTERVAL 30 DAY` in one statement it
-        computes only the first, and gives it for both.
+        For DuckDB up to 2.0, a month equals 30 days: of `x + INTERVAL 1 MONTH` and `x + INTERVAL 30 DAY` in one
+        statement, it computes only the first, and returns it for both.
         """
         if unit == MONTH:
             return super().moved(value, count, unit, kind)
@@ -53,11 +53,11 @@ class DuckDbDialect(Dialect):
         return call("MAKE_TIMESTAMP", plus(call("EPOCH_US", value), length))
 
     def beginning(self, value: str, length: int) -> str:
-        """Return the first characters of a text; a database may hold a `substr` of its own that goes first."""
+        """Return the first characters of a text. The schema matters, because a database may define its own `substr`."""
         return f"system.main.substr({value}, 1, {length})"
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Whether the class of an error says so."""
+        """Return whether it is an error of such a class."""
         return getattr(error, "kind", type(error).__name__) in _STATEMENT_ERRORS
 
     def row_number(self, table: Table) -> str | None:

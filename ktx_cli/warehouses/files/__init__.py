@@ -13,7 +13,11 @@ class FilesConnection(Database):
 
     driver: Literal["files"] = setting(REQUIRED, "A folder of data files.")
     path: str = setting(
-        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="data/exports", min_length=1
+        REQUIRED,
+        "Path of the folder, relative to the project folder; `~` is expanded.",
+        path=True,
+        example="data/exports",
+        min_length=1,
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads a folder of CSV, Parquet and JSON files as tables, through DuckDB."""
+"""Read a folder of CSV, Parquet and JSON files as tables, through DuckDB."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ READERS = {
     ".jsonl": "read_json({}, format = 'newline_delimited')",
     ".jsonl.gz": "read_json({}, format = 'newline_delimited')",
 }
-"""How DuckDB reads a file, by the end of its name (`{}` is its path)."""
+"""How DuckDB reads a file, by its extension (`{}` is its path)."""
 
 _BLANK_BYTES = 4096
 
@@ -60,10 +60,10 @@ class DataFile:
 
 
 class FilesConnector(DuckDbSession):
-    """A folder of data files, each one table of an in-memory DuckDB that may read exactly these files.
+    """A folder of data files, each of which is a table of an in-memory DuckDB that may read only these files.
 
-    The folder is listed when the connection opens; the files are looked into at the first introspection or query. One
-    that takes too much time or memory is named and is no table.
+    The folder is listed when the connection opens, and the files are read at the first introspection or query. A file
+    that takes too much time or memory is reported and does not become a table.
     """
 
     def __init__(self, spec: ConnectionSpec) -> None:
@@ -76,17 +76,17 @@ class FilesConnector(DuckDbSession):
         self._opened_session()
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Count the files in scope; latency is one `SELECT 1`."""
+        """Return the number of files in scope; latency is that of one `SELECT 1`."""
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             version = self._version(session)
         found = select((file.ref for file in self._files), scope)
-        return ConnectionTest(latency, version, len(found.refs), False, privileges=("the files are only read",))
+        return ConnectionTest(latency, version, len(found.refs), False, privileges=("ktx only reads the files",))
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
         """Read the columns of every file in scope.
 
-        A file that cannot be read is a problem and no table. Row numbers are exact for Parquet, None otherwise.
+        A file that cannot be read is a problem instead of a table. Row counts are exact for Parquet, None otherwise.
         """
         with self._translating():
             self._opened_session().prepare()
@@ -105,12 +105,12 @@ class FilesConnector(DuckDbSession):
             return DatabaseSchema(tables, tuple(problems), self._version(session))
 
     def evidence(self) -> str | None:
-        """Return a text that differs whenever one of the files does, or there are others."""
+        """Return a text that changes with any of the files and their number."""
         found = base.file_evidence(file.path for file in self._files)
         return None if found is None else f"DuckDB {self._opened_session().version} {found}"
 
     def _prepare(self, session: Session) -> None:
-        """Make a view of every file that can be read."""
+        """Create a view for every file that can be read."""
         for file in self._files:
             if file.ref not in self._broken:
                 self._make_view(session, file)
@@ -129,7 +129,7 @@ class FilesConnector(DuckDbSession):
 
     def _settings(self) -> Mapping[str, Any]:
         settings: dict[str, Any] = dict(CLOSED_SETTINGS)
-        # The paths must be set while external access and the configuration are still open.
+        # The paths must be set before external access and the configuration are locked.
         closing = {name: settings.pop(name) for name in ("enable_external_access", "lock_configuration")}
         paths = [str(file.path) for file in self._files]
         statements: list[tuple[str, list[Any]]] = [("SET allowed_paths = ?", [paths])]
@@ -155,11 +155,11 @@ class FilesConnector(DuckDbSession):
 
 
 def find_data_files(folder: Path) -> tuple[list[DataFile], list[ObjectProblem]]:
-    """Return the data files below a folder and what there is to say about others.
+    """Return the data files below a folder, and problems with others.
 
-    Hidden files and folders are passed over. A table is named by its path without the ending; where two files would
-    have one name, both keep the ending. Links that leave the folder, unreadable sub-folders and names that DuckDB
-    takes for patterns are problems.
+    Hidden files and folders are ignored. A table is named by its path without the extension; if two files would get the
+    same name, both keep their extension. Links out of the folder, unreadable subfolders and names that DuckDB
+    interprets as patterns are problems.
     """
     problems: list[ObjectProblem] = []
     found: list[tuple[PurePosixPath, Path, str]] = []
@@ -173,7 +173,7 @@ def find_data_files(folder: Path) -> tuple[list[DataFile], list[ObjectProblem]]:
         here = Path(where)
         for name in folders:
             if (here / name).is_symlink() and not (here / name).resolve().is_relative_to(inside):
-                problems.append(_left_out(folder, here / name, "is a link out of the folder"))
+                problems.append(_left_out(folder, here / name, "is a link to a target outside the folder"))
         for name in sorted(names):
             suffix = _suffix(name)
             path = here / name
@@ -204,15 +204,19 @@ def _suffix(name: str) -> str | None:
 def _unusable(path: Path, inside: Path) -> str | None:
     target = path.resolve()
     if not target.is_relative_to(inside):
-        return "is a link out of the folder"
+        return "is a link to a target outside the folder"
     if not target.is_file():
         return "is not a file"
     try:
         str(target).encode()
     except UnicodeEncodeError:
         return "has a name that is not UTF-8"
-    # DuckDB would read every file such a name matches as a pattern.
-    return "has one of * ? [ in its path, which DuckDB takes for a pattern" if set("*?[") & set(str(target)) else None
+    # DuckDB would interpret such a name as a pattern and read every file that matches.
+    return (
+        "contains one of * ? [ in its path, which DuckDB interprets as a pattern"
+        if set("*?[") & set(str(target))
+        else None
+    )
 
 
 def _left_out(folder: Path, path: Path, why: str) -> ObjectProblem:
@@ -221,7 +225,7 @@ def _left_out(folder: Path, path: Path, why: str) -> ObjectProblem:
 
 
 def _is_empty(file: DataFile) -> bool:
-    """Whether a file holds nothing but blanks, or an empty JSON list: DuckDB would make up a column for it."""
+    """Return whether a file contains only blanks or an empty JSON list, for which DuckDB would invent a column."""
     if file.suffix == ".parquet":
         return False
     opener = gzip.open if file.suffix.endswith(".gz") else open
@@ -229,7 +233,7 @@ def _is_empty(file: DataFile) -> bool:
         with opener(file.path, "rb") as stream:
             begin = stream.read(_BLANK_BYTES)
     except (OSError, EOFError, zlib.error):
-        return False  # DuckDB says what is wrong with it
+        return False  # DuckDB reports what is wrong with it.
     if len(begin) == _BLANK_BYTES:
         return False
     content = b"".join(begin.removeprefix(b"\xef\xbb\xbf").split())

@@ -1,1 +1,1 @@
-"""Lets through statements that only read: parts and functions from lists, written anew from their tree."""
+"""The guard: only statements that read pass, made of allowed parts and functions and rewritten from their tree."""

@@ -1,4 +1,4 @@
-"""What would run on and on, or fill the memory, by its form: long texts, long series, recursion without an end."""
+"""Refuse statements whose form is unbounded in time or memory: long texts, long series, endless recursion."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.guard.functions import FunctionList, refused
 
 MAX_TEXT: Final = 1_000_000
-"""How long the texts may be that all functions of a statement build of what is written in it."""
+"""The maximum total length of the texts that functions in a statement build from literals."""
 
 _BUILDERS: Final[dict[str, str | int]] = {
-    # class or name -> the position or the argument that says how long the text becomes
+    # Class or name -> the position or the argument that determines the length of the text.
     "Repeat": "times",
     "Space": "this",
     "Pad": "expression",
@@ -29,13 +29,13 @@ _BUILDERS: Final[dict[str, str | int]] = {
 _MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_fill", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
 _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)|\{[^{}]*(\d{5,}|\{)")
-"""A width in a template, `%99999s` or `{:>99999}`, or one that another value gives, `%*s` or `{:>{}}`."""
+"""A width in a template (`%99999s`, `{:>99999}`), or one that another value sets (`%*s`, `{:>{}}`)."""
 
 _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_string"})
 
 
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
-    """Raise for a text, a series or a recursion whose size nothing in the statement bounds."""
+    """Raise an error for a text, a series or a recursion whose size nothing in the statement limits."""
     built = _Built(tree)
     nodes = list(tree.walk())
     for function in (node for node in nodes if isinstance(node, exp.Func) and not functions.allows(node)):
@@ -62,7 +62,7 @@ def _key(function: exp.Func) -> str:
 
 
 class _Built:
-    """How long the texts may be that a statement builds: its functions may stand in each other, also by a subquery."""
+    """The length of the texts that a statement builds; its functions may be nested, also through a subquery."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._tree = tree
@@ -71,7 +71,7 @@ class _Built:
         self._unknown = 0
 
     def add(self, function: exp.Func, functions: FunctionList) -> None:
-        """Count a function; raises where all that were counted may build too much."""
+        """Count a function. Raises an error if all functions counted so far may build too much."""
         if _key(function) in _REPLACING:
             growth = _growth(function)
             self._times *= growth or 1
@@ -88,31 +88,31 @@ class _Built:
         elif self._times > 1:
             length = self._times * self._longest()
         if length * max(1, self._padded) ** self._unknown > MAX_TEXT:
-            raise functions.refuse_size(function, f"builds texts of over {MAX_TEXT:,} characters", MAX_TEXT)
+            raise functions.refuse_size(function, f"builds texts of more than {MAX_TEXT:,} characters", MAX_TEXT)
 
     def _longest(self) -> int:
-        """Return the length of the longest text that is written in the statement."""
+        """Return the length of the longest text literal in the statement."""
         return max((len(node.name) for node in self._tree.find_all(exp.Literal) if node.is_string), default=1) or 1
 
 
 def _length(function: exp.Func, functions: FunctionList) -> int:
-    """Return the number that says how long a text becomes, or how often it is repeated; 0 where it has a default."""
+    """Return the number that determines the length or the repetitions of a text; 0 if there is a default."""
     where = _BUILDERS[_key(function)]
     listed = function.expressions
     if (isinstance(where, int) and where >= len(listed)) or (_key(function) == "polygon" and len(listed) == 1):
         return 0
     size = _size(function.args.get(where) if isinstance(where, str) else listed[where])
     if size is None:
-        raise functions.refuse_size(function, "builds texts of a length that is not written as a number", MAX_TEXT)
+        raise functions.refuse_size(function, "builds texts whose length is not a literal number", MAX_TEXT)
     if size > MAX_TEXT:
-        raise functions.refuse_size(function, f"builds texts of over {MAX_TEXT:,} characters", MAX_TEXT)
+        raise functions.refuse_size(function, f"builds texts of more than {MAX_TEXT:,} characters", MAX_TEXT)
     return int(size)
 
 
 def _growth(function: exp.Func) -> int | None:
-    """Return how much longer a text may become when each match of a written text is replaced by a longer one.
+    """Return by how much a text may grow if each match of a literal is replaced by a longer one.
 
-    None where what replaces it is not written.
+    None if the replacement is not a literal.
     """
     match, new = function.args.get("expression"), function.args.get("replacement")
     if not isinstance(new, exp.Literal):
@@ -122,24 +122,24 @@ def _growth(function: exp.Func) -> int | None:
 
 
 def _require_template(function: exp.Func, functions: FunctionList) -> None:
-    """Raise for a template with a width that is too large or not written, in one text or in pieces."""
+    """Raise an error for a template with a width that is too large or not a literal, in one text or in pieces."""
     listed = function.expressions
     template = function.this if type(function).__name__ != "Anonymous" else listed[0] if listed else None
     if not functions.syntax.format_has_widths and _key(function) in ("Format", "format"):
         return
     text = _written(template)
     if text is None:
-        why = "has a template that is not written as a text, so its widths are not known"
-        hint = "write its template as one text"
+        why = "has a template that is not a text literal, so its widths are unknown"
+        hint = "write the template as a single text literal"
         raise refused("size", f"the function `{functions.name_of(function)}`", why, hint=hint)
     if _WIDTH.search(text.replace("{{", "").replace("%%", "")):
         raise functions.refuse_size(
-            function, "has a width of over 9,999 in its format, or one that a value gives", 9999
+            function, "has a width of more than 9,999 in its format, or a width set by a value", 9999
         )
 
 
 def _written(node: object) -> str | None:
-    """Return a text that is written, also in pieces that are put together; None for one that is not."""
+    """Return a text literal, also one concatenated from pieces, or None for anything else."""
     if isinstance(node, exp.Literal | exp.National | exp.RawString | exp.Heredoc):
         return str(node.name)
     if isinstance(node, exp.Paren | exp.Cast):
@@ -154,19 +154,19 @@ def _written(node: object) -> str | None:
 
 
 def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
-    """Raise for a type that fills every value up to a length that is too large."""
-    own = kind.args.get("kind")  # of a type that is written with its schema
+    """Raise an error for a type that pads every value to a length that is too large."""
+    own = kind.args.get("kind")  # Of a type that is written with its schema.
     name = getattr(kind.this, "name", "") if own is None else own.name.upper()
     if name not in functions.syntax.padded_types:
         return
     sizes = [_size(expression.this) for expression in kind.expressions]
     if any(size is not None and size > MAX_TEXT for size in sizes):
-        why = f"fills a value up to over {MAX_TEXT:,} characters"
+        why = f"pads a value to more than {MAX_TEXT:,} characters"
         raise refused("size", f"the type {name}", why, hint=f"use a length of at most {MAX_TEXT:,}")
 
 
 def _size(node: object) -> float | None:
-    """Return the value of a number, of a negative one, or of the largest number in an array of them."""
+    """Return the value of a number, of a negative one, or of the largest number in an array."""
     if isinstance(node, exp.Array):
         sizes = [_size(expression) for expression in node.expressions]
         return None if None in sizes else float(math.prod(size or 0 for size in sizes))
@@ -183,7 +183,7 @@ def _size(node: object) -> float | None:
 
 
 def _require_end(clause: exp.With) -> None:
-    """Raise for a recursive part that nothing ends: no WHERE, no condition of a join, no LIMIT."""
+    """Raise an error for a recursive part without an end: no WHERE, no join condition, no LIMIT."""
     for part in clause.expressions:
         name = part.alias.lower()
         if part.this.args.get("limit") is not None:
@@ -194,8 +194,8 @@ def _require_end(clause: exp.With) -> None:
                 raise refused(
                     "recursion",
                     f"the recursive part of `{part.alias}`",
-                    "has no condition that ends it",
-                    hint="add a WHERE on one of its columns to the part behind UNION",
+                    "has no condition that ends the recursion",
+                    hint="add a WHERE on one of its columns to the part after UNION",
                 )
 
 
@@ -226,7 +226,7 @@ SERIES: Final = frozenset(
     {"GenerateSeries", "ExplodingGenerateSeries", "GenerateDateArray", "GenerateTimestampArray", "Generator", "Stack"}
     | {"numbers", "numbers_mt", "zeros", "zeros_mt", "range", "generate_series", "sequence", "arrayrange"}
 )
-"""Functions that make rows or items out of nothing: the parser's classes, and names in lower case."""
+"""Functions that generate rows or items: the parser's classes, and names in lower case."""
 
 _GROWING: Final = ("Mul", "Pow", "BitwiseLeftShift", "Factorial", "Exp")
 _NOW: Final = frozenset({"CurrentDate", "CurrentTimestamp", "CurrentDatetime", "Localtimestamp", "UtcTimestamp"})
@@ -240,20 +240,20 @@ _SEQUENCE: Final = re.compile(r"seq_(\d{1,20})_to_(\d{1,20})(?:_step_(\d{1,20}))
 
 
 def require_series(function: exp.Func, functions: FunctionList) -> None:
-    """Raise for a series of over `MAX_SERIES` items, or one whose length nothing in the statement bounds."""
+    """Raise an error for a series of more than `MAX_SERIES` items, or one without a known length."""
     counts = _counts(function)
     if counts is None:
         how = _too_long(*_ends(function))
     elif not counts or None in counts:
         how = "makes rows without an end that is written as a number"
     else:
-        how = f"makes over {MAX_SERIES:,} rows" if max(count or 0 for count in counts) > MAX_SERIES else ""
+        how = f"generates more than {MAX_SERIES:,} rows" if max(count or 0 for count in counts) > MAX_SERIES else ""
     if how:
         raise functions.refuse_size(function, how, MAX_SERIES)
 
 
 def _counts(function: exp.Func) -> list[float | None] | None:
-    """Return the numbers of rows that a function is given outright, None for one that has two ends instead."""
+    """Return the row counts in a function's arguments, or None if it has two ends instead."""
     kind = type(function).__name__
     if kind == "Generator":
         return [_number(function.args.get("rowcount"))]
@@ -265,22 +265,22 @@ def _counts(function: exp.Func) -> list[float | None] | None:
 
 
 def require_fill(fill: exp.Expr) -> None:
-    """Raise for ClickHouse's WITH FILL of over `MAX_SERIES` rows."""
+    """Raise an error for ClickHouse's WITH FILL of more than `MAX_SERIES` rows."""
     how = _too_long(fill.args.get("from_"), fill.args.get("to"), fill.args.get("step"))
     if how:
-        raise refused("size", "WITH FILL", how, hint="give it a FROM, a TO and a larger STEP")
+        raise refused("size", "WITH FILL", how, hint="add a FROM, a TO and a larger STEP")
 
 
 def require_short_sequence(table: exp.Table) -> None:
-    """Raise for a table of MariaDB's sequence engine (`seq_1_to_9`, `seq_1_to_9_step_2`) that is too long."""
+    """Raise an error for a table of MariaDB's sequence engine (`seq_1_to_9`, `seq_1_to_9_step_2`) that is too long."""
     found = _SEQUENCE.fullmatch(table.name)
     if found is not None and items(float(found[1]), float(found[2]), float(found[3] or 1)) > MAX_SERIES:
-        why = f"makes over {MAX_SERIES:,} rows"
-        raise refused("size", f"`{table.name}`", why, hint="name a shorter sequence, as seq_1_to_1000")
+        why = f"generates more than {MAX_SERIES:,} rows"
+        raise refused("size", f"`{table.name}`", why, hint="use a shorter sequence, such as seq_1_to_1000")
 
 
 def _ends(function: exp.Func) -> tuple[exp.Expr | None, exp.Expr | None, exp.Expr | None]:
-    """Return the two ends and the step of a series; one argument alone is the end."""
+    """Return the two ends and the step of a series; a single argument is the end."""
     if not isinstance(function, exp.Anonymous):
         known = function.args
         return known.get("start"), known.get("end"), known.get("step") or known.get("interval")
@@ -291,7 +291,7 @@ def _ends(function: exp.Func) -> tuple[exp.Expr | None, exp.Expr | None, exp.Exp
 
 
 def _too_long(start: exp.Expr | None, end: exp.Expr | None, step: exp.Expr | None) -> str:
-    """Return why a series may be too long, as it follows the name; empty for one that is not."""
+    """Return why a series may be too long, as a continuation of its name; empty if it is not."""
     ends = [each for each in (start, end) if each is not None]
     if any(type(node).__name__ in _GROWING for each in ends for node in each.walk()):
         return "makes a series whose length is a product or a power"
@@ -299,25 +299,25 @@ def _too_long(start: exp.Expr | None, end: exp.Expr | None, step: exp.Expr | Non
     if number is None and span is None:
         return "makes a series whose step is not written as a number or an interval"
     if number == 0 or span == 0:
-        return "makes a series with a step of 0, which has no end"
+        return "generates a series with step 0, which never ends"
     counted = _numbers(start, end, number) if number is not None else None
     if counted is None and (number is None or _has_times(ends)):
         counted = _times(start, end, span if span is not None else (number or 1) * _DAY)
     if counted is None:
         counted = _largest(ends) / min(1.0, abs(number or 1))
         if step is not None and abs(number or 1) < 1 and not _is_counted(ends):
-            return "makes a series in parts of a whole between ends that are not written as numbers"
-    return f"makes a series of over {MAX_SERIES:,} items" if counted > MAX_SERIES else ""
+            return "generates a series with a fractional step between ends that are not literal numbers"
+    return f"generates a series of more than {MAX_SERIES:,} items" if counted > MAX_SERIES else ""
 
 
 def _numbers(start: exp.Expr | None, end: exp.Expr | None, step: float) -> float | None:
-    """Return how many items a series of written numbers has, None where an end is no written number."""
+    """Return the number of items in a series of literal numbers, or None if an end is not a literal."""
     first, last = 0.0 if start is None else _number(start), _number(end)
     return None if first is None or last is None else items(first, last, step)
 
 
 def _times(start: exp.Expr | None, end: exp.Expr | None, step: float) -> float:
-    """Return how many items a series of times has, at most where an end is no written one."""
+    """Return the number of items in a series of times, or an upper limit if an end is not a literal."""
     first, last = _moment(start), _moment(end)
     if first is not None and last is not None:
         return items(first, last, step)
@@ -352,7 +352,7 @@ def _largest(ends: list[exp.Expr]) -> float:
 
 
 def _number(node: exp.Expr | None) -> float | None:
-    """Return a written number, a negative one, one in brackets or under a cast."""
+    """Return a number literal, possibly negative, in parentheses or under a cast."""
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner
@@ -367,7 +367,7 @@ def _number(node: exp.Expr | None) -> float | None:
 
 
 def _span(node: exp.Expr | None) -> float | None:
-    """Return the seconds of an interval that is written out."""
+    """Return the seconds of a literal interval."""
     if isinstance(node, exp.Neg):
         inner = _span(node.this)
         return None if inner is None else -inner
@@ -383,7 +383,7 @@ def _span(node: exp.Expr | None) -> float | None:
 
 
 def _moment(node: exp.Expr | None) -> float | None:
-    """Return the seconds since 1970 of a moment that is written out or is near today."""
+    """Return the seconds since 1970 of a moment that is a literal or close to today."""
     kind = type(node).__name__
     if kind in _NOW or (isinstance(node, exp.Anonymous) and node.name.lower() == "now"):
         return datetime.now(UTC).timestamp()
@@ -395,7 +395,7 @@ def _moment(node: exp.Expr | None) -> float | None:
 
 
 def _moved(node: exp.Add | exp.Sub) -> float | None:
-    """Return a moment with an interval, or a number of days, added or taken off."""
+    """Return a moment plus or minus an interval or a number of days."""
     moment, days = _moment(node.this), _number(node.expression)
     by = _span(node.expression) if days is None else days * _DAY
     if moment is None or by is None:
@@ -404,10 +404,10 @@ def _moved(node: exp.Add | exp.Sub) -> float | None:
 
 
 ASSUMED_SECONDS: Final = 300 * 366 * 86_400
-"""How far apart the two ends of a series of times are taken to be, where they come from columns."""
+"""The assumed distance between the ends of a series of times that come from columns."""
 
 MAX_SERIES: Final = 10_000_000
-"""How many items a series may have, and the largest number in its ends where they are not all written out."""
+"""The maximum number of items in a series, and the largest number in its ends if they are not all literals."""
 
 _UNITS: Final = (
     (1e-9, "nanosecond"), (1e-6, "microsecond us"), (1e-3, "millisecond ms"), (1.0, "second s sec"),
@@ -422,7 +422,7 @@ _UNMEASURED: Final = re.compile(r"infinity|\bbc\b|\d{5,}-\d", re.IGNORECASE)
 
 
 def seconds_of_span(text: str, unit: str = "") -> float | None:
-    """Return the seconds of `1 day`, `01:30`, `1 year 2 days`, or of `1` with a unit; None for any other text."""
+    """Return the seconds of `1 day`, `01:30`, `1 year 2 days`, or of `1` with a unit, or None for any other text."""
     rest = f"{text} {unit}".strip().lower()
     if not rest:
         return None
@@ -444,7 +444,7 @@ def _unit(word: str) -> float | None:
 
 
 def seconds_of_moment(text: str) -> float | None:
-    """Return the seconds since 1970 of a date or timestamp in ISO 8601, None for any other text."""
+    """Return the seconds since 1970 of an ISO 8601 date or timestamp, or None for any other text."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -453,19 +453,19 @@ def seconds_of_moment(text: str) -> float | None:
 
 
 def is_unmeasured(text: str) -> bool:
-    """Whether a text names a moment that `seconds_of_moment` cannot measure: infinity, BC, a year of five digits."""
+    """Return whether a text is a moment that `seconds_of_moment` cannot measure: infinity, BC, a five-digit year."""
     return _UNMEASURED.search(text) is not None
 
 
 def items(start: float, end: float, step: float) -> float:
-    """Return how many items a series has; infinity for a step of 0."""
+    """Return the number of items in a series; infinity for step 0."""
     if step == 0 or not math.isfinite(step):
         return math.inf
     return max(0.0, (end - start) / step + 1)
 
 
 def items_between(moments: Iterable[float], spans: Iterable[float], step: float) -> float:
-    """Return how many items a series of times has at most whose ends hold these moments and spans, and columns."""
+    """Return the maximum number of items in a series of times whose ends contain these moments, spans and columns."""
     known = list(moments)
     apart = max(known) - min(known) if known else 0.0
     return items(0.0, max(ASSUMED_SECONDS, apart) + sum(map(abs, spans)), abs(step))

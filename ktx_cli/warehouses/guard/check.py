@@ -1,4 +1,4 @@
-"""The guard: a statement in, the statement that may be sent out, or the reason why not."""
+"""The guard: takes a statement, and returns the statement that may be sent or the reason why not."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from ktx_cli.warehouses.guard.nodes import (
 from ktx_cli.warehouses.guard.rendering import Headers, as_query, limited, with_headers, without_hints, written_headers
 
 SchemaOf = Callable[[str], str | None]
-"""The schema of a table that is named without one, or None to leave the name as it is."""
+"""The schema of a table that is named without one, or None to keep the name unchanged."""
 
 PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
-"""The errors that the parser raises for unforeseen texts, besides its own."""
+"""The errors that the parser raises for unexpected texts, in addition to its own."""
 
 _TOO_DEEP: Final = "split it into smaller statements"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedStatement:
-    """A statement that only reads: `sql` is to be sent, never the text it came from.
+    """A statement that only reads. `sql` is sent, never the original text.
 
-    `headers` are those of its columns that the database would have taken from the text it came from.
+    `headers` are the names of those columns that the database would have taken from the original text.
     """
 
     sql: str
@@ -48,7 +48,7 @@ class CheckedStatement:
     headers: Headers = ()
 
     def columns(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns as the database gives them for the user's own text."""
+        """Return the names of the columns as the database would return them for the user's own text."""
         return with_headers(found, self.headers)
 
 
@@ -63,17 +63,17 @@ def check(
     schema_of: SchemaOf | None = None,
     server: Server | None = None,
 ) -> CheckedStatement:
-    """Return the statement to send: one query, written from its tree, with at most `max_rows + 1` rows.
+    """Return the statement to send: one query, rewritten from its tree, with at most `max_rows + 1` rows.
 
-    `allowed_functions` are names besides the dialect's list (`name`, or `schema.name` for one of a schema's own);
-    `connection` is the id that hints name; `tables` are names that may look like files; `server` is which of several
-    speaks the dialect (None: what all of them have). An EXPLAIN gets no limit. Raises `StatementRefusedError` (code
-    `read_only`) with the construct that is not let through, and, where the text is no statement of the dialect, with
-    code `query`. `NotSupportedError`: a dialect without a list of functions.
+    `allowed_functions` are names in addition to the dialect's list (`name`, or `schema.name` for one in a schema);
+    `connection` is the id for hints; `tables` are names that may look like files; `server` is which of several servers
+    it is (None: what all of them have). An EXPLAIN gets no limit. Raises `StatementRefusedError` (code `read_only`)
+    with the refused construct, or with code `query` if the text is not a valid statement. Raises `NotSupportedError`
+    for a dialect without a list of functions.
     """
     syntax = dialect_named(dialect)
     if not syntax.functions():
-        raise NotSupportedError(f"there is no list of functions for the dialect `{dialect}`")
+        raise NotSupportedError(f"ktx has no list of allowed functions for the dialect `{dialect}`")
     passed = _PASSED.get((sql, syntax, max_rows, frozenset(allowed_functions), server, schema_of is None), list)
     for each in tuple(passed):
         if each.passes_again(tables, schema_of):
@@ -88,7 +88,7 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A statement that passed, and all that its check asked of the tables: with the same answers it passes again."""
+    """A statement that passed, and everything its check asked about tables: with the same answers it passes again."""
 
     statement: CheckedStatement
     files: Mapping[object, bool]
@@ -101,7 +101,7 @@ class _Passed:
 
 
 class _Asked:
-    """The tables of a check, which keep what was asked of them."""
+    """The tables of a check, which record the questions about them."""
 
     def __init__(self, tables: Container[str], schema_of: SchemaOf | None) -> None:
         self._tables, self._schema_of = tables, schema_of
@@ -118,9 +118,9 @@ class _Asked:
 
 
 _PASSED: Final = Recent[list[_Passed]](256)
-"""Statements that passed last, by the text and the rules: the same question is asked again and again."""
+"""The statements that passed most recently, by text and rules, because questions are repeated."""
 _LONGEST_KEPT: Final = 10_000
-"""Characters of the longest statement that is kept."""
+"""The maximum length of a statement that is kept."""
 
 
 def _checked(
@@ -143,10 +143,10 @@ def _checked(
         headers = written_headers(query, tree, dialect)
         text = syntax.rendered(tree if prefix else limited(tree, max_rows), copy=False)
         if text != query:
-            rules.parse(text)  # what is sent is checked too, not only what it was written from
+            rules.parse(text)  # The statement to send is checked too, not only the original.
         rules.require_built_in(text)
     except RecursionError:
-        raise refused("size", "it", "is nested too deep", hint=_TOO_DEEP) from None
+        raise refused("size", "it", "is nested too deeply", hint=_TOO_DEEP) from None
     except PARSER_FAULTS as error:
         raise _unreadable(error, dialect) from error
     return CheckedStatement(f"{prefix} {text}".strip(), dialect, bool(prefix), () if prefix else headers)
@@ -160,7 +160,7 @@ class _Rules:
         self.tables = tables
 
     def parse(self, sql: str) -> Any:
-        """Return the tree of the one query in the text; raises `StatementRefusedError`."""
+        """Return the tree of the only query in the text. Raises `StatementRefusedError`."""
         tree = without_hints(self._tree(sql))
         tree = as_query(tree) if self.syntax.pivots_are_statements else tree
         require_root(tree)
@@ -186,12 +186,14 @@ class _Rules:
             raise _unreadable(error, self.dialect) from None
         statements = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
         if len(statements) != 1:
-            found = f"there are {len(statements)} statements" if statements else "there is no statement in it"
-            raise refused("statements", found, "where one is wanted", hint=READING)
+            found = f"there are {len(statements)} statements" if statements else "it contains no statement"
+            raise refused("statements", found, "instead of exactly one", hint=READING)
         return statements[0]
 
     def require_built_in(self, sql: str) -> None:
-        """Raise for a call in the text that is sent of what the server has not built in, whatever the parser knows."""
+        """Raise an error for a call in the statement to send that is not built into the server, whatever the parser
+        knows.
+        """
         if not self.syntax.has_several_servers:
             return
         from sqlglot import tokenize
@@ -217,15 +219,15 @@ class _Rules:
             self._require_operator(node)
 
     def _require_operator(self, node: exp.Operator) -> None:
-        """Raise for an operator of a schema: it is a function of its own."""
+        """Raise an error for an operator in a schema, which is a user-defined function."""
         name = node.args["operator"] if isinstance(node.args["operator"], str) else node.args["operator"].sql()
         if not name.startswith("pg_catalog.") and name.lower() not in self.functions.allowed:
-            raise self.functions.refuse(name, "is not built in: its name has a schema")
+            raise self.functions.refuse(name, "is not built in, because its name has a schema")
 
 
 @functools.cache
 def silence_parser() -> None:
-    """Keep what the parser logs of odd texts off standard error: who parses says what is wrong."""
+    """Keep the parser's log messages off standard error; the caller reports errors."""
     logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
@@ -235,8 +237,12 @@ def _unreadable(error: Exception, dialect: str) -> Exception:
     place = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     word = str(place.get("highlight") or "")
     where = f"it (line {place.get('line')}, at `{word}`)" if place else "it"
-    hint = f"correct what stands before `{word}`" if word else "close every bracket and quote, and end the last clause"
-    unread = refused("syntax", where, f"cannot be read as {dialect}", hint=hint)
+    hint = (
+        f"correct the part before `{word}`"
+        if word
+        else "close every parenthesis and quote, and complete the last clause"
+    )
+    unread = refused("syntax", where, f"cannot be parsed as {dialect}", hint=hint)
     unread.code = "query"
     return unread
 
@@ -245,19 +251,19 @@ _WORD: Final = re.compile(r"\s*explain\b", re.IGNORECASE)
 
 
 def explained(sql: str, dialect: str) -> tuple[str, str]:
-    """Return the EXPLAIN at the beginning of a statement, in its one spelling, and the query behind it.
+    """Return the EXPLAIN at the beginning of a statement in its normalized spelling, and the query after it.
 
-    The first is empty where there is none. Raises `StatementRefusedError` for options that are not on the list.
+    The first is empty without an EXPLAIN. Raises `StatementRefusedError` for options that are not on the list.
     """
     begin = _WORD.match(sql)
     if begin is None:
         return "", sql
     form = dialect_named(dialect).explain_options
     if form is None:
-        raise refused("root", "`EXPLAIN`", f"is nothing {dialect} has")
+        raise refused("root", "`EXPLAIN`", f"is not supported by {dialect}")
     options = re.compile(rf"\s*({form})(?=[\s(])", re.IGNORECASE).match(sql, begin.end())
     if options is None:
-        raise refused("root", "`EXPLAIN` with these options", "is not let through", hint="EXPLAIN SELECT ...")
+        raise refused("root", "`EXPLAIN` with these options", "is not allowed", hint="EXPLAIN SELECT ...")
     words = " ".join(options[1].split())
     return f"EXPLAIN {words}".strip(), sql[options.end() :]
 
@@ -275,7 +281,7 @@ _OF_A_TABLE: Final = re.compile(r"(?:(?:full|extended)\s+)*(?:columns|fields|ind
 
 
 def require_no_description(sql: str, dialect: str, connection: str) -> None:
-    """Raise for a statement that describes; the hint is the query, or the command, that answers it."""
+    """Raise an error for a describing statement; the hint is a query or command with the same answer."""
     found = _INSTEAD_WORD.match(sql)
     if found is None:
         return
@@ -297,7 +303,7 @@ def catalog_query(dialect: str, table: str | None = None) -> str:
 def _answer(word: str, rest: str, syntax: Dialect, connection: str) -> str:
     scan = Command("scan", connection, "--depth", "profile")
     if word == "SUMMARIZE":
-        return f"{scan} counts and measures columns"
+        return f"{scan} counts and profiles columns"
     if _QUERY.match(rest):
         return READING
     if word == "SHOW" and syntax.has_settings and rest.lower() in SETTINGS:
@@ -311,7 +317,7 @@ def _answer(word: str, rest: str, syntax: Dialect, connection: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementPolicy:
-    """The settings of one connection that decide about raw SQL: `query_policy` and `allowed_functions`."""
+    """The settings of one connection for raw SQL: `query_policy` and `allowed_functions`."""
 
     connection: str
     raw_sql: bool = True
@@ -324,12 +330,12 @@ class StatementPolicy:
         return cls(connection, raw_sql, tuple(options.get("allowed_functions") or ()))
 
     def require_raw_sql(self) -> None:
-        """Raise `UsageError` where the connection answers semantic-layer queries alone."""
+        """Raise `UsageError` if the connection only answers semantic layer queries."""
         if not self.raw_sql:
             raise UsageError(
-                f"connection `{self.connection}` answers no raw SQL: its query_policy is semantic-layer-only",
+                f"connection `{self.connection}` does not allow raw SQL: its query_policy is semantic-layer-only",
                 hint=Hint(
-                    "{}, where raw SQL is wanted",
+                    "to allow raw SQL: {}",
                     Command("config", "set", f"connections.{self.connection}.query_policy", "any"),
                 ),
                 details={"connection": self.connection, "query_policy": "semantic-layer-only"},
@@ -345,7 +351,7 @@ class StatementPolicy:
         schema_of: SchemaOf | None = None,
         server: Server | None = None,
     ) -> CheckedStatement:
-        """Return the statement that may be sent; raises as `check`, and `UsageError` where raw SQL is not answered."""
+        """Return the statement that may be sent. Raises as `check`, and `UsageError` if raw SQL is not allowed."""
         self.require_raw_sql()
         return check(
             sql,
@@ -360,16 +366,16 @@ class StatementPolicy:
 
 
 MAX_CHARACTERS: Final = 100_000
-"""How long a statement may be, in characters."""
+"""The maximum length of a statement in characters."""
 
 MAX_TOKENS: Final = 20_000
-"""How many words, numbers and signs a statement may have."""
+"""The maximum number of words, numbers and signs in a statement."""
 
 MAX_DEPTH: Final = 60
-"""How deep brackets and CASE may be nested; the parser itself ends at about 100."""
+"""The maximum nesting of parentheses and CASE; the parser itself stops at about 100."""
 
 MAX_CHAIN: Final = 400
-"""How many operators (||, +, ::, UNION ...) may follow each other on one level; AND and OR are not counted."""
+"""The maximum number of consecutive operators (||, +, ::, UNION ...) on one level, without AND and OR."""
 
 _EXECUTABLE = re.compile(r"/\*M?!")
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
@@ -382,27 +388,27 @@ _HINT = "split it into smaller statements"
 
 
 def require_short(sql: str) -> None:
-    """Raise for a text that is too long to look at."""
+    """Raise an error for a text that is too long to check."""
     if len(sql) > MAX_CHARACTERS:
         raise refused("size", "it", f"has {len(sql):,} characters, more than {MAX_CHARACTERS:,}", hint=_HINT)
 
 
 def require_plain(sql: str, tokens: Sequence[Any]) -> None:
-    """Raise unless what is outside of texts shows, and has no comment that some server runs."""
+    """Raise an error for invisible characters outside of strings, and for comments that some server executes."""
     rest = _without_texts(sql, tokens)
     if _EXECUTABLE.search(rest):
-        raise refused("comment", "a comment `/*!`", "is code on MySQL and MariaDB", hint="leave the comment out")
+        raise refused("comment", "a comment `/*!`", "is executed by MySQL and MariaDB", hint="remove the comment")
     if "\0" in sql:
-        raise refused("character", "the character NUL", "ends a statement on some servers", hint="take it out")
+        raise refused("character", "the character NUL", "ends a statement on some servers", hint="remove it")
     for position, character in enumerate(rest):
         if not _is_plain(character):
             name = unicodedata.name(character, f"U+{ord(character):04X}")
-            hint = "take it out"
-            raise refused("character", f"the character {name}", f"at position {position + 1} does not show", hint=hint)
+            hint = "remove it"
+            raise refused("character", f"the character {name}", f"at position {position + 1} is invisible", hint=hint)
 
 
 def _without_texts(sql: str, tokens: Sequence[Any]) -> str:
-    """Return the statement with every text blanked, at the same positions."""
+    """Return the statement with every string blanked, at the same positions."""
     pieces, behind = [], 0
     for token in tokens:
         if token.token_type.name.endswith("STRING"):
@@ -412,12 +418,12 @@ def _without_texts(sql: str, tokens: Sequence[Any]) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    """Whether a character shows, or is a blank or the end of a line that servers take for one."""
+    """Return whether a character is visible, or is a blank or line end that servers recognize."""
     return character in " \t\n\r" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 
 
 def require_shallow(tokens: Sequence[Any]) -> None:
-    """Raise for a statement whose tree would be too deep or too large to walk."""
+    """Raise an error for a statement whose tree would be too deep or too large."""
     if len(tokens) > MAX_TOKENS:
         raise refused("size", "it", f"has {len(tokens):,} words and signs, more than {MAX_TOKENS:,}", hint=_HINT)
     chains = [0]
@@ -432,7 +438,7 @@ def require_shallow(tokens: Sequence[Any]) -> None:
         elif kind == "COMMA":
             chains[-1] = 0
         if len(chains) > MAX_DEPTH:
-            raise refused("size", "it", f"is nested deeper than {MAX_DEPTH} levels", hint=_HINT)
+            raise refused("size", "it", f"is nested more than {MAX_DEPTH} levels deep", hint=_HINT)
         if chains[-1] > MAX_CHAIN:
             raise refused("size", "it", f"has a chain of more than {MAX_CHAIN} operators", hint=_HINT)
 
@@ -459,10 +465,9 @@ _MISSING: Final = re.compile(
 
 
 def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: Iterable[str]) -> SourceError:
-    """Return a database's error with a hint: a near name of `tables` or `columns`, else where the names are listed.
+    """Return a database's error with a hint: a similar name in `tables` or `columns`, else how to list the names.
 
-    A hint that it has already gives way to a near name alone. Errors that are not about the statement stay as they
-    are.
+    An existing hint is only replaced by a similar name. Errors that do not concern the statement are unchanged.
     """
     if error.code != "query":
         return error
@@ -475,7 +480,7 @@ def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: 
 
 
 def names_are_missing(error: SourceError) -> bool:
-    """Say whether a database's error is about a table or a column that it does not have."""
+    """Return whether a database's error concerns a missing table or column."""
     return _MISSING.search(error.message) is not None
 
 
@@ -486,7 +491,7 @@ def _suggested(text: str) -> str | None:
 
 
 def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:
-    """Return the known name that is near the one that is missing; one that is there elsewhere has none."""
+    """Return the known name similar to the missing one, or None if the name exists elsewhere."""
     found = pattern.search(text) if _MISSING.search(text) else None
     name, names = _last(found["name"]) if found else "", list(known)
     return did_you_mean(name, names) if name and name not in names else None
@@ -496,9 +501,9 @@ def _listed(text: str, dialect: str) -> str:
     if not _MISSING.search(text):
         return f"correct the statement for {dialect}"
     if _COLUMN.search(text):
-        return f"to see the columns of a table: {catalog_query(dialect, 'TABLE')}"
+        return f"to list the columns of a table: {catalog_query(dialect, 'TABLE')}"
     if _UNKNOWN_TABLE.search(text):
-        return f"to see the tables: {catalog_query(dialect)}"
+        return f"to list the tables: {catalog_query(dialect)}"
     return f"correct the statement for {dialect}"
 
 

@@ -1,7 +1,7 @@
-"""Columns named by their table on Postgres and Redshift, which take `x.f` for `f(x)` where `x` has no column `f`.
+"""Check qualified columns on Postgres and Redshift, which read `x.f` as `f(x)` if `x` has no column `f`.
 
-What is no column of its table, query or function is refused. Where the columns are not known (a base table, or `*`
-of one), the value is a row, and a row can be passed to few functions: their names are refused.
+A name that is not a column of its table, query or function is refused. If the columns are unknown (a base table, or `*`
+of one), the value is a row, which only few functions accept: their names are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VALUES_AS_TABLES: Final = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}
     | {"current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"}
 )
-"""Words that the parser reads as tables behind FROM, and Postgres as functions that return one value."""
+"""Words that the parser reads as tables in FROM, but Postgres as functions that return one value."""
 
 _ROW_PREFIXES: Final = ("pg_", "lo_", "binary_upgrade_")
 _ROW_FUNCTIONS: Final = frozenset(
@@ -30,24 +30,25 @@ _ROW_FUNCTIONS: Final = frozenset(
     | {"brin_summarize_new_values", "currval", "gin_clean_pending_list", "nextval", "querytree", "row_security_active"}
     | {"amvalidate", "plpgsql_validator", "set_config", "setseed", "ts_stat", "txid_status"}
 )
-"""Functions off the list that take a row, or do more than compute and would take one through a cast of the database's
-own. `bernoulli`, `system` and the input and output functions of types take no row, and columns are named like them."""
+"""Functions off the list that accept a row, or that do more than compute and would accept one through a user-defined
+cast. `bernoulli`, `system` and the input and output functions of types accept no row, and are common column names.
+"""
 
 
 _LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _LONGEST_NAME: Final = 63
-"""How many bytes of a name Postgres looks at; Redshift looks at 127."""
+"""The number of significant bytes of a name in Postgres; Redshift has 127."""
 
 _ANY: Final = ""
-"""Stands for the name of a function behind FROM that the server names in its own way: `ltrim` for TRIM(LEADING ...)."""
+"""Replaces the name of a function in FROM that the server spells differently: `ltrim` for TRIM(LEADING ...)."""
 
 _BEHIND_FROM: Final = frozenset({"from_", "joins", "laterals", "with_"})
-"""The parts of a SELECT from which not every item behind its FROM is visible."""
+"""The parts of a SELECT in which not every item of its FROM is visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What stands behind FROM: `columns` are those that are known; `complete`: there are no others."""
+    """An item in FROM. `columns`: the known columns. `complete`: whether there are no others."""
 
     columns: frozenset[str]
     complete: bool = False
@@ -55,12 +56,12 @@ class _Item:
 
 
 def is_row_function(name: str) -> bool:
-    """Whether `row.name` may call a function that is not on the list of those that only compute."""
+    """Return whether `row.name` may call a function that is not on the list of those that only compute."""
     return name in _ROW_FUNCTIONS or name.startswith(_ROW_PREFIXES)
 
 
 def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
-    """Raise for a column named by its table, or an attribute of a value, that would call a function."""
+    """Raise an error for a qualified column, or an attribute of a value, that would call a function."""
     if not functions.syntax.attributes_call:
         return
     scopes = _Scopes(functions.syntax)
@@ -72,22 +73,22 @@ def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
 
 
 def _require_attribute(node: exp.Expr, functions: FunctionList) -> None:
-    """Raise for `(value).name` where it may call the function `name`, unless that one may be called."""
+    """Raise an error for `(value).name` if it may call a function `name` that is not allowed."""
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.parent, exp.DataType):
         return
     name = node.expression.name.lower()
     if name not in functions.names | functions.allowed or name == "current_setting":
         raise refused(
             "attribute",
-            f"`.{name}` behind an expression",
-            f"calls the function `{name}` where there is one",
-            hint=f"name a column by its table (t.{name}), or allow `{name}` in allowed_functions",
+            f"`.{name}` after an expression",
+            f"calls the function `{name}` if it exists",
+            hint=f"qualify the column with its table (t.{name}), or add `{name}` to allowed_functions",
         )
 
 
 def _require_column(column: exp.Expr, scopes: _Scopes) -> None:
     name, table = scopes.folded(column.this), scopes.folded(column.args["table"])
-    has_schema = bool(column.args.get("db"))  # so it names a table, never a function behind FROM
+    has_schema = bool(column.args.get("db"))  # So it refers to a table, never to a function in FROM.
     found = [] if has_schema else scopes.items(column, table)
     for item in found:
         if name in item.columns and not (item.is_function and is_row_function(name)):
@@ -101,13 +102,13 @@ def _require_column(column: exp.Expr, scopes: _Scopes) -> None:
 
 
 def _no_column(column: exp.Expr, item: _Item) -> Exception:
-    """Return the error for a column that its table has not, and that is therefore a call."""
+    """Return the error for a column that its table does not have, and that is therefore a call."""
     known, table = sorted(item.columns), column.args["table"].name
     near = did_you_mean(column.name, known)
     if near:
         hint = f"did you mean `{table}.{near}`?"
     elif item.is_function:
-        hint = f"write `{column.name}` alone, or name the columns behind FROM: ... AS {table}(a, b)"
+        hint = f"write `{column.name}` without a table, or name the columns in FROM: ... AS {table}(a, b)"
     else:
         hint = f"the columns of `{table}` are {listing(known)}"
     why = f"is not a column of `{table}`, so the database would call the function `{column.name}`"
@@ -125,7 +126,7 @@ def _call(column: exp.Expr) -> Exception:
 
 
 class _Scopes:
-    """Finds what a name before a dot may stand for."""
+    """Resolves what a name before a dot may refer to."""
 
     def __init__(self, syntax: Dialect) -> None:
         self.syntax = syntax
@@ -133,16 +134,16 @@ class _Scopes:
         self._has_functions: bool | None = None
 
     def folded(self, identifier: exp.Expr) -> str:
-        """Return a name as the server compares it, which changes the letters of ASCII alone."""
+        """Return a name as the server compares it, changing only ASCII letters."""
         quoted = bool(identifier.args.get("quoted")) and self.syntax.keeps_quoted_case
         return str(identifier.name if quoted else identifier.name.translate(_LOWER))
 
     def items(self, column: exp.Expr, name: str) -> list[_Item]:
-        """Return what `name` may stand for at a column.
+        """Return what `name` may refer to at a column.
 
-        From SELECT, WHERE and what follows them all items behind FROM are visible, so the nearest SELECT that has
-        one of that name decides. Behind FROM itself, and in WITH, it may be one of a SELECT further out. Before that
-        one, items count too whose names the server may take for the same: it cuts long names, and may fold others.
+        In SELECT, WHERE and the later clauses, all items in FROM are visible, so the nearest SELECT with an item of
+        that name decides. In FROM itself, and in WITH, it may be an item of an outer SELECT. Items before that one
+        count too if the server may treat their names as equal, because it truncates long names and may fold others.
         """
         result: list[_Item] = []
         inside: exp.Expr = column
@@ -161,7 +162,7 @@ class _Scopes:
         return result
 
     def has_functions(self, column: exp.Expr) -> bool:
-        """Whether any SELECT of the statement has a function behind FROM."""
+        """Whether any SELECT of the statement has a function in FROM."""
         if self._has_functions is None:
             selects = column.root().find_all(exp.Select, exp.Subquery)
             items = (item for select in selects if not _is_named(select) for _, item in self._of(select))
@@ -169,7 +170,7 @@ class _Scopes:
         return self._has_functions
 
     def _of(self, select: exp.Expr) -> list[tuple[frozenset[str], _Item]]:
-        """Return the items behind a FROM, or of a join in brackets, each with the names it may be called by."""
+        """Return the items in a FROM, or of a join in parentheses, each with its possible names."""
         if id(select) not in self._known:
             self._known[id(select)] = [(self._names(node), self._item(node)) for node in _from_items(select)]
         return self._known[id(select)]
@@ -190,7 +191,7 @@ class _Scopes:
         return frozenset(names_of(called, self.syntax.name)) | (frozenset() if certain else {_ANY})
 
     def _item(self, node: exp.Expr) -> _Item:
-        """Return what is known of the columns of one item behind FROM."""
+        """Return what is known about the columns of one item in FROM."""
         inner = _inner(node)
         renamed = [self.folded(name) for name in _column_names(node)]
         if isinstance(inner, exp.Values):
@@ -206,13 +207,13 @@ class _Scopes:
         return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
 
     def _is_path(self, node: exp.Expr) -> bool:
-        """Whether it is a path, `FROM orders AS o, o.lines AS l`, which the parser takes for an UNNEST."""
+        """Return whether it is a path, `FROM orders AS o, o.lines AS l`, which the parser reads as an UNNEST."""
         if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
         return all(isinstance(expression, exp.Column) for expression in node.expressions)
 
     def _of_function(self, node: exp.Expr, renamed: list[str]) -> _Item:
-        """Return the columns of a function behind FROM, or of several in ROWS FROM."""
+        """Return the columns of a function in FROM, or of several in ROWS FROM."""
         inner = _inner(node)
         several = inner.args.get("rows_from") or [inner]
         columns = set(renamed)
@@ -222,14 +223,16 @@ class _Scopes:
             own = {column for name in names for column in self.syntax.function_columns().get(name, ())}
             own |= {self.folded(column) for column in (*_column_names(each), *_table_columns(called))}
             columns |= own
-            if not renamed and (not own or "unnest" in names):  # unnest alone has columns of its own or one without
+            if not renamed and (
+                not own or "unnest" in names
+            ):  # Only unnest has its own columns, or one without a name.
                 columns |= self._names(node) if len(several) == 1 else set(names)
         for each in (node, inner, *several):
             columns |= {self.folded(offset) for offset in _offsets(each)}
         return _Item(frozenset(columns | {"ordinality"}), complete=True, is_function=True)
 
     def _outputs(self, query: exp.Expr) -> list[str | None]:
-        """Return the names of the columns of a query in their order; None for those that are not known."""
+        """Return the names of the columns of a query in order, with None for unknown ones."""
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         if not isinstance(query, exp.Select):
@@ -245,7 +248,7 @@ class _Scopes:
 
 
 def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
-    """Return the columns of a query whose first ones have new names."""
+    """Return the columns of a query whose first ones are renamed."""
     if None in outputs and renamed:
         return _Item(frozenset(renamed))
     kept = [*renamed, *outputs[len(renamed) :]]
@@ -253,7 +256,7 @@ def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
 
 
 def _from_items(select: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield what stands behind FROM and is visible by its name: not what is within a join that has a name itself."""
+    """Yield what is visible by name in FROM: not what is inside a join with a name of its own."""
     if isinstance(select, exp.Subquery):
         yield from _joined(select.this)
         yield from _joins(select)
@@ -280,7 +283,7 @@ def _joins(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_join(node: exp.Expr) -> bool:
-    """Whether it is `(a JOIN b ...)`, or a table in brackets, in any number of them."""
+    """Return whether it is `(a JOIN b ...)` or a table, in any number of parentheses."""
     if not isinstance(node, exp.Subquery):
         return False
     inner = node.this
@@ -290,7 +293,7 @@ def _is_join(node: exp.Expr) -> bool:
 
 
 def comparable_name(name: str) -> str:
-    """Return a name so that those are equal which a server may take for one: Postgres cuts them at 63 bytes."""
+    """Return a name in which names are equal if a server may treat them so: Postgres truncates them to 63 bytes."""
     return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
 
 
@@ -309,13 +312,13 @@ def _is_table(node: exp.Expr) -> bool:
 
 
 def _is_value(table: exp.Expr) -> bool:
-    """Whether what the parser takes for a table is a word that Postgres takes for a function."""
+    """Return whether what the parser reads as a table is a word that Postgres reads as a function."""
     quoted = bool(table.this.args.get("quoted"))
     return not quoted and not table.args.get("db") and table.name.lower() in _VALUES_AS_TABLES
 
 
 def _part(table: exp.Expr) -> exp.Expr | None:
-    """Return the part of WITH that a table's name means."""
+    """Return the part of WITH to which a table's name refers."""
     if table.args.get("db"):
         return None
     name = table.name if table.this.args.get("quoted") else table.name.lower()
@@ -323,7 +326,7 @@ def _part(table: exp.Expr) -> exp.Expr | None:
 
 
 def _called(node: exp.Expr) -> exp.Func | None:
-    """Return the function of an item behind FROM."""
+    """Return the function of an item in FROM."""
     inner = _inner(node)
     if isinstance(inner, exp.Func):
         return inner
@@ -333,14 +336,14 @@ def _called(node: exp.Expr) -> exp.Func | None:
 
 
 def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
-    """Return the names that an alias gives to columns, those with a type among them."""
+    """Return the names that an alias gives to columns, including those with a type."""
     alias = node.args.get("alias") if node is not None else None
     columns = alias.args.get("columns") or () if alias is not None else ()
     return [column.this if isinstance(column, exp.ColumnDef) else column for column in columns]
 
 
 def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
-    """Yield the names of the columns of XMLTABLE and JSON_TABLE, which stand in them."""
+    """Yield the names of the columns of XMLTABLE and JSON_TABLE, which are inside of them."""
     if isinstance(called, exp.XMLTable):
         yield from (each.this for each in called.args.get("columns") or () if isinstance(each, exp.ColumnDef))
     elif isinstance(called, exp.JSONTable):

@@ -1,7 +1,7 @@
-"""The parts a statement may be made of: an allow-list of the parser's node classes, their arguments, and relations.
+"""The parts of which a statement may consist: an allow-list of the parser's node classes, arguments, and relations.
 
-A class that is not named here is refused, so what a new release of the parser learns to read stays out. So are files,
-stages, other servers and catalogs that hold secrets.
+A class that is not listed is refused, so that new syntax in a new release of the parser stays excluded. Files, stages,
+other servers and catalogs with secrets are refused too.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.functions import read_words, refused
 
 ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
-"""What a statement may be."""
+"""The classes that a statement may have."""
 
 _SETS: Final = frozenset({"Union", "Except", "Intersect"})
-"""What puts two queries together; the parser takes any expression for the first."""
+"""Classes that combine two queries; the parser accepts any expression as the first."""
 
 NODES: Final = frozenset(read_words("nodes.txt"))
-"""The node classes, functions apart."""
+"""The allowed node classes, except for functions."""
 
 ARGUMENTS: Final = {
     "Select": frozenset(
@@ -36,7 +36,7 @@ ARGUMENTS: Final = {
     ),
     "With": frozenset({"expressions", "recursive"}),
 }
-"""Of these classes, the arguments that may be given; of the others any."""
+"""The allowed arguments of these classes; other classes may have any."""
 
 _KINDS: Final = {"Into": "INTO", "Lock": "a lock clause (FOR UPDATE, FOR SHARE)", "NextValueFor": "NEXT VALUE FOR"}
 _ARGUMENT_NAMES: Final = {
@@ -57,13 +57,13 @@ _MOST_RECURSION: Final = 32_767
 _MODIFIERS: Final = frozenset({"STRAIGHT_JOIN", "SQL_NO_CACHE", "SQL_SMALL_RESULT", "SQL_BIG_RESULT"})
 _PARAMETERS: Final = frozenset({"Parameter", "Placeholder", "SessionParameter"})
 _NAMED: Final = {"Column": "this", "Dot": "expression", "Join": "using"}
-"""Where a name of a column stands."""
+"""The contexts of a column name."""
 
 _SEQUENCE: Final = frozenset({"nextval", "currval"})
 
 
 def require_root(tree: exp.Expr) -> None:
-    """Raise unless the statement is a query."""
+    """Raise an error unless the statement is a query."""
     name = type(tree).__name__
     if name not in ROOTS:
         words = tree.name if name in ("Command", "Column") else _CAPITAL.sub(" ", name)
@@ -71,17 +71,17 @@ def require_root(tree: exp.Expr) -> None:
 
 
 def require_node(node: exp.Expr, syntax: Dialect) -> None:
-    """Raise unless the node is of a known class with known arguments; functions are another module's."""
+    """Raise an error unless the node has a known class and known arguments; functions are checked elsewhere."""
     name = type(node).__name__
     if name in _PARAMETERS and not (syntax.positional_columns and _is_position(node)):
         hint = "write its value instead"
         raise refused("parameter", f"`{node.sql(syntax.name)}`", "is a parameter or a variable", hint=hint)
     if name not in NODES and name not in _PARAMETERS:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
-        raise refused("construct", shown, "is not a part of a statement that only reads")
+        raise refused("construct", shown, "is not part of a statement that only reads")
     _require_arguments(node, name)
     if name in _SETS and not {type(each).__name__ for each in (node.this, node.expression)} <= ROOTS:
-        raise refused("root", f"a side of {name.upper()}", "is not a query")
+        raise refused("root", f"one side of {name.upper()}", "is not a query")
     if name == "Column" and node.name.lower() in _SEQUENCE and node.args.get("table"):
         raise refused("sequence", f"`{node.sql()}`", "moves or reads a sequence")
     if name in _NAMED:
@@ -91,7 +91,7 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
 
 
 def _require_names(node: exp.Expr, argument: str) -> None:
-    """Raise for the name of a column that is written as a text, as SQLite takes it: nothing else would see a name."""
+    """Raise an error for a column name written as a string, as SQLite allows, because no other check would see it."""
     found = node.args.get(argument)
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, exp.Literal) and each.is_string:
@@ -104,59 +104,63 @@ def _require_arguments(node: exp.Expr, name: str) -> None:
     for argument, value in node.args.items() if known is not None else ():
         if value and known is not None and argument not in known:
             shown = _ARGUMENT_NAMES.get(argument, f"`{argument.upper()}`")
-            raise refused("construct", shown, "is not a part of a statement that only reads", hint="leave it out")
+            raise refused("construct", shown, "is not part of a statement that only reads", hint="remove it")
 
 
 def _require_sample(node: exp.Expr) -> None:
-    """Raise for a way of sampling that is not built in: on Postgres it is a function."""
+    """Raise an error for a sampling method that is not built in; on Postgres it is a function."""
     method = node.args.get("method")
     if method is not None and method.name.upper() not in _SAMPLES:
         raise refused("construct", f"the sampling method {method.name}", "is not built in", hint="use BERNOULLI")
 
 
 def _require_pattern(node: exp.Expr) -> None:
-    """Raise for a row pattern of more than names and quantifiers: the parser keeps its text as it is."""
+    """Raise an error for a row pattern with more than names and quantifiers, because the parser keeps its text
+    unchanged.
+    """
     pattern = node.args.get("pattern")
     if pattern is not None and not _PATTERN.fullmatch(pattern.name):
-        raise refused("construct", f"the row pattern `{pattern.name}`", "has more than names and quantifiers")
+        raise refused("construct", f"the row pattern `{pattern.name}`", "contains more than names and quantifiers")
 
 
 def _require_hints(node: exp.Expr) -> None:
     for hint in node.expressions:
         if hint.sql().upper() not in _HINTS:
-            raise refused("lock", f"the table hint {hint.sql()}", "may lock", hint="leave it out")
+            raise refused("lock", f"the table hint {hint.sql()}", "may take locks", hint="remove it")
 
 
 def _is_position(node: exp.Expr) -> bool:
-    """Whether a parameter is a column by its position, `$1`, as Snowflake has them."""
+    """Return whether a parameter is a column by position (`$1`), as in Snowflake."""
     return isinstance(node, exp.Parameter) and isinstance(node.this, exp.Literal) and not node.this.is_string
 
 
 def _require_options(node: exp.Expr) -> None:
-    """Raise for an OPTION other than a bound of recursion, and for a modifier that does more than order a join."""
+    """Raise an error for an OPTION other than MAXRECURSION, and for a modifier other than a join order."""
     for option in node.args.get("options") or ():
         limit = option.args.get("expression")
         if option.name.upper() != "MAXRECURSION" or limit is None or not 1 <= int(limit.name) <= _MOST_RECURSION:
-            why = f"is not let through, apart from MAXRECURSION 1 to {_MOST_RECURSION:,}"
-            raise refused("construct", f"an OPTION clause with {option.name.upper()}", why, hint="leave it out")
+            why = f"is not allowed, except for MAXRECURSION 1 to {_MOST_RECURSION:,}"
+            raise refused("construct", f"an OPTION clause with {option.name.upper()}", why, hint="remove it")
     for modifier in node.args.get("operation_modifiers") or ():
         if modifier.name.upper() not in _MODIFIERS:
-            why = "is not a part of a statement that only reads"
-            raise refused("construct", f"{modifier.name.upper()} behind SELECT", why, hint="leave it out")
+            why = "is not part of a statement that only reads"
+            raise refused("construct", f"{modifier.name.upper()} after SELECT", why, hint="remove it")
 
 
 def _require_answer_form(node: exp.Expr) -> None:
-    """Raise for a FOR clause that is not about the form of the answer."""
+    """Raise an error for a FOR clause that does not concern the format of the result."""
     if str(node.args.get("kind")).upper() not in ("JSON", "XML"):
-        raise refused("construct", "a FOR clause", "is let through for JSON and XML alone", hint="leave it out")
+        raise refused("construct", "a FOR clause", "is only allowed for JSON and XML", hint="remove it")
 
 
 def _require_values(node: exp.Expr) -> None:
-    """Raise for DuckDB's PIVOT whose columns are whatever values there are: it makes a type first."""
+    """Raise an error for DuckDB's PIVOT without listed values, because it first creates a type."""
     is_statement = node.args.get("this") is not None and not node.args.get("unpivot")
     if is_statement and not all(isinstance(expression, exp.In) for expression in node.expressions):
-        hint = "name the values: PIVOT t ON status IN ('paid', 'open') USING ..."
-        raise refused("construct", "PIVOT without its values", "makes a type of them, which ktx does not", hint=hint)
+        hint = "list the values: PIVOT t ON status IN ('paid', 'open') USING ..."
+        raise refused(
+            "construct", "PIVOT without its values", "creates a type for them, which ktx does not allow", hint=hint
+        )
 
 
 _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
@@ -170,7 +174,7 @@ _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
 
 
 def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], connection: str) -> None:
-    """Raise for a type that the parser does not know and that is not built in either, nor in `allowed`."""
+    """Raise an error for a type that is neither known to the parser, nor built in, nor in `allowed`."""
     if node.this != exp.DType.USERDEFINED or syntax.own_types_are_harmless:
         return
     name = _type_name(node)
@@ -178,7 +182,7 @@ def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], 
         raise refused(
             "type",
             f"the type `{name}`",
-            "is not built in: a value cast to it runs functions of the database",
+            "is not built in: a cast to it runs functions of the database",
             hint=Hint(
                 "cast to a built-in type, or add `{}` to {}",
                 name,
@@ -189,7 +193,7 @@ def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], 
 
 
 def _type_name(node: exp.DataType) -> str:
-    """Return a type's name with its schema, in lower case but for what is quoted."""
+    """Return a type's name with its schema, in lower case unless quoted."""
     kind = node.args.get("kind")
     if not isinstance(kind, exp.Expr):
         return str(kind).lower()
@@ -202,26 +206,26 @@ _DATA_FILE: Final = re.compile(
     r"\.(csv|tsv|parquet|json|jsonl|ndjson|txt|xlsx|db|duckdb|sqlite|arrow|ipc|orc|avro|py|yaml|yml)(\.(gz|zst|bz2))?$",
     re.IGNORECASE,
 )
-_FILE_HINT: Final = Hint("name a table; if this is one, `{}` makes its name known", Command("scan"))
+_FILE_HINT: Final = Hint("use a table name; if this is one, `{}` makes it known", Command("scan"))
 
 
 def require_row_function(rows: exp.TableFromRows) -> None:
-    """Raise unless what stands in TABLE(...) is a function: a text in it names a table."""
+    """Raise an error unless the content of TABLE(...) is a function, because a string in it names a table."""
     if not isinstance(rows.this, exp.Func | exp.Dot):
-        raise refused("table", f"`{rows.sql()}`", "names a table by a text", hint="name the table itself")
+        raise refused("table", f"`{rows.sql()}`", "names a table in a string", hint="use the table's name directly")
 
 
 def require_table(table: exp.Table, syntax: Dialect, known: Container[str]) -> None:
-    """Raise for a relation that is no table of this database, or one that holds secrets; `known` are its own names."""
+    """Raise an error for a relation that is not a table of this database or contains secrets. `known`: its names."""
     if isinstance(table.this, exp.Func) or table.args.get("rows_from"):
-        return  # the lists of functions decide
+        return  # The lists of functions decide.
     if not isinstance(table.this, exp.Identifier):
         raise refused("table", f"`{table.sql()}`", "is not the name of a table")
     parts = [part.name for part in table.parts]
     if syntax.dotted_names:
         parts = [name for part in parts for name in part.split(".")]
     if len(parts) > 3:
-        raise refused("table", f"`{'.'.join(parts)}`", "is a table of another server")
+        raise refused("table", f"`{'.'.join(parts)}`", "is a table on another server")
     if syntax.files_are_tables and ".".join(parts) not in known and _is_file(parts, syntax):
         raise refused("file", f"`{'.'.join(parts)}`", "is a file, not a table of this connection", hint=_FILE_HINT)
     _require_open(parts, syntax)
@@ -235,7 +239,7 @@ def _is_file(parts: list[str], syntax: Dialect) -> bool:
 
 
 def _require_open(parts: list[str], syntax: Dialect) -> None:
-    """Raise for a relation of a system schema that is not on the list of open ones."""
+    """Raise an error for a relation of a system schema that is not on the list of open ones."""
     system = syntax.system
     if system is None:
         return
@@ -257,13 +261,13 @@ def _require_open(parts: list[str], syntax: Dialect) -> None:
 
 def _closed(parts: list[str], syntax: Dialect) -> Exception:
     hint = syntax.catalog_hint
-    return refused("catalog", f"`{'.'.join(parts)}`", "is a closed part of the system's catalog", hint=hint)
+    return refused("catalog", f"`{'.'.join(parts)}`", "is a closed part of the system catalog", hint=hint)
 
 
 def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
-    """Give every table without a schema the one that `schema_of` names; names of WITH stay as they are.
+    """Give every table without a schema the one that `schema_of` returns; names from WITH are unchanged.
 
-    `schema_of` gets the name as the server keeps it: in lower case unless it is quoted.
+    `schema_of` gets the name as the server stores it: in lower case unless it is quoted.
     """
     for table in list(tree.find_all(exp.Table)):
         if table.args.get("db") or not isinstance(table.this, exp.Identifier):
@@ -277,9 +281,9 @@ def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
 
 
 def visible_parts(table: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    """Yield the names of WITH that a table's name may mean, each with its part, the nearest first.
+    """Yield the names in WITH to which a table's name may refer, each with its part, nearest first.
 
-    A part sees the parts before it and, where the WITH is recursive, itself and all others; the query sees all.
+    A part sees the parts before it and, if the WITH is recursive, itself and all others; the query sees all.
     """
     inside: exp.Expr = table
     above = table.parent

@@ -1,4 +1,4 @@
-"""Writes a checked statement anew: from its tree, without comments, with a limit around everything."""
+"""Rewrite a checked statement from its tree: without comments, and with a limit around everything."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ktx_cli.warehouses.dialect import dialect_named
 
 
 def limited(tree: exp.Query, max_rows: int) -> exp.Query:
-    """Return the query with at most `max_rows + 1` rows: one more shows that rows were left out.
+    """Return the query with at most `max_rows + 1` rows, where the extra row shows that there are more.
 
-    A smaller limit of its own stays. One that is no plain number (ALL, a percentage, WITH TIES, an expression) stays
-    too, within a query around it.
+    A smaller limit of its own is kept. A limit that is not a plain number (ALL, a percentage, WITH TIES, an expression)
+    is also kept, inside an outer query.
     """
     most = max_rows + 1
     if isinstance(tree, exp.Values) or tree.args.get("for_"):
-        return tree  # an answer that FOR JSON writes as one text would be cut in its middle
+        return tree  # The single text that FOR JSON returns would be cut in the middle.
     if isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
         tree = tree if _clauses(tree) else limited(tree.this, max_rows)
     limit = tree.args.get("limit")
@@ -31,14 +31,14 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
 
 
 def without_hints(tree: exp.Expr) -> exp.Expr:
-    """Take optimizer hints out: they are comments to a reader and settings to a server."""
+    """Remove optimizer hints: they look like comments, but are settings for a server."""
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
     return tree
 
 
 def as_query(tree: exp.Expr) -> exp.Expr:
-    """Return a query around PIVOT and UNPIVOT, which may be statements too; any other tree as it is."""
+    """Return a query around PIVOT and UNPIVOT, which may be statements too; any other tree is unchanged."""
     if not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
         return tree
     return exp.select("*").from_(exp.Subquery(this=tree))
@@ -49,7 +49,7 @@ def _clauses(subquery: exp.Subquery) -> bool:
 
 
 def _is_open(limit: exp.Expr) -> bool:
-    """Whether a query around it keeps what the limit means: not where rows that tie, or fetch options, follow."""
+    """Return whether an outer query preserves the meaning of the limit: not if ties or fetch options follow."""
     options = limit.args.get("limit_options")
     return options is None and not limit.args.get("expressions")
 
@@ -69,10 +69,10 @@ def _count(limit: exp.Expr) -> int | None:
 
 
 Headers = tuple[str | None, ...]
-"""A name for each item behind SELECT: None where the database finds it by itself; `STAR` for several columns."""
+"""A name for each item in SELECT: None if the database derives it itself; `STAR` for several columns."""
 
 STAR: Final = "*"
-"""Stands for an item that may be any number of columns."""
+"""Represents an item that may be any number of columns."""
 
 _CALL: Final = re.compile(r"(?:\w+\.)*(\w+)\s*\(")
 _NO_NAMES: Final = frozenset({"cast", "interval"})
@@ -86,7 +86,7 @@ _BEHIND_SELECT: Final = frozenset({"DISTINCT", "ALL", "STRAIGHT_JOIN"})
 
 
 def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
-    """Return the names that the database takes from the text `sql`; none where it does not, or where it is unclear."""
+    """Return the names that the database takes from the text `sql`, or none if it does not or they are unclear."""
     from sqlglot import Dialect
 
     source = dialect_named(dialect).headers_from
@@ -107,7 +107,7 @@ def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
 
 
 def _called(text: str | None, rendered: str) -> str | None:
-    """Return the name of the function that a column is named by, where it is written anew with another."""
+    """Return the name of the function after which a column is named, if the rewritten one is different."""
     written, own = _CALL.match(text or ""), _CALL.match(rendered)
     if text is None or own is None or own[1].lower() in _NO_NAMES:
         return None
@@ -117,7 +117,7 @@ def _called(text: str | None, rendered: str) -> str | None:
 
 
 def with_headers(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
-    """Return the names of columns with those from the text put in: up to the first star, and behind the last."""
+    """Return the names of columns combined with those from the text: up to the first star, and after the last."""
     if STAR not in headers:
         return _put(found, headers) if len(found) == len(headers) else tuple(found)
     stars = [place for place, name in enumerate(headers) if name == STAR]
@@ -146,7 +146,7 @@ def _header(piece: str, item: exp.Expr) -> str | None:
 
 
 def _pieces(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
-    """Yield the text of each item behind the first SELECT that is in no WITH."""
+    """Yield the text of each item in the first SELECT that is outside of WITH."""
     depth, start, level = 0, None, 0
     for place, token in enumerate(tokens):
         kind = token.token_type.name
@@ -169,7 +169,7 @@ def _pieces(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
 
 
 def _in_with(tokens: Sequence[Any], select: int) -> bool:
-    """Whether a SELECT is inside of brackets that follow an AS, as the parts of WITH are."""
+    """Return whether a SELECT is in parentheses that follow an AS, as the parts of WITH are."""
     depth = 0
     for place in range(select - 1, -1, -1):
         kind = tokens[place].token_type.name

@@ -14,22 +14,22 @@ class MysqlConnection(Server):
     needs_one_of = ("url", "host")
 
     driver: Literal["mysql"] = setting(REQUIRED, "MySQL or MariaDB.")
-    port: Port | None = setting(None, "Port. Without it: 3306.", example=3306)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    port: Port | None = setting(None, "Port. Defaults to 3306.", example=3306)
+    user: str | None = setting(None, "Alias of `username`.", example="ktx_reader")
     schemas: list[str] | None = setting(
-        None, "Databases of the server to read. Without it: `database` alone.", example=["shop"]
+        None, "Databases on the server to read. Defaults to `database`.", example=["shop"]
     )
-    schema_: str | None = setting(None, "One database of the server to read.", alias="schema", example="shop")
+    schema_: str | None = setting(None, "A single database on the server to read.", alias="schema", example="shop")
     ssl: Ssl | None = setting(
         None,
-        "TLS on or off, or a mapping with the files `ca`, `cert`, `key` and with `rejectUnauthorized`.",
+        "Whether to use TLS, or a mapping with the files `ca`, `cert`, `key` and with `rejectUnauthorized`.",
         path=True,
         example=True,
     )
     reject_unauthorized: bool | None = setting(
-        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+        None, "Whether to verify the server's certificate.", alias="rejectUnauthorized", example=True
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+    max_connections: int = setting(10, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
 
 
 WAREHOUSE = Warehouse(

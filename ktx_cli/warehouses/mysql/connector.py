@@ -1,4 +1,4 @@
-"""Reads MySQL and MariaDB through PyMySQL; a schema is what these servers call a database."""
+"""Read MySQL and MariaDB with PyMySQL; a schema is a database of these servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
-"""What leaves something behind in a session: its locks, its variables."""
+"""What changes the state of a session: locks and variables."""
 
 _RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
 _GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
@@ -51,7 +51,7 @@ class MySqlConnector(ServerConnector):
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
-        # A read-only transaction does not stop a statement from writing a file on the server.
+        # A read-only transaction does not prevent a statement from writing a file on the server.
         if _TO_FILE.search(sql):
             raise read_only_error(self.where, "a statement with OUTFILE or DUMPFILE is")
 
@@ -94,15 +94,13 @@ class MySqlConnector(ServerConnector):
     def _connect_failure(self, error: Exception, expired: bool) -> Exception:
         if expired:
             return self.failure(
-                f"the server did not answer within {base.CONNECT_SECONDS} seconds",
-                hint=Hint(
-                    "check {} and .port, and that no firewall is in between", SettingPath(f"connections.{self.id}.host")
-                ),
+                f"the server did not respond within {base.CONNECT_SECONDS} seconds",
+                hint=Hint("check {} and .port, and the firewall", SettingPath(f"connections.{self.id}.host")),
             )
-        # Without the package PyMySQL cannot send a password that is encrypted with the server's own key.
+        # Without the package, PyMySQL cannot send a password encrypted with the server's key.
         if isinstance(error, RuntimeError) and "cryptography" in str(error):
             return self.failure(
-                "the server wants a connection that is encrypted, or a password that is",
+                "the server requires an encrypted connection or an encrypted password",
                 hint=Hint(
                     "{}, or: {}",
                     Command("config", "set", f"connections.{self.id}.ssl", "true"),
@@ -171,7 +169,7 @@ class MySqlConnector(ServerConnector):
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         from pymysql.cursors import SSCursor
 
-        # The server stops early by itself unless the statement brings a larger LIMIT.
+        # The server has a default row limit of its own, unless the statement has a larger LIMIT.
         session.query(f"SET SESSION sql_select_limit = {max_rows + 1}")
         session.query("START TRANSACTION READ ONLY")
         cursor = session.cursor(SSCursor)
@@ -184,7 +182,8 @@ class MySqlConnector(ServerConnector):
             _cut_off(session)
             raise
         if more or _STATEFUL.search(sql):
-            # Reading on would transfer all the rest; a lock or a variable would stay. The pool replaces the session.
+            # Reading on would transfer all remaining rows, and a lock or variable would stay. The pool replaces the
+            # session.
             _cut_off(session)
         else:
             cursor.close()
@@ -204,7 +203,7 @@ class MySqlConnector(ServerConnector):
         ((version, comment, user),) = read("SELECT version(), @@version_comment, current_user()")
         found = port.select(self._relations(read, scope), scope)
         rights = _column_rights(read, {ref.schema for ref in found.refs})
-        # A view that errors shows no columns, so nothing is known of it.
+        # A view that errors lists no columns, so nothing is known about it.
         known = {ref: rights[ref] for ref in found.refs if ref in rights}
         writes = any({"insert", "update"} & allowed for allowed in known.values())
         return self._tested(
@@ -221,13 +220,13 @@ class MySqlConnector(ServerConnector):
         return port.DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
 
     def _relations(self, read: Reader, scope: port.Scope) -> dict[port.TableRef, TableDraft]:
-        """The relations that may be meant: without `schemas`, those of the connection's own database and of schemas
+        """The relations that may be in scope: without `schemas`, those of the connection's own database and of schemas
         that an entry of the scope names.
         """
         relations = list_relations(read)
         database = self.address.database
         present = {ref.schema for ref in relations if ref.schema is not None}
-        # Some servers keep names in lower case whatever case they are asked in.
+        # Some servers store names in lower case, whatever case a query uses.
         folded = {schema for schema in present if schema.casefold() == database.casefold()}
         return port.at_home(relations, scope, *({database} & present or folded or {database} if database else ()))
 
@@ -246,7 +245,7 @@ class MySqlConnector(ServerConnector):
         if text == server.CLEAR_TEXT:
             return text, Command("config", "set", f"connections.{self.id}.ssl", "true"), "connection"
         if number in _REFUSED_WRITES:
-            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
         hint = self._connection_hint(number, text)
         if hint is not None or number >= 2000 or number in _LOST or isinstance(error, OSError):
             return text, hint or Command("connection", "test", self.id), "connection"
@@ -261,7 +260,7 @@ class MySqlConnector(ServerConnector):
             1044: Hint("check {} and the user's grants", self._settings("database")),
             1045: Hint("check {}", self._settings("username", "password")),
             1049: Hint("check {}", self._settings("database")),
-            1130: "ask the server's administrator to let this host in",
+            1130: "ask the server's administrator to allow this host",
             1040: Hint("lower {}", SettingPath(f"{key}.maxConnections")),
             1203: Hint("lower {}", SettingPath(f"{key}.maxConnections")),
             2003: Hint("start the server, or check {}", self._settings("host", "port")),
@@ -271,7 +270,7 @@ class MySqlConnector(ServerConnector):
 
 
 def _cut_off(session: Any) -> None:
-    """Close the socket with rows still under way, and let PyMySQL not wait for them."""
+    """Close the socket while rows are pending, without letting PyMySQL wait for them."""
     if session._result is not None:
         session._result.unbuffered_active = False
     session._force_close()
@@ -282,9 +281,9 @@ def _server_version(version: str, comment: str) -> str:
 
 
 def _column_rights(read: Reader, schemas: set[str | None]) -> dict[port.TableRef, set[str]]:
-    """What the role may do with at least one column of each table: `select`, `insert`, `update`, `references`."""
+    """The role's privileges on at least one column of each table: `select`, `insert`, `update`, `references`."""
     found: dict[port.TableRef, set[str]] = {}
-    # DISTINCT would take names that differ only in case for one.
+    # DISTINCT would treat names that differ only in case as equal.
     rows = read(_RIGHTS, (tuple(schemas),)) if schemas else []
     for schema, table, privileges in rows:
         found.setdefault(port.TableRef(schema, table), set()).update(str(privileges).split(","))
@@ -329,7 +328,7 @@ _BROKEN = "references invalid table(s)"
 
 
 def list_relations(read: Reader) -> dict[port.TableRef, TableDraft]:
-    """Return all tables and views but the system's; sequences are none. A row estimate is InnoDB's own guess."""
+    """Return all tables and views, without the system's and without sequences. Row estimates come from InnoDB."""
     drafts: dict[port.TableRef, TableDraft] = {}
     for schema, name, kind, rows, comment in read(_RELATIONS):
         view = kind == "VIEW"
@@ -344,7 +343,7 @@ def list_relations(read: Reader) -> dict[port.TableRef, TableDraft]:
 
 
 class MySqlCatalog:
-    """One reading of the structure of all schemas in scope."""
+    """One read of the structure of all schemas in scope."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
@@ -353,7 +352,7 @@ class MySqlCatalog:
     def read(
         self, relations: dict[port.TableRef, TableDraft], scope: port.Scope
     ) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return those of the relations that are in scope, sorted.
+        """Return the relations that are in scope, sorted.
 
         Scope entries that matched nothing and views that error are problems.
         """
@@ -372,9 +371,9 @@ class MySqlCatalog:
 
 
 def _drop_broken(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:
-    """Take out views the server itself calls invalid (MariaDB shows no columns of them, MySQL still does).
+    """Remove views that the server itself calls invalid (MariaDB lists no columns for them, MySQL still does).
 
-    So too tables without columns: dropped meanwhile, or hidden from the role.
+    Tables without columns are removed too: they were dropped meanwhile, or are hidden from the role.
     """
     problems = []
     for ref, draft in list(drafts.items()):
@@ -384,7 +383,7 @@ def _drop_broken(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectPro
             del drafts[ref]
             cause = comment if draft.kind is port.TableKind.VIEW else ""
             problems.append(
-                port.ObjectProblem(ref, draft.kind.value, reason(cause or "the server shows no columns of it"))
+                port.ObjectProblem(ref, draft.kind.value, reason(cause or "the server lists no columns for it"))
             )
     return problems
 
@@ -392,14 +391,14 @@ def _drop_broken(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectPro
 def _set_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     for name, native, nullable, default, comment, expression, extra in rows:
         generated = bool(expression) or "GENERATED" in str(extra).upper().replace("DEFAULT_GENERATED", "")
-        # MariaDB spells "no default" of a nullable column as the word NULL.
+        # MariaDB writes "no default" of a nullable column as the word NULL.
         own, kind = None if default in (None, "NULL") else _text(default), _text(native)
         draft.add_column(name, kind, DIALECT.semantic_type(kind), nullable, comment, own, generated)
 
 
 def _add_index(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     name, non_unique = rows[0][:2]
-    # An expression has no column; a prefix (`sub_part`) of a column does not make the column unique.
+    # An expression has no column, and a prefix (`sub_part`) of a column does not make the column unique.
     columns = tuple(column for _, _, column, _ in rows if column is not None)
     whole = len(columns) == len(rows) and all(part is None for *_, part in rows)
     if name == "PRIMARY":

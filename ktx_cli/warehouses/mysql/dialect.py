@@ -40,8 +40,8 @@ class MySqlDialect(Dialect):
     has_grouping_sets = False
     rounds_averages = True
     time_difference = "datediff({0}, {1})"
-    timestamp_type = "DATETIME(6)"  # without digits the cast of a fraction rounds up
-    has_zones = False  # only where somebody loaded them
+    timestamp_type = "DATETIME(6)"  # Without digits, casting a fraction rounds up.
+    has_zones = False  # Only if somebody loaded them.
     counted_from = 1  # no DATE_TRUNC
     casts_cost_indexes = True
     folds_texts = True
@@ -62,15 +62,15 @@ class MySqlDialect(Dialect):
     )
 
     def server_functions(self, server: str) -> Sequence[str]:
-        """Return the functions that `mysql` or `mariadb` has besides."""
+        """Return the additional functions of `mysql` or `mariadb`."""
         return words_in(__package__, f"functions_{server}.txt")
 
     def grammar_words(self) -> frozenset[str]:
-        """Return the words before a bracket that call nothing."""
+        """Return the words before a parenthesis that call nothing."""
         return lower_words_in(__package__, "grammar.txt")
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query that is not merged with the one around it, for its limit that leaves out no row."""
+        """Return a query that is not merged into the outer one, because of a limit that drops no row."""
         return query.limit(2**64 - 1, copy=False)
 
     def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
@@ -84,7 +84,7 @@ class MySqlDialect(Dialect):
         return exp.IntDiv(this=enclosed(count), expression=number(step))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return call("DATE_ADD", value, self._interval(count, unit))
 
     def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
@@ -92,13 +92,13 @@ class MySqlDialect(Dialect):
         return call("DATEDIFF", end, start) if unit == DAY else call("TIMESTAMPDIFF", word(unit.upper()), start, end)
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour."""
+        """Return a timestamp truncated to the second, minute or hour."""
         return self.as_timestamp(call("DATE_FORMAT", value, text(_TIME_FORMATS[unit])))
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant, in whole seconds.
+        """Return the local time in a zone at an instant, in whole seconds.
 
-        UNIX_TIMESTAMP of a TIMESTAMP column is what is stored, whatever the zone of the session.
+        UNIX_TIMESTAMP of a TIMESTAMP column is the stored value, whatever the zone of the session.
         """
         return self._since_epoch(call("UNIX_TIMESTAMP", value), zone)
 
@@ -116,7 +116,7 @@ class MySqlDialect(Dialect):
         return f"{value} + 0" if native_type.startswith("bit") else value
 
     def row_number(self, table: Table) -> str | None:
-        """Return the primary key where it is one whole number."""
+        """Return the primary key if it is one whole number."""
         if len(table.primary_key) != 1:
             return None
         (key,) = table.primary_key
@@ -124,14 +124,14 @@ class MySqlDialect(Dialect):
         return self.quote(key) if re.match(r"(tiny|small|medium|big)?int", native) else None
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return the statements that make a role that may only SELECT from a database."""
+        """Return the statements that create a role that may only SELECT from a database."""
         if not database:
             return None
         place = f"{self.quote(database)}.*"
         return f"CREATE USER {name}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place} TO {name}@'%'"
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Whether the number of an error says so."""
+        """Return whether it is an error with such a number."""
         return error.args[:1] != () and error.args[0] in _STATEMENT_ERRORS
 
     def role(self, user: str) -> str:
@@ -142,7 +142,9 @@ class MySqlDialect(Dialect):
 
 @functools.cache
 def _generator() -> Any:
-    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
+    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but a user could define
+    one.
+    """
     from sqlglot.dialects.mysql import MySQL
 
     def regexp(self: Any, node: exp.RegexpLike) -> str:

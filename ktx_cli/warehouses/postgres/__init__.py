@@ -14,20 +14,22 @@ class PostgresConnection(Server):
     needs_one_of = ("url", "host")
 
     driver: Literal["postgres"] = setting(REQUIRED, "PostgreSQL.")
-    port: Port | None = setting(None, "Port. Without it: 5432.", example=5432)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
-    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    port: Port | None = setting(None, "Port. Defaults to 5432.", example=5432)
+    user: str | None = setting(None, "Alias of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(
+        None, "Schemas to read. Defaults to all except system schemas.", example=["mart"]
+    )
+    schema_: str | None = setting(None, "A single schema to read.", alias="schema", example="mart")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
         None,
-        "TLS, as libpq names it; `no-verify` as `require`. Without it: the server's and libpq's choice.",
+        "TLS mode as in libpq; `no-verify` is the same as `require`. Defaults to the choice of the server and libpq.",
         example="verify-full",
     )
-    ssl: bool | None = setting(None, "TLS on or off, where `sslmode` says nothing.", example=True)
+    ssl: bool | None = setting(None, "Whether to use TLS, if `sslmode` is not set.", example=True)
     reject_unauthorized: bool | None = setting(
-        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+        None, "Whether to verify the server's certificate.", alias="rejectUnauthorized", example=True
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+    max_connections: int = setting(10, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
 
 
 WAREHOUSE = Warehouse(

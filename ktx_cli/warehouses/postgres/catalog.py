@@ -1,4 +1,4 @@
-"""Reads the structure of a Postgres database from pg_catalog, one query for each kind of metadata."""
+"""Read the structure of a Postgres database from pg_catalog, with one query for each kind of metadata."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _KINDS = {
     "f": TableKind.FOREIGN,
 }
 
-# Every function, relation and type that is no word of SQL's own is qualified: see PINNED in postgres.py.
-# Partitions are part of their parent; relations of an extension are its own. pg_partition_tree() would wait for locks.
+# Every function, relation and type other than SQL keywords is qualified: see PINNED in connector.py. Partitions are
+# part of their parent; relations of an extension belong to it. pg_partition_tree() would wait for locks.
 _RELATIONS = """
 SELECT c.oid::bigint, n.nspname::varchar, c.relname::varchar, c.relkind::varchar,
        pg_catalog.obj_description(c.oid, 'pg_class'),
@@ -68,8 +68,8 @@ LEFT JOIN pg_catalog.pg_description AS d
 WHERE a.attrelid = ANY(%s::pg_catalog.oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
 """
-# pg_get_expr() and pg_get_viewdef() wait for the locks of the relations they name: those of defaults, constraints and
-# views; nothing else here does.
+# pg_get_expr() and pg_get_viewdef() wait for locks on the relations in defaults, constraints and views; nothing else
+# here does.
 _DEFAULTS = """
 SELECT adrelid::bigint, adnum, pg_catalog.pg_get_expr(adbin, adrelid)
 FROM pg_catalog.pg_attrdef WHERE adrelid = ANY(%s::pg_catalog.oid[])
@@ -80,7 +80,7 @@ FROM pg_catalog.pg_constraint
 WHERE contype = 'c' AND pg_catalog.array_length(conkey, 1) = 1 AND conrelid = ANY(%s::pg_catalog.oid[])
 ORDER BY conrelid, conname
 """
-# A key to a partitioned table has one more row for each partition; those have a parent.
+# A key to a partitioned table has an additional row for each partition, with a parent.
 _CONSTRAINTS = """
 SELECT c.conrelid::bigint, c.contype::varchar, c.conname::varchar, own.names,
        n.nspname::varchar, r.relname::varchar, other.names
@@ -115,7 +115,7 @@ SELECT oid::bigint, pg_catalog.pg_get_viewdef(oid) FROM pg_catalog.pg_class WHER
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation as listed: its oid, whether the role may SELECT from it, and its draft."""
+    """A listed relation: its oid, whether the role may SELECT from it, and its draft."""
 
     oid: int
     readable: bool
@@ -123,9 +123,9 @@ class Relation:
 
 
 def list_relations(read: Reader) -> dict[TableRef, Relation]:
-    """Return all relations but the system's, extensions' and partitions.
+    """Return all relations, without the system's, those of extensions, and partitions.
 
-    Row estimates are `reltuples`, of a partitioned table the sum over its partitions; None where never analysed.
+    Row estimates are `reltuples`, for a partitioned table the sum over its partitions; None if never analyzed.
     """
     found: dict[TableRef, Relation] = {}
     for oid, schema, name, kind, comment, readable, rows in read(_RELATIONS):
@@ -137,7 +137,7 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
 
 
 class PostgresCatalog:
-    """One reading of a database's structure."""
+    """One read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader, locked: LockedReader) -> None:
         self._read = read
@@ -147,7 +147,7 @@ class PostgresCatalog:
     def read(self, scope: Scope, *, catalog: str) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
         """Return everything in scope, sorted, and the problems.
 
-        Those are the scope's entries that matched nothing, and tables with a default and views that are locked.
+        Problems are scope entries that matched nothing, and locked tables with a default and locked views.
         """
         relations = list_relations(self._read)
         chosen = select(relations, scope, catalog=catalog)
@@ -193,7 +193,7 @@ class PostgresCatalog:
             drafts[oid].view_sql = definition
 
     def _take_out_locked(self, drafts: dict[int, TableDraft]) -> list[ObjectProblem]:
-        """Take out what is locked: without its defaults or its text it would look changed."""
+        """Remove what is locked: without its defaults or its text, it would look changed."""
         taken = [(drafts.pop(oid), reason) for oid, reason in self._locked.reasons.items()]
         problems = (ObjectProblem(draft.ref, draft.kind.value, reason) for draft, reason in taken)
         return sorted(problems, key=lambda problem: str(problem.ref))
@@ -224,10 +224,10 @@ def _add_index(draft: TableDraft, unique: bool, plain: bool, name: str, columns:
 
 
 ROUNDS = 3
-"""How often a read is begun again without the relations that are locked."""
+"""How often a read is restarted without the relations that are locked."""
 
-# A view's text is rebuilt from the relations it names, so their locks hide it too. A lock that is only waited for
-# already stops everybody behind it.
+# A view's text is rebuilt from the relations it names, so their locks block it too. A lock that is only waited for
+# already blocks everybody behind it.
 _HOLDERS = """
 SELECT need.oid::bigint, pg_catalog.min(l.pid)
 FROM (SELECT own.oid, own.oid AS other FROM pg_catalog.unnest(%s::pg_catalog.oid[]) AS own (oid)
@@ -245,9 +245,9 @@ GROUP BY need.oid
 
 
 class LockedReader:
-    """Runs catalog queries over many relations that take a lock on each, without those that are locked for long.
+    """Runs catalog queries that take a lock on each of many relations, without those that stay locked.
 
-    The first wait is for the session's `lock_timeout`; a relation that was locked then is not asked for again.
+    The first wait is the session's `lock_timeout`; a relation that was locked then is not requested again.
     """
 
     def __init__(self, read: Reader, lock_error: type[Exception]) -> None:
@@ -255,13 +255,13 @@ class LockedReader:
         self._error = lock_error
         self._holders: dict[int, int | None] = {}
         self.reasons: dict[int, str] = {}
-        """The relations left out of a query, and why."""
+        """The relations excluded from a query, and why."""
 
     def __call__(self, sql: str, wanted: Iterable[int], all_of_them: Iterable[int]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query whose one parameter is a list of oids.
+        """Return the rows of a query whose only parameter is a list of oids.
 
-        `all_of_them` are the relations that later queries may ask for. Raises the driver's error when locks keep
-        coming.
+        `all_of_them` are the relations that later queries may request. Raises the driver's error if new locks keep
+        appearing.
         """
         oids, everything = list(wanted), list(all_of_them)
         rounds = 0

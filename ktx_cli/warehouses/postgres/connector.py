@@ -1,4 +1,4 @@
-"""Reads Postgres through psycopg; of a URL's parameters libpq gets those that are listed here."""
+"""Read Postgres with psycopg; of a URL's parameters, libpq only gets those listed here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"
 """The values of `sslmode`: libpq's and node-postgres's `no-verify`."""
 
 FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
-"""Parameters that name a file."""
+"""Parameters with a file name."""
 
 KEPT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version"), ANY),
@@ -32,7 +32,7 @@ KEPT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "sslnegotiation": ("postgres", "direct"),
     "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
 }
-"""The parameters that libpq gets, with the values each may have."""
+"""The parameters for libpq, with their allowed values."""
 
 _WITHOUT_EFFECT = (
     *("application_name", "fallback_application_name", "client_encoding", "connect_timeout", "tcp_user_timeout"),
@@ -46,14 +46,14 @@ URL_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "options": ANY,
     "ssl": FLAG,
 }
-"""What ktx reads, and what it sets itself or other clients need, which has no effect."""
+"""Parameters that ktx reads or sets itself, or that other clients need, which have no effect."""
 
 
 PINNED = "pg_catalog, pg_temp"
 """The search_path of every statement.
 
-Postgres calls whatever fits best on the path, so a function that anybody may create in `public`, or a path that a
-database or role was given, would otherwise run with ktx's rights.
+Postgres calls the best match on the path, so a function that anybody can create in `public`, or a path set for a
+database or role, would otherwise run with ktx's privileges.
 """
 
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SAVEPOINT statement"
@@ -62,7 +62,9 @@ _LOCK_HOLDERS = (
     "SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock')"
 )
 _NOT_FOUND = ("42P01", "42883", "42704")
-_UNQUALIFIED = "name the schema too, for example public.orders: ktx looks up names without one in pg_catalog alone"
+_UNQUALIFIED = (
+    "qualify the name with its schema, for example public.orders: ktx looks up unqualified names only in pg_catalog"
+)
 _USER = """
 SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
        pg_catalog.current_setting('server_version'), pg_catalog.current_database(),
@@ -71,7 +73,7 @@ SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_cat
           AND NOT roles.rolsuper AND pg_catalog.pg_has_role(roles.oid, r.oid, 'MEMBER'))
 FROM pg_catalog.pg_roles AS roles WHERE rolname = current_user
 """
-"""Who asks; the last column names roles whose members reach programs and files of the server."""
+"""The session's user; the last column lists roles whose members can access programs and files of the server."""
 
 _WRITES = """
 SELECT coalesce(pg_catalog.bool_or(pg_catalog.has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
@@ -84,14 +86,14 @@ FROM pg_catalog.pg_class WHERE oid = ANY(%s::pg_catalog.oid[])
 
 
 class PostgresConnector(ServerConnector):
-    """Read-only sessions on a Postgres database; statements name the schema of every table (see `PINNED`)."""
+    """Read-only sessions on a Postgres database. Statements must qualify every table with its schema (see `PINNED`)."""
 
     dialect = "postgres"
     default_port = 5432
     url_parameters = URL_PARAMETERS
     reading = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"})
     _dropped = False
-    """Whether a session came without the settings of its log-in; each statement then brings its own."""
+    """Whether a session started without its login settings, so that each statement has to set them."""
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self._running: list[Any] = []
@@ -99,19 +101,19 @@ class PostgresConnector(ServerConnector):
         super().__init__(spec)
 
     def interrupt(self) -> None:
-        """See `Interruptible`: the server is asked to cancel the statements of `query` that are under way."""
+        """See `Interruptible`: asks the server to cancel the running statements of `query`."""
         import psycopg
 
         with self._ending:
             for session in self._running:
                 try:
                     session.cancel_safe(timeout=base.CONNECT_SECONDS)
-                except psycopg.Error:  # it has no connection any more, so nothing is under way
+                except psycopg.Error:  # It no longer has a connection, so nothing is running.
                     continue
 
     @contextmanager
     def _under_way(self, session: Any) -> Iterator[None]:
-        """Let `interrupt` end what a session does inside, and nothing after it."""
+        """Let `interrupt` stop what a session does inside the block, and nothing after it."""
         with self._ending:
             self._running.append(session)
         try:
@@ -143,7 +145,7 @@ class PostgresConnector(ServerConnector):
         raise type(failures[-1])("; ".join(dict.fromkeys(str(each) for each in failures)))
 
     def _looked_at(self, session: Any) -> Any:
-        """Note whether the settings of the log-in arrived: a pooler in between may drop them."""
+        """Check whether the login settings arrived, because a pooler may drop them."""
         try:
             with session.cursor() as cursor:
                 ((path,),) = cursor.execute("SHOW search_path").fetchall()
@@ -154,7 +156,7 @@ class PostgresConnector(ServerConnector):
         return session
 
     def _places(self, parameters: Mapping[str, Any]) -> list[str]:
-        """Return the addresses to try in turn; one empty text where libpq is to find them."""
+        """Return the addresses to try in order, or one empty text to let libpq choose."""
         import psycopg
 
         host = self.address.host
@@ -166,14 +168,17 @@ class PostgresConnector(ServerConnector):
             raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
 
     def _guarded(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Forbid a password in clear text where it could be read on its way."""
+        """Prevent a plaintext password from being sent where it could be read."""
         from psycopg import pq
 
         if is_encrypted(parameters) or reaches_this_machine(parameters):
             return parameters
         if pq.version() < 160000:
             raise ConfigError(
-                f"{self.where}: this libpq ({pq.version() // 10000}) cannot refuse to send a password in clear text",
+                (
+                    f"{self.where}: this libpq ({pq.version() // 10000}) cannot be prevented from sending a "
+                    "password in plaintext"
+                ),
                 hint=Hint(
                     "{}, or: {}",
                     Command("config", "set", f"connections.{self.id}.sslmode", "require"),
@@ -203,22 +208,23 @@ class PostgresConnector(ServerConnector):
             **{name: value for name, value in given.items() if value},
             "host": address.host,
             "port": address.port,
-            # A server that silently went away is noticed after 40 seconds, not after the system's two hours.
+            # Detect a server that silently disappeared after 40 seconds instead of the system's two hours.
             "keepalives_idle": 10,
             "keepalives_interval": 10,
             "keepalives_count": 3,
             "application_name": "ktx",
             "client_encoding": "utf8",
-            # The last one counts, and all of them count more than what a database or a role was given.
+            # The last value counts, and overrides settings of a database or role.
             "options": f"{address.parameters.get('options', '')} {settings}".strip(),
         }
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield a reader whose statements see one snapshot: what is made, dropped or altered meanwhile is not in it.
+        """Yield a reader whose statements share one snapshot: objects created, dropped or altered meanwhile are not in
+        it.
 
-        What `pg_get_expr` and `pg_get_viewdef` return is of the moment they are called. Each statement gives its locks
-        back at once, and one that fails leaves the snapshot as it is. Redshift, which has no savepoints, has none.
+        The results of `pg_get_expr` and `pg_get_viewdef` are as of the call. Each statement releases its locks at once,
+        and a failed one does not affect the snapshot. Redshift, which has no savepoints, has no snapshot.
         """
         if self.dialect != "postgres":
             with self._rows() as read_alone:
@@ -245,7 +251,7 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _transaction(self, session: Any) -> Iterator[Any]:
-        """Yield a cursor in a transaction that only reads, has its own limits and names, and is rolled back."""
+        """Yield a cursor in a read-only transaction that has its own limits and names, and is rolled back."""
         with session.cursor() as cursor:
             limits = _limits(self.statement_seconds)
             cursor.execute("; ".join(["BEGIN READ ONLY", *(f"SET LOCAL {k} = {v}" for k, v in limits.items())]))
@@ -253,7 +259,7 @@ class PostgresConnector(ServerConnector):
                 yield cursor
             finally:
                 if not session.broken:
-                    # Locks of a session outlive its transaction.
+                    # Session locks outlive their transaction.
                     cursor.execute("ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()")
 
     def _socket_of(self, session: Any) -> int | None:
@@ -266,7 +272,7 @@ class PostgresConnector(ServerConnector):
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
         with self._under_way(session), self._transaction(session) as cursor:
-            # stream() uses the extended protocol, which takes one statement only, and stops the server early.
+            # stream() uses the extended protocol, which accepts only one statement and stops the server early.
             rows = cursor.stream(sql, parameters)
             kept, more = base.capped(rows, max_rows)
             rows.close()
@@ -274,7 +280,7 @@ class PostgresConnector(ServerConnector):
         return QueryResult(columns, kept, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
-        """Return the columns of a result without rows, which a streaming cursor does not tell."""
+        """Return the columns of a result without rows, which a streaming cursor does not provide."""
         import psycopg
         from psycopg.pq import ExecStatus
 
@@ -326,11 +332,11 @@ class PostgresConnector(ServerConnector):
             hint = Command("config", "set", f"connections.{self.id}.sslmode", "require")
             return server.CLEAR_TEXT, hint, "connection"
         if state in ("25006", "2F002", "2F003"):
-            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
         if state and not state.startswith(("08", "57P", "28", "3D000")):
             return text, _UNQUALIFIED if state in _NOT_FOUND else None, "query"
         if text == "connection timeout expired":
-            text = f"the server did not answer within {base.CONNECT_SECONDS} seconds (timeout)"
+            text = f"the server did not respond within {base.CONNECT_SECONDS} seconds (timeout)"
         if isinstance(error, psycopg.OperationalError) or state:
             return text, self._connection_hint(text), "connection"
         return text, None, "query"
@@ -341,7 +347,7 @@ class PostgresConnector(ServerConnector):
             "password authentication failed": Hint("check {}", self._settings("username", "password")),
             "no password supplied": Hint("set {}, for example to env:PGPASSWORD", SettingPath(f"{key}.password")),
             "does not exist": Hint("check {}", self._settings("database", "username")),
-            "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
+            "no pg_hba.conf entry": "ask the server's administrator to allow this host and user",
             "server does not support SSL": Hint(
                 "set {} to false, or {} to prefer", SettingPath(f"{key}.ssl"), SettingPath(f"{key}.sslmode")
             ),
@@ -355,11 +361,11 @@ class PostgresConnector(ServerConnector):
                 SettingPath(f"{key}.url"),
                 SettingPath(f"{key}.rejectUnauthorized"),
             ),
-            "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
+            "unsupported startup parameter": "add `ignore_startup_parameters = options` to the pooler's configuration",
             "too many": Hint("lower {}", SettingPath(f"{key}.maxConnections")),
             **dict.fromkeys(("host name", "resolve host"), Hint("check {}", self._settings("host"))),
             "Connection refused": Hint("start the server, or check {}", self._settings("host", "port")),
-            "timeout": Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
+            "timeout": Hint("check {} and the firewall", self._settings("host", "port")),
         }
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
@@ -375,9 +381,9 @@ def _limits(seconds: float) -> dict[str, str]:
         "statement_timeout": str(int(seconds * 1000)),
         "lock_timeout": str(base.LOCK_SECONDS * 1000),
         "search_path": PINNED,
-        # A statement written from its tree has no backslash that means something else.
+        # In a statement rewritten from its tree, backslashes have no other meaning.
         "standard_conforming_strings": "on",
-        # A session that hangs between two statements gives its locks back.
+        # A session that hangs between two statements releases its locks.
         "idle_in_transaction_session_timeout": str(int(seconds * 1000)),
     }
 
@@ -391,9 +397,9 @@ def _columns(cursor: Any) -> tuple[str, ...]:
 
 
 def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[str, str]:
-    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as node-postgres has them.
+    """Return libpq's TLS parameters for `sslmode`, or for `ssl` and `rejectUnauthorized` as in node-postgres.
 
-    `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are checked unless told not to.
+    `ssl` is a flag or the fields `ca` (a file) and `rejectUnauthorized`. Certificates are verified unless disabled.
     """
     mode = folded(str(options.get("sslmode") or parameters.get("sslmode") or ""))
     if mode == "no-verify":
@@ -416,23 +422,23 @@ def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[
 
 
 def is_encrypted(parameters: Mapping[str, Any]) -> bool:
-    """Whether libpq sends nothing before the connection is encrypted."""
+    """Return whether libpq sends nothing before the connection is encrypted."""
     strict = parameters.get("sslmode") in ("require", "verify-ca", "verify-full")
     return strict or parameters.get("gssencmode") == "require"
 
 
 def reaches_this_machine(parameters: Mapping[str, Any]) -> bool:
-    """Whether libpq can only reach this machine; an address beside the host's name is where it goes."""
+    """Return whether libpq can only reach this machine; an explicit address overrides the host's name."""
     if parameters.get("hostaddr"):
         return is_local(str(parameters["hostaddr"]))
-    # libpq takes an address from its environment too, and from a service file.
+    # libpq also reads an address from its environment and from a service file.
     if any(os.environ.get(name) for name in ("PGHOSTADDR", "PGSERVICE")) or parameters.get("service"):
         return False
     return is_local(str(parameters["host"]))
 
 
 def without_clear_text(required: str) -> str:
-    """Return libpq's `require_auth` (methods, or methods behind `!`) without clear text."""
+    """Return libpq's `require_auth` (methods, or methods after `!`) without plaintext passwords."""
     methods = [method for each in required.split(",") if (method := each.strip()) and method != "password"]
     if not methods or methods[0].startswith("!"):
         methods = [*dict.fromkeys([*methods, "!password"])]

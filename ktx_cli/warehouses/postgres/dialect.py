@@ -60,11 +60,11 @@ class PostgresDialect(Dialect):
         return lower_words_in(__package__, "types.txt")
 
     def function_columns(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the functions whose results have columns with names of their own -> these names."""
+        """Return the functions whose results have named columns -> these names."""
         return _function_columns()
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query that is not merged with the one around it."""
+        """Return a query that is not merged into the outer one."""
         return query.offset(0, copy=False)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
@@ -72,14 +72,14 @@ class PostgresDialect(Dialect):
         return self.cast(super().extract(part, value), "INT")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by an INTERVAL, times the count where that is an expression."""
+        """Return a value shifted by an INTERVAL, times the count if that is an expression."""
         written = number_of(count)
         span = exp.Interval(this=text(f"{1 if written is None else written} {unit.upper()}"))
         later = plus(value, times(span, count) if written is None else span)
         return self.as_date(later) if kind == "date" else later
 
     def readable(self, value: str, native_type: str) -> str:
-        """Return a value, NULL for an infinite date, one before the year 1, and 24 o'clock."""
+        """Return a value, with NULL for an infinite date, one before the year 1, and 24:00."""
         if native_type == "money":
             return f"{value}::numeric"
         if re.match(r"date|timestamp", native_type):
@@ -89,17 +89,19 @@ class PostgresDialect(Dialect):
         return value
 
     def is_padded(self, native_type: str) -> bool:
-        """Whether it is `character(n)`, whose blanks at the end are compared as if they were not there."""
+        """Return whether it is `character(n)`, for which comparisons ignore trailing blanks."""
         return re.match(r"character\s*\(", native_type) is not None
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Whether an error has a place in the statement; "syntax error" alone may be about a jsonpath in a row."""
+        """Return whether an error has a position in the statement. A bare "syntax error" may be about a jsonpath in a
+        row.
+        """
         state = str(getattr(error, "sqlstate", None) or "")
         place = getattr(getattr(error, "diag", None), "statement_position", None)
         return state == _DENIED or (state.startswith("42") and place is not None)
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return the statements that make a role that may only SELECT."""
+        """Return the statements that create a role that may only SELECT."""
         created = f"CREATE ROLE {name} LOGIN PASSWORD '...'"
         if not schemas:
             return f"{created}; GRANT pg_read_all_data TO {name}"

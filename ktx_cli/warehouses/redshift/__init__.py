@@ -14,14 +14,18 @@ class RedshiftConnection(Server):
     needs_one_of = ("url", "host")
 
     driver: Literal["redshift"] = setting(REQUIRED, "Amazon Redshift.")
-    port: Port | None = setting(None, "Port. Without it: 5439.", example=5439)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
-    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
-    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
-        None, "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.", example="verify-full"
+    port: Port | None = setting(None, "Port. Defaults to 5439.", example=5439)
+    user: str | None = setting(None, "Alias of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(
+        None, "Schemas to read. Defaults to all except system schemas.", example=["mart"]
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+    schema_: str | None = setting(None, "A single schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS mode as in libpq; `no-verify` is the same as `require`. Defaults to `require`.",
+        example="verify-full",
+    )
+    max_connections: int = setting(10, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
 
 
 WAREHOUSE = Warehouse(

@@ -1,4 +1,4 @@
-"""Reads Amazon Redshift through psycopg, as Postgres is read, with Redshift's own settings and catalog."""
+"""Read Amazon Redshift with psycopg, like Postgres, but with Redshift's own settings and catalog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktx_cli.warehouses.redshift.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader
 
 SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
-"""What a session begins with. Redshift has no limit on the wait for a lock apart from the statement's."""
+"""The initial settings of a session. Redshift has no limit for lock waits other than the statement's."""
 
 WHO = """
 SELECT current_user::varchar, u.usesuper, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
@@ -24,20 +24,20 @@ FROM pg_catalog.pg_user AS u WHERE u.usename = current_user
 
 
 class RedshiftConnector(PostgresConnector):
-    """Read-only sessions on a Redshift database; statements name the schema of every table."""
+    """Read-only sessions on a Redshift database. Statements must qualify every table with its schema."""
 
     dialect = "redshift"
     default_port = 5439
 
     def _parameters(self) -> dict[str, Any]:
         given = super()._parameters()
-        # Redshift refuses a log-in with settings that only Postgres has.
+        # Redshift refuses a login with settings that only Postgres has.
         options = self.address.parameters.get("options")
         kept = {name: value for name, value in given.items() if name != "options"}
         return {"sslmode": "require", **kept, **({"options": options} if options else {})}
 
     def _looked_at(self, session: Any) -> Any:
-        """Give a new session its limits."""
+        """Set the limits of a new session."""
         try:
             with session.cursor() as cursor:
                 for statement in SESSION:
@@ -49,7 +49,7 @@ class RedshiftConnector(PostgresConnector):
 
     @contextmanager
     def _transaction(self, session: Any) -> Iterator[Any]:
-        """Yield a cursor in a transaction that only reads and is rolled back."""
+        """Yield a cursor in a read-only transaction that is rolled back."""
         with session.cursor() as cursor:
             cursor.execute("BEGIN READ ONLY")
             try:
@@ -78,12 +78,12 @@ class RedshiftConnector(PostgresConnector):
 
 
 def _server_version(text: str) -> str:
-    """Return what of `PostgreSQL 8.0.2 on ..., Redshift 1.0.12345` is Redshift's own; else the text's first part."""
+    """Return the Redshift part of `PostgreSQL 8.0.2 on ..., Redshift 1.0.12345`, else the first part of the text."""
     _, found, number = text.partition("Redshift ")
     return f"Redshift {number.split()[0]}" if found and number.strip() else text.partition(" on ")[0]
 
 
-# A materialized view is kept in a table of the same schema, which is no relation of the user's.
+# A materialized view is stored in a table of the same schema, which is not a relation of the user.
 RELATIONS = """
 SELECT c.oid::bigint, n.nspname::varchar, c.relname::varchar, c.relkind::varchar,
        pg_catalog.obj_description(c.oid, 'pg_class'), c.reltuples::float,
@@ -105,7 +105,7 @@ LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.a
 WHERE n.nspname IN ({schemas}) AND c.relkind IN ('r', 'v') AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum
 """
-# A view WITH NO SCHEMA BINDING has its columns here alone.
+# Only here does a view WITH NO SCHEMA BINDING have its columns.
 LATE_COLUMNS = """
 SELECT view_schema::varchar, view_name::varchar, col_name::varchar, col_type::varchar
 FROM pg_get_late_binding_view_cols() AS late (view_schema name, view_name name, col_name name, col_type varchar,
@@ -124,7 +124,7 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = r.relnamespace
 WHERE n.nspname IN ({schemas}) AND c.contype IN ('p', 'u', 'f')
 ORDER BY c.conrelid, c.conname
 """
-# The names behind the numbers of CONSTRAINTS, also of tables outside the scope.
+# The names for the numbers in CONSTRAINTS, including tables outside the scope.
 KEY_COLUMNS = """
 SELECT a.attrelid::bigint, a.attnum::int, a.attname::varchar, n.nspname::varchar, r.relname::varchar
 FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS r ON r.oid = a.attrelid
@@ -141,7 +141,7 @@ WHERE n.nspname IN ({schemas}) AND c.relkind = 'v'
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation as listed: its oid (None: external), what the user may do with it (None: not known), its draft."""
+    """A listed relation: its oid (None: external), the user's privileges on it (None: unknown), its draft."""
 
     oid: int | None
     readable: bool | None
@@ -150,14 +150,14 @@ class Relation:
 
 
 def list_relations(read: Reader, parts: PartReader) -> dict[port.TableRef, Relation]:
-    """Return all relations but the system's.
+    """Return all relations, without the system's.
 
-    A row estimate is that of the last ANALYZE, None before the first. Which views are materialized, and the external
-    tables, are parts that may fail on their own.
+    A row estimate comes from the last ANALYZE, None before the first one. The kinds of views and the external tables
+    are parts that may fail separately.
     """
     found: dict[port.TableRef, Relation] = {}
     for oid, schema, name, kind, comment, rows, readable, writable in read(RELATIONS):
-        # A table that was never analysed has a fraction of a row.
+        # A table that was never analyzed has a fraction of a row.
         counted = kind == "r" and rows is not None and rows >= 1
         draft = TableDraft(
             port.TableRef(schema, name),
@@ -176,14 +176,14 @@ def list_relations(read: Reader, parts: PartReader) -> dict[port.TableRef, Relat
 
 
 class RedshiftCatalog:
-    """One reading of a database's structure."""
+    """One read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
         self._parts = parts
 
     def read(self, scope: port.Scope, *, catalog: str) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope's entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that matched nothing."""
         relations = list_relations(self._read, self._parts)
         chosen = port.select(relations, scope, catalog=catalog)
         picked = [relations[ref] for ref in chosen.refs]
@@ -195,7 +195,7 @@ class RedshiftCatalog:
         return tuple(relation.draft.finish() for relation in picked), chosen.problems
 
     def _own(self, drafts: dict[int, TableDraft], schemas: tuple[str, ...]) -> None:
-        """Fill what pg_catalog knows by oid."""
+        """Fill in the metadata that pg_catalog has by oid."""
 
         def each(rows: Iterable[tuple[Any, ...]], add: Callable[..., None]) -> None:
             for oid, *rest in rows:
@@ -209,7 +209,7 @@ class RedshiftCatalog:
         each(self._parts("view definitions", port.in_schemas(VIEWS, len(schemas)), schemas), _set_view)
 
     def _by_name(self, drafts: dict[port.TableRef, TableDraft], schemas: tuple[str, ...]) -> None:
-        """Fill the columns of late-binding views and external tables, where there are any."""
+        """Fill in the columns of late-binding views and external tables, if there are any."""
         bare = [draft for draft in drafts.values() if not draft.columns]
         for kind, what, sql in (
             (port.TableKind.VIEW, "columns of late-binding views", LATE_COLUMNS),
@@ -223,7 +223,7 @@ class RedshiftCatalog:
 
 
 class _KeyColumns:
-    """Knows the columns behind the numbers that constraints give."""
+    """Resolves the column numbers in constraints to names."""
 
     def __init__(self, rows: Iterable[tuple[Any, ...]]) -> None:
         self._names: dict[tuple[int, int], str] = {}
@@ -260,7 +260,7 @@ def _add_column(
 
 
 def _default(expression: str | None) -> str | None:
-    """Return a default as written; an identity's expression holds numbers of this one cluster."""
+    """Return a default as written; the expression of an identity column has numbers specific to this cluster."""
     if expression is None:
         return None
     if expression.startswith('"identity"('):

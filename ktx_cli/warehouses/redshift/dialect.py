@@ -1,4 +1,4 @@
-"""The SQL of Redshift, which began as that of Postgres."""
+"""The SQL of Redshift, which is derived from Postgres."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RedshiftDialect(PostgresDialect):
     title = "Redshift"
     text_cast = "CAST({} AS varchar)"
     compares_missing_values = False
-    sample = ""  # it has no clause for one
+    sample = ""  # It has no clause for one.
     filters_aggregates = False
     rounds_percentiles = True
     rounds_averages = True
@@ -41,24 +41,24 @@ class RedshiftDialect(PostgresDialect):
     )
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by DATEADD, which makes a timestamp of a date."""
+        """Return a value shifted by DATEADD, which turns a date into a timestamp."""
         later = self._dateadd(value, count, unit)
         return self.as_date(later) if kind == "date" else later
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
 
     def readable(self, value: str, native_type: str) -> str:
-        """Return the value as it is."""
+        """Return the value unchanged."""
         return value
 
     def is_padded(self, native_type: str) -> bool:
-        """Return False: its blanks at the end are those that were stored."""
+        """Return False: trailing blanks are those that were stored."""
         return False
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return None: its roles are made otherwise."""
+        """Return None: roles are created differently in Redshift."""
         return None
 
 

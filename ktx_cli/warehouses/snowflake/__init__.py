@@ -12,13 +12,17 @@ class SnowflakeConnection(Database):
     """A Snowflake account."""
 
     driver: Literal["snowflake"] = setting(REQUIRED, "Snowflake.")
-    url: str | None = setting(None, "Address, as a secret reference.", secret=True, example="env:SNOWFLAKE_URL")
+    url: str | None = setting(
+        None, "Address, as a secret reference such as env:NAME.", secret=True, example="env:SNOWFLAKE_URL"
+    )
     account: str | None = setting(None, "Account identifier.", example="myorg-myaccount")
     warehouse: str | None = setting(None, "Virtual warehouse that runs the queries.", example="COMPUTE_WH")
     database: str | None = setting(None, "Database.", example="ANALYTICS")
     username: str | None = setting(None, "User.", example="KTX_READER")
     role: str | None = setting(None, "Role.", example="KTX_READER")
-    auth_method: Literal["password", "rsa"] = setting("password", "How the user proves who it is.", alias="authMethod")
+    auth_method: Literal["password", "rsa"] = setting(
+        "password", "Authentication method of the user.", alias="authMethod"
+    )
     password: str | None = setting(
         None, "Password, for `authMethod: password`.", secret=True, example="env:SNOWFLAKE_PASSWORD"
     )
@@ -32,9 +36,9 @@ class SnowflakeConnection(Database):
     passphrase: str | None = setting(
         None, "Passphrase of the private key.", secret=True, example="env:SNOWFLAKE_PASSPHRASE"
     )
-    max_connections: int = setting(4, "Most sessions at the same time.", alias="maxConnections", gt=0)
-    schema_names: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["MART"])
-    schema_name: str | None = setting(None, "One schema to read.", example="MART")
+    max_connections: int = setting(4, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
+    schema_names: list[str] | None = setting(None, "Schemas to read. Defaults to all.", example=["MART"])
+    schema_name: str | None = setting(None, "A single schema to read.", example="MART")
 
 
 WAREHOUSE = Warehouse(

@@ -1,4 +1,4 @@
-"""Reads a database of a Snowflake account; its sessions can all write, so statements of the user's are looked at."""
+"""Read a database of a Snowflake account. Its sessions can write, so statements of the user are checked."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class SnowflakeConnector(cloud.CloudConnector):
         cloud.require_query(sql, self.dialect, self.where)
 
     def _open(self) -> Any:
-        # The client would ask this network's metadata service on what machine it runs.
+        # The client would query this network's metadata service to identify the machine.
         os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
         from snowflake import connector
 
         return connector.connect(**self._arguments())
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the client's arguments; what it would keep on this machine or tell others is off."""
+        """Return the client's arguments; local storage and telemetry are disabled."""
         proof: dict[str, Any] = {"password": self.address.password}
         if self._key:
             proof = {"authenticator": "SNOWFLAKE_JWT", "private_key": self._key}
@@ -94,7 +94,7 @@ class SnowflakeConnector(cloud.CloudConnector):
                 return [tuple(row) for row in rows]
             names = [each[0] for each in cursor.description or ()]
         if missing := set(wanted) - set(names):
-            raise cloud.ClientError(f"Snowflake shows no {listing(sorted(missing))}", LookupError(sql))
+            raise cloud.ClientError(f"Snowflake does not list {listing(sorted(missing))}", LookupError(sql))
         places = [names.index(name) for name in wanted]
         return [tuple(row[place] for place in places) for row in rows]
 
@@ -142,7 +142,7 @@ class SnowflakeConnector(cloud.CloudConnector):
         key = f"connections.{self.id}"
         lower = text.lower()
         hints = {
-            "jwt": Hint("check {} and that the user has its public key", SettingPath(f"{key}.privateKey")),
+            "jwt": Hint("check {} and that the user's public key is set", SettingPath(f"{key}.privateKey")),
             "password": Hint("check {}", self._settings("username", "password")),
             "role": Command("config", "set", f"{key}.role", "NAME"),
             "warehouse": Command("config", "set", f"{key}.warehouse", "NAME"),
@@ -155,7 +155,7 @@ class SnowflakeConnector(cloud.CloudConnector):
     def _identity(self, read: Reader) -> cloud.Identity:
         ((version, user, database, role, warehouse),) = read(IDENTITY)
         if not database:
-            message = f"the role `{role}` sees no database `{self.address.database}`"
+            message = f"the role `{role}` cannot see the database `{self.address.database}`"
             raise self.failure(message, hint=Command("config", "set", f"connections.{self.id}.database", "NAME"))
         facts = (f"role {role}", f"warehouse {warehouse}" if warehouse else "no warehouse")
         return cloud.Identity(f"Snowflake {version}", user, database, facts)
@@ -169,7 +169,7 @@ class SnowflakeConnector(cloud.CloudConnector):
         grants = [row for role in roles[:_ROLES] for row in parts("grants", grants_sql(role))]
         writing = sorted({f"{privilege} on {name}" for privilege, kind, name in grants if _writes(privilege, kind)})
         if writing:
-            return cloud.Rights(True, (f"may write: {listing(writing, 3)}",))
+            return cloud.Rights(True, (f"can write: {listing(writing, 3)}",))
         return cloud.Rights(None if parts.problems or len(roles) > _ROLES else False)
 
 
@@ -178,7 +178,7 @@ def _writes(privilege: str, granted_on: str) -> bool:
 
 
 def _from_url(spec: ConnectionSpec) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the settings in snowflake://USER:PASSWORD@ACCOUNT/DATABASE/SCHEMA, and what stands behind its `?`."""
+    """Return the settings in snowflake://USER:PASSWORD@ACCOUNT/DATABASE/SCHEMA, and the part after its `?`."""
     try:
         parts = urlsplit(str(spec.options.get("url") or ""))
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -201,7 +201,10 @@ def _bad_url(spec: ConnectionSpec) -> ConfigError:
     return ConfigError(
         f"connection `{spec.id}`: its `url` cannot be read",
         hint=Hint(
-            "set {} to snowflake://USER:PASSWORD@ACCOUNT/DATABASE, reserved characters in the password percent-encoded",
+            (
+                "set {} to snowflake://USER:PASSWORD@ACCOUNT/DATABASE with reserved characters in the "
+                "password percent-encoded"
+            ),
             SettingPath(f"connections.{spec.id}.url"),
         ),
         details={"connection": spec.id},
@@ -209,9 +212,9 @@ def _bad_url(spec: ConnectionSpec) -> ConfigError:
 
 
 def _private_key(spec: ConnectionSpec) -> bytes | None:
-    """Return the key of `privateKey` as the client takes it; None for a log-in by password.
+    """Return the key in `privateKey` in the client's format, or None for a login by password.
 
-    Raises `ConfigError` for `authMethod: rsa` without a key, and for a key or a passphrase that does not fit.
+    Raises `ConfigError` for `authMethod: rsa` without a key, and for an invalid key or passphrase.
     """
     if spec.options.get("authMethod") != "rsa" and not spec.options.get("privateKey"):
         return None
@@ -222,7 +225,7 @@ def _private_key(spec: ConnectionSpec) -> bytes | None:
     try:
         key = serialization.load_pem_private_key(text.encode(), passphrase.encode() or None)
     except (ValueError, TypeError):
-        message = f"connection `{spec.id}`: `privateKey` is no PEM key, or `passphrase` is not its own"
+        message = f"connection `{spec.id}`: `privateKey` is not a PEM key, or `passphrase` does not match it"
         hint = Command("config", "set", f"connections.{spec.id}.privateKey", "file:PATH")
         raise ConfigError(message, hint=hint, details={"connection": spec.id}) from None
     return key.private_bytes(
@@ -237,7 +240,7 @@ WHERE IS_ROLE_IN_SESSION(value::VARCHAR)
 """
 
 SHOWN_ROWS = 10_000
-"""What SHOW returns at most."""
+"""The maximum number of rows that SHOW returns."""
 
 SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -251,7 +254,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "SHOW GRANTS": ("privilege", "granted_on", "name"),
     }
 )
-"""Which columns of an answer to SHOW are wanted: Snowflake adds some now and then, so they are taken by name."""
+"""The wanted columns of a SHOW result. Snowflake sometimes adds columns, so they are selected by name."""
 
 _KINDS = {"VIEW": TableKind.VIEW, "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW, "EXTERNAL TABLE": TableKind.FOREIGN}
 _RELATIONS = """
@@ -273,17 +276,17 @@ FROM {database}.INFORMATION_SCHEMA.VIEWS WHERE table_schema IN ({schemas})
 
 
 def shown(sql: str) -> tuple[str, ...] | None:
-    """Return the columns wanted of a SHOW statement's answer; None for another statement."""
+    """Return the wanted columns of a SHOW statement's result, or None for another statement."""
     return next((columns for start, columns in SHOWN.items() if sql.lstrip().startswith(start)), None)
 
 
 def grants_sql(role: str) -> str:
-    """Return the statement for what a role may do."""
+    """Return the statement for the privileges of a role."""
     return f"SHOW GRANTS TO ROLE {cloud.identifier('snowflake', role)}"
 
 
 class SnowflakeCatalog:
-    """One reading of a database."""
+    """One read of a database."""
 
     def __init__(self, read: Reader, parts: PartReader, database: str) -> None:
         self._read = read
@@ -292,7 +295,7 @@ class SnowflakeCatalog:
         self._materialized = False
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables and views but those of INFORMATION_SCHEMA, with their row counts."""
+        """Return all tables and views with their row counts, without those of INFORMATION_SCHEMA."""
         drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), _KINDS)
         self._materialized = any(draft.kind is TableKind.MATERIALIZED_VIEW for draft in drafts.values())
         return drafts
@@ -317,14 +320,14 @@ class SnowflakeCatalog:
         return [(*row[:4], *row[5:8]) for row in rows if row[4] == self._database]
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SQL of views and of materialized views; Snowflake shows it to their owners alone."""
+        """Return the SQL of views and of materialized views, which Snowflake shows only to their owners."""
         rows = self._parts("view definitions", self._sql(_VIEWS, schemas))
         if not self._materialized:
             return rows
         return [*rows, *self._shown("view definitions", "SHOW MATERIALIZED VIEWS", schemas)]
 
     def _shown(self, what: str, show: str, schemas: Sequence[str]) -> cloud.Rows:
-        """Return what SHOW tells of the whole database, or of each schema where that is cut off."""
+        """Return the SHOW result for the whole database, or for each schema if that is truncated."""
         rows = self._parts(what, f"{show} IN DATABASE {cloud.identifier('snowflake', self._database)}")
         if len(rows) < SHOWN_ROWS:
             return rows
@@ -333,7 +336,7 @@ class SnowflakeCatalog:
     def _shown_schema(self, what: str, show: str, schema: str) -> cloud.Rows:
         rows = self._parts(what, f"{show} IN SCHEMA {cloud.identifier('snowflake', self._database, schema)}")
         if len(rows) >= SHOWN_ROWS:
-            message = f"Snowflake shows {SHOWN_ROWS:,} rows at most, and schema `{schema}` has more"
+            message = f"Snowflake returns at most {SHOWN_ROWS:,} rows, and schema `{schema}` has more"
             self._parts.problems.append(ObjectProblem(None, what, message))
         return rows
 

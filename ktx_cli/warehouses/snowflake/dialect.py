@@ -21,7 +21,7 @@ class SnowflakeDialect(Dialect):
     rounds_averages = True
     series_in_one_value = True
     timestamp_type = "TIMESTAMP_NTZ"
-    counted_from = 1  # its week begins where a session says
+    counted_from = 1  # The first day of its week depends on the session.
     exact_row_counts = True
     explain_options = r"(?:using\s+(?:tabular|json|text))?"
     positional_columns = True
@@ -37,15 +37,15 @@ class SnowflakeDialect(Dialect):
         return exp.Floor(this=super()._whole_quotient(count, step))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return self._dateadd(value, count, unit)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return self.as_timestamp(call("CONVERT_TIMEZONE", text(zone), value))
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
 
 

@@ -14,9 +14,17 @@ class SqliteConnection(Database):
     needs_one_of = ("path", "url")
 
     driver: Literal["sqlite"] = setting(REQUIRED, "SQLite.")
-    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.sqlite")
+    path: str | None = setting(
+        None,
+        "Path of the database file, relative to the project folder; `~` is expanded.",
+        path=True,
+        example="data/shop.sqlite",
+    )
     url: str | None = setting(
-        None, "The same as `sqlite:///PATH` or a `file:` URI.", path=True, example="sqlite:///data/shop.sqlite"
+        None,
+        "Alternative to `path`: `sqlite:///PATH` or a `file:` URI.",
+        path=True,
+        example="sqlite:///data/shop.sqlite",
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads SQLite files in a process of their own, without writing a byte beside them."""
+"""Read SQLite files in a separate process, without writing a byte next to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
 
 COUNTED_BYTES = 64 * 1024 * 1024
-"""A file up to this size has its rows counted where it was never analysed."""
+"""Rows are counted in files up to this size if they were never analyzed."""
 
 _RELATIONS = """
 SELECT name, type, sql FROM main.sqlite_schema
@@ -42,7 +42,7 @@ _SHADOWS = {
 
 
 def list_relations(session: TimedSession) -> list[TableDraft]:
-    """Return all tables and views but SQLite's own and those that only store a virtual table's content."""
+    """Return all tables and views, without SQLite's own and those that only store a virtual table's content."""
     rows = session.execute(_RELATIONS).fetchall()
     shadows = shadow_tables({name: sql or "" for name, kind, sql in rows if kind == "table"})
     return [
@@ -57,7 +57,7 @@ def list_relations(session: TimedSession) -> list[TableDraft]:
 
 
 def shadow_tables(tables: dict[str, str]) -> set[str]:
-    """Return the tables (name -> CREATE statement) that full-text and spatial tables keep their content in."""
+    """Return the tables (name -> CREATE statement) that store the content of full-text and spatial tables."""
     found: set[str] = set()
     for name, sql in tables.items():
         module = _MODULE.match(sql.strip())
@@ -67,11 +67,11 @@ def shadow_tables(tables: dict[str, str]) -> set[str]:
 
 
 class SqliteCatalog:
-    """One reading of a database's structure, inside one transaction.
+    """One read of a database's structure, inside one transaction.
 
-    Row estimates come from `sqlite_stat1` where the table was analysed; else they are counted when the file has at
-    most `COUNTED_BYTES`; else they are the highest rowid, an upper bound; else None (views, virtual tables, large
-    tables WITHOUT ROWID).
+    Row estimates come from `sqlite_stat1` if the table was analyzed; else they are counted if the file has at most
+    `COUNTED_BYTES`; else they are the highest rowid, an upper bound; else None (views, virtual tables, large tables
+    WITHOUT ROWID).
     """
 
     def __init__(self, session: TimedSession, path: Path) -> None:
@@ -80,7 +80,7 @@ class SqliteCatalog:
         self.problems: list[port.ObjectProblem] = []
 
     def read(self, scope: port.Scope) -> port.DatabaseSchema:
-        """Return everything in scope; a view or virtual table that cannot be read becomes a problem."""
+        """Return everything in scope. A view or virtual table that cannot be read becomes a problem."""
         self.session.execute("BEGIN")
         try:
             drafts = {draft.ref.name: draft for draft in list_relations(self.session)}
@@ -113,10 +113,10 @@ class SqliteCatalog:
     def _bulk(self, columns: str, pragma: str, order: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Yield (table, rows) of a pragma over all plain tables.
 
-        A view or table of the file may have a pragma's name; no file can put one into `temp`, and what is not found
-        there is SQLite's own.
+        A view or table of the file may have a pragma's name, but no file can define one in `temp`, and a name that is
+        not there is SQLite's own.
 
-        Virtual tables and views are left out: one whose module is missing, or that errors, would fail them all.
+        Virtual tables and views are excluded, because one whose module is missing, or that errors, would fail them all.
         """
         statement = (
             f"SELECT m.name, {columns} FROM main.sqlite_schema AS m, {pragma} AS p "
@@ -175,10 +175,10 @@ class SqliteCatalog:
         parent = pairs[0][0]
         targets = tuple(target for _, _, target in pairs)
         if None in targets:
-            # Without columns a reference means the parent's primary key.
+            # Without columns, a reference means the parent's primary key.
             targets = keys.get(_fold(parent), ())
             if len(targets) != len(pairs):
-                message = f"a reference to `{parent}` names no columns and there is no such primary key"
+                message = f"a reference to `{parent}` names no columns, and there is no matching primary key"
                 self.problems.append(port.ObjectProblem(draft.ref, "foreign_key", reason(message)))
                 return
         columns = tuple(_spelled(draft, column) for _, column, _ in pairs)
@@ -210,7 +210,7 @@ class SqliteCatalog:
         except EngineError as error:
             if error.interrupted or error.leaves_damage:
                 raise
-            # A large table WITHOUT ROWID has nothing cheap to ask; anything else is worth a word.
+            # A large table WITHOUT ROWID has no cheap estimate; any other error is reported.
             if "no such column: rowid" not in str(error):
                 self.problems.append(port.ObjectProblem(port.TableRef(None, name), "row_estimate", reason(error)))
             return None
@@ -222,7 +222,7 @@ def _set_columns(draft: TableDraft, rows: Iterable[tuple[Any, ...]]) -> None:
     key = sorted((row[4], row[0]) for row in visible if row[4])
     draft.primary_key = tuple(name for _, name in key)
     for name, native, notnull, default, pk, hidden in visible:
-        # Only an INTEGER PRIMARY KEY alone is the rowid and never NULL; SQLite lets other keys hold NULLs.
+        # Only an INTEGER PRIMARY KEY is the rowid and never NULL; SQLite allows NULLs in other keys.
         rowid = bool(pk) and len(key) == 1 and native.upper() == "INTEGER"
         nullable, generated = not notnull and not rowid, hidden in (2, 3)
         draft.add_column(name, native, DIALECT.semantic_type(native), nullable, None, default, generated)
@@ -246,7 +246,7 @@ def _spelled(draft: TableDraft, column: str) -> str:
 
 
 def _fold(name: str) -> str:
-    """Lower the ASCII letters, as SQLite compares names."""
+    """Lower-case ASCII letters, as SQLite compares names."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
@@ -259,12 +259,12 @@ _HEADER = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 _READING_ACTIONS = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-    # A virtual table compiles these when it is first read; run, they fail in a read-only session.
+    # A virtual table compiles these when it is first read; executing them fails in a read-only session.
     | {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE}
 )
 _CLOSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "sqlite_log", "readfile", "writefile", "edit"})
 _LIMITS = {
-    # Bounds `zeroblob`, `printf`, `replace` and aggregates, which else build values of a gigabyte.
+    # Limits `zeroblob`, `printf`, `replace` and aggregates, which otherwise build values of a gigabyte.
     sqlite3.SQLITE_LIMIT_LENGTH: 64 * 1024 * 1024,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
@@ -279,10 +279,10 @@ _READING_PRAGMAS = frozenset(
 class SqliteConnector(IsolatedConnector):
     """One read-only session on a SQLite file.
 
-    The file is opened with `mode=ro`, which leaves nothing beside a database with a rollback journal. In WAL mode that
-    would create `-wal` and `-shm`, so such a file is opened `immutable` as long as its WAL is empty; when a writer
-    then comes, the work is done again on a new session. With rows in the WAL it is opened `mode=ro`.
-    Calls are serialised, so it may be used from several threads.
+    The file is opened with `mode=ro`, which leaves nothing next to a database with a rollback journal. In WAL mode,
+    that would create `-wal` and `-shm`, so such a file is opened `immutable` while its WAL is empty; if a writer then
+    appears, the work is repeated in a new session. With rows in the WAL, it is opened `mode=ro`. Calls are serialized,
+    so it can be used from several threads.
     """
 
     dialect = "sqlite"
@@ -300,7 +300,7 @@ class SqliteConnector(IsolatedConnector):
         self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema"))
 
     def test(self, scope: port.Scope) -> port.ConnectionTest:
-        """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
+        """Return the version and the number of relations in scope; latency is that of one `SELECT 1`."""
 
         def look(session: TimedSession) -> port.ConnectionTest:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
@@ -313,11 +313,11 @@ class SqliteConnector(IsolatedConnector):
         return self._run(look)
 
     def introspect(self, scope: port.Scope) -> port.DatabaseSchema:
-        """Read the structure of all relations in scope; see `SqliteCatalog` for what row estimates are."""
+        """Read the structure of all relations in scope; see `SqliteCatalog` for row estimates."""
         return self._run(lambda session: SqliteCatalog(session, self.path).read(scope))
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
-        """Run one reading statement; an authorizer refuses everything but reads and descriptive pragmas."""
+        """Run one reading statement; an authorizer refuses everything except reads and descriptive pragmas."""
 
         def read(session: TimedSession) -> port.QueryResult:
             found = session.session.execute(
@@ -335,12 +335,12 @@ class SqliteConnector(IsolatedConnector):
         return self._run(read, sql)
 
     def close(self) -> None:
-        """Close the file; harmless when called twice."""
+        """Close the file; calling it twice is harmless."""
         with self._lock:
             super().close()
 
     def _run(self, work: Callable[[TimedSession], Result], sql: str | None = None) -> Result:
-        """Do the work on a session that saw no writer pass by; `sql` is the user's statement, for its errors."""
+        """Do the work on a session during which no writer appeared. `sql` is the user's statement, for errors."""
         with self._lock:
             for _ in range(3):
                 before = self._fingerprint()
@@ -356,10 +356,10 @@ class SqliteConnector(IsolatedConnector):
                         raise failure
                 else:
                     return result
-            raise self.failure("another program keeps writing to the file", hint="try again when it is done")
+            raise self.failure("another program keeps writing to the file", hint="retry when it is done")
 
     def _timed_session(self, fingerprint: tuple[int, ...]) -> TimedSession:
-        """Return the session, open as the file is now, for the time of one statement."""
+        """Return the session for one statement, opened on the current file."""
         session = self._connection
         if session is None:
             raise self.failure("the connection is closed")
@@ -373,7 +373,7 @@ class SqliteConnector(IsolatedConnector):
         return TimedSession(session, monotonic() + self.statement_seconds)
 
     def _close_file(self) -> None:
-        """Close the file, to open it anew for the next statement."""
+        """Close the file, to reopen it for the next statement."""
         if self._connection is not None:
             self._connection.close()
 
@@ -392,7 +392,7 @@ class SqliteConnector(IsolatedConnector):
         try:
             status = self.path.stat()
         except OSError as error:
-            raise self.failure(f"the file is gone: {error.strerror}") from error
+            raise self.failure(f"the file no longer exists: {error.strerror}") from error
         try:
             waiting = Path(f"{self.path}-wal").stat().st_size
         except FileNotFoundError:
@@ -400,7 +400,7 @@ class SqliteConnector(IsolatedConnector):
         return status.st_ino, status.st_mtime_ns, status.st_size, waiting
 
     def evidence(self) -> str | None:
-        """Return a text that differs whenever the file does; None while a journal waits, or the file was replaced.
+        """Return a text that changes with the file, or None while there is a journal or if the file was replaced.
 
         It covers the header, with SQLite's own counter of changes.
         """
@@ -414,7 +414,7 @@ class SqliteConnector(IsolatedConnector):
         return self._connection is not None and self._connection.is_open
 
     def _is_wal(self, session: Session, fingerprint: tuple[int, ...]) -> bool:
-        """Whether the file is in WAL mode, which its header says: it is read again when the file has changed."""
+        """Return whether the file is in WAL mode according to its header, which is reread if the file changed."""
         if self._header_of != fingerprint:
             header = session.head(str(self.path), 20)
             if header and not header.startswith(_HEADER):
@@ -429,11 +429,11 @@ class SqliteConnector(IsolatedConnector):
             return read_only_error(self.where, "what this statement does is")
         known = {
             "SQLITE_NOTADB": ("the file is not a SQLite database, or it is encrypted", "check the path"),
-            "SQLITE_BUSY": ("another program has locked the file", "try again when it is done"),
-            "SQLITE_LOCKED": ("another program has locked the file", "try again when it is done"),
+            "SQLITE_BUSY": ("another program has locked the file", "retry when it is done"),
+            "SQLITE_LOCKED": ("another program has locked the file", "retry when it is done"),
             "SQLITE_CANTOPEN": (
                 "the file, or its WAL, cannot be opened read-only",
-                f"finish its WAL where the folder is writable: sqlite3 {self.path} 'PRAGMA wal_checkpoint(TRUNCATE)'",
+                f"checkpoint its WAL in a writable folder: sqlite3 {self.path} 'PRAGMA wal_checkpoint(TRUNCATE)'",
             ),
             "SQLITE_READONLY": (
                 "a writer died and left a journal that must be played back first",
@@ -443,7 +443,7 @@ class SqliteConnector(IsolatedConnector):
         }
         for prefix, (message, hint) in known.items():
             if name.startswith(prefix):
-                # A damaged page costs what stands on it; without a statement of the user's it was the schema's.
+                # A damaged page only affects its rows; without a statement of the user, it belongs to the schema.
                 damaged = name.startswith("SQLITE_CORRUPT") and sql is not None
                 return self.failure(message, hint=hint, code="query" if damaged else "connection")
         return self.failure(str(error), code="query" if sql is not None else "connection")

@@ -1,4 +1,4 @@
-"""SQLite's SQL, which has no types for times: they are ISO texts, or numbers of seconds since 1970.
+"""The SQL of SQLite, which has no time types: times are ISO texts, or numbers of seconds since 1970.
 
 A text has a blank or `T` between date and time, and may have a fraction, `Z` or an offset; anything else becomes NULL.
 """
@@ -45,7 +45,7 @@ _FORM_ERROR: Final = re.compile(
 
 
 class SqliteDialect(Dialect):
-    """SQLite's SQL; its timestamps are texts of whole seconds, `YYYY-MM-DD HH:MM:SS`."""
+    """The SQL of SQLite. Its timestamps are texts of whole seconds, `YYYY-MM-DD HH:MM:SS`."""
 
     name = "sqlite"
     title = "SQLite"
@@ -71,11 +71,11 @@ class SqliteDialect(Dialect):
     )
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query that is not merged with the one around it, for its limit that leaves out no row."""
+        """Return a query that is not merged into the outer one, because of a limit that drops no row."""
         return query.limit(-1, copy=False)
 
     def floor(self, value: exp.Expr) -> exp.Expr:
-        """Return the whole part of a number: FLOOR is not in every build."""
+        """Return the whole part of a number, because FLOOR is not in every build."""
         return exp.Cast(this=value.copy(), to=exp.DataType.build("bigint"))
 
     # Times
@@ -99,7 +99,7 @@ class SqliteDialect(Dialect):
         return self.cast(call("STRFTIME", text(_PARTS[part.lower()]), value), "INTEGER")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units; months that are an expression must be added to the first of a month."""
+        """Return a value shifted by units; a variable number of months must be added to the first of a month."""
         name, written = "DATE" if kind == "date" else "DATETIME", number_of(count)
         if written is None:
             return call(name, value, joined(count, text(f" {unit}s")))
@@ -109,14 +109,16 @@ class SqliteDialect(Dialect):
         last: exp.Expr = call("DATE", value, text("start of month"), text(f"{written + 1:+d} months"), text("-1 days"))
         if kind == "timestamp":
             last = joined(last, call("SUBSTR", call("DATETIME", value), number(11)))
-        return exp.Least(this=plain, expressions=[last])  # texts: what went into the next month is the larger one
+        return exp.Least(
+            this=plain, expressions=[last]
+        )  # Of two texts, the one that overflowed into the next month is larger.
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour."""
+        """Return a timestamp truncated to the second, minute or hour."""
         return call("STRFTIME", text(_TIME_FORMATS[unit]), value)
 
     def first_of_period(self, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
-        """Return the first day of the period a date lies in."""
+        """Return the first day of the period that contains a date."""
         month = call("DATE", value, text("start of month"))
         return month if months == 1 else self._back_to(month, value, months, first_month)
 
@@ -125,9 +127,9 @@ class SqliteDialect(Dialect):
         return call("DATE", value, text("-6 days"), text("weekday 0" if sunday else "weekday 1"))
 
     def localize(self, value: exp.Expr, kind: TimeKind, source: str, target: str) -> exp.Expr:
-        """Return a column's value as it is compared and cut.
+        """Return a column's value in the form in which it is compared and truncated.
 
-        A text with `Z` or an offset, and a number, say themselves what moment they mean.
+        A text with `Z` or an offset, and a number, determine their instant themselves.
         """
         if kind == "date":
             return self.as_date(_date_text(value))
@@ -140,10 +142,9 @@ class SqliteDialect(Dialect):
         return exp.Case(ifs=[exp.If(this=known, true=of_utc)], default=of_source)
 
     def comparable_time(self, value: exp.Expr, kind: DateOrTimestamp, zone: str) -> exp.Expr:
-        """Return what `localize` gives in the column's own zone, followed by the fraction of the second.
+        """Return the result of `localize` in the column's own zone, followed by the fraction of the second.
 
-        A text that has that form already, as most have, is taken as it is: reading the others takes several times as
-        long.
+        A text that already has that form, as most have, is used unchanged, because parsing takes several times as long.
         """
         localized = self.localize(value, kind, zone, zone)
         if kind == "timestamp":
@@ -153,11 +154,11 @@ class SqliteDialect(Dialect):
         return exp.Case(ifs=[exp.If(this=is_plain, true=value.copy())], default=localized)
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
-        """Return the condition that a time is no text: seconds since 1970, or missing."""
+        """Return the condition that a time is not a text: it is seconds since 1970, or NULL."""
         return _is_number(value)
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
-        """Return EXTRACT by STRFTIME."""
+        """Return EXTRACT in terms of STRFTIME."""
         if part in _PARTS:
             return _integer(_PARTS[part], value)
         if part == "quarter":
@@ -171,7 +172,7 @@ class SqliteDialect(Dialect):
         return exp.paren(exp.Div(this=dividend, expression=number(divisor), typed=True))
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
-        """Return DATE_TRUNC by the modifiers of DATE, or by a format."""
+        """Return DATE_TRUNC in terms of the modifiers of DATE, or of a format."""
         if unit in _STARTS:
             return call("DATE", value, *map(text, _STARTS[unit]))
         if unit in _TIME_FORMATS:
@@ -182,7 +183,7 @@ class SqliteDialect(Dialect):
         return None
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
-        """Return what an expression made by `date_part` or `date_cut` is a part of, or cuts."""
+        """Return the operand of an expression made by `date_part` or `date_cut`."""
         function = made if isinstance(made, exp.Anonymous) else made.find(exp.Anonymous)
         assert function is not None
         while isinstance(function.expressions[-1], exp.Anonymous) and not function.expressions[-1].meta:
@@ -191,9 +192,10 @@ class SqliteDialect(Dialect):
         return operand
 
     def _by_changes(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
-        """Return a timestamp moved by the difference of two zones.
+        """Return a timestamp shifted by the difference between two zones.
 
-        Reading a value is long: where it is needed several times it is written once, in a query around it.
+        Reading a value is a long expression, so a value that is needed several times is written once, in an outer
+        query.
         """
         if is_constant(changes):
             return super()._by_changes(value, changes)
@@ -207,7 +209,7 @@ class SqliteDialect(Dialect):
         return call("STRFTIME", text(f"%Y-%m-%d {time}"), value, text("start of year"), *map(text, modifiers))
 
     def _whole_seconds(self, value: exp.Expr) -> exp.Expr:
-        """Return the text without its fraction: newer versions would round it up, into the next day even."""
+        """Return the text without its fraction, which newer versions would round up, even into the next day."""
         bare = call("SUBSTR", value, number(1), number(19))
         ifs = [
             exp.If(this=_is_number(value), true=call("DATETIME", value, text("unixepoch"))),
@@ -219,7 +221,9 @@ class SqliteDialect(Dialect):
     # Samples
 
     def beginning(self, value: str, length: int) -> str:
-        """Return the first characters of a text, the first bytes of a blob in hexadecimal, any other value as it is."""
+        """Return the first characters of a text, the first bytes of a blob in hexadecimal, or any other value
+        unchanged.
+        """
         blob = f"lower(hex(substr({value}, 1, {length // 2})))"
         return (
             f"CASE typeof({value}) WHEN 'text' THEN substr({value}, 1, {length}) WHEN 'blob' THEN {blob} "
@@ -227,13 +231,13 @@ class SqliteDialect(Dialect):
         )
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Whether the message of an error says so; a name that it quotes must be one of the statement."""
+        """Return whether it is an error with such a message; a name that it quotes must be in the statement."""
         message = str(error)
         named = _NAME_ERROR.match(message)
         return named[1].casefold() in sql.casefold() if named else _FORM_ERROR.match(message) is not None
 
     def row_number(self, table: Table) -> str | None:
-        """Return SQLite's own row number, by a name that no column has."""
+        """Return SQLite's row number, by a name that no column has."""
         names = {column.name.lower() for column in table.columns}
         return next((name for name in ("_rowid_", "rowid", "oid") if name not in names), None)
 
@@ -257,7 +261,7 @@ def _date_text(value: exp.Expr) -> exp.Expr:
 
 
 def _fraction(value: exp.Expr) -> exp.Expr:
-    """Return the fraction of a text's second with its point and without zeros at its end, empty where it has none."""
+    """Return the fraction of a text's second with its point and without trailing zeros, or an empty text."""
     length = minus(call("LENGTH", value), number(25))
     ifs = [
         exp.If(this=_has_no_point(value), true=text("")),

@@ -14,21 +14,21 @@ class SqlServerConnection(Server):
     needs_one_of = ("url", "host")
 
     driver: Literal["sqlserver"] = setting(REQUIRED, "Microsoft SQL Server.")
-    port: Port | None = setting(None, "Port. Without it: 1433.", example=1433)
-    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
-    schemas: list[str] | None = setting(None, "Schemas to read. Without it: `dbo`.", example=["dbo"])
-    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="dbo")
-    encrypt: bool = setting(True, "TLS. Without it the server decides.")
+    port: Port | None = setting(None, "Port. Defaults to 1433.", example=1433)
+    user: str | None = setting(None, "Alias of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Defaults to `dbo`.", example=["dbo"])
+    schema_: str | None = setting(None, "A single schema to read.", alias="schema", example="dbo")
+    encrypt: bool = setting(True, "Whether to use TLS. Defaults to the server's choice.")
     trust_server_certificate: bool = setting(
-        False, "Take the server's certificate unchecked.", alias="trustServerCertificate"
+        False, "Whether to trust the server's certificate without verification.", alias="trustServerCertificate"
     )
     ca: str | None = setting(
         None,
-        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        "File with trusted certificates (PEM), relative to the project. Defaults to the system's.",
         path=True,
         example="certs/sqlserver.pem",
     )
-    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+    max_connections: int = setting(10, "Maximum number of concurrent sessions.", alias="maxConnections", gt=0)
 
 
 WAREHOUSE = Warehouse(

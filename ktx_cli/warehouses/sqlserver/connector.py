@@ -1,4 +1,4 @@
-"""Reads Microsoft SQL Server and Azure SQL through pymssql."""
+"""Read Microsoft SQL Server and Azure SQL with pymssql."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ SESSION = (
     "SET DEADLOCK_PRIORITY LOW",
     f"SET LOCK_TIMEOUT {base.LOCK_SECONDS * 1000}",
 )
-"""What a session begins with. SQL Server has no limit on a statement's time: the client ends it."""
+"""The initial settings of a session. SQL Server has no time limit for statements, so the client interrupts them."""
 
 BEGIN = "SET ROWCOUNT {rows}; BEGIN TRANSACTION"
-"""What goes before a statement of the user's: the server itself stops after `rows` rows."""
+"""The prefix of a user's statement: the server itself stops after `rows` rows."""
 
 END = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SET ROWCOUNT 0"
-"""What goes behind it."""
+"""The suffix of a user's statement."""
 
 WHO = """
 SELECT SUSER_SNAME(), DB_NAME(), CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)),
@@ -71,7 +71,7 @@ _DATABASE = (911, 916, 4060, 4063)
 
 
 class SqlServerConnector(ServerConnector):
-    """Sessions on a SQL Server database that announce to only read, each statement rolled back."""
+    """Sessions on a SQL Server database that announce read-only intent and roll back each statement."""
 
     dialect = "tsql"
     default_port = 1433
@@ -96,8 +96,8 @@ class SqlServerConnector(ServerConnector):
             except pymssql.Error as error:
                 if error_parts(error)[0] not in _STOPPED:
                     raise
-                message = f"the server did not answer within {base.CONNECT_SECONDS} seconds"
-                hint = Hint("check {}, and that no firewall is in between", self._settings("host", "port"))
+                message = f"the server did not respond within {base.CONNECT_SECONDS} seconds"
+                hint = Hint("check {} and the firewall", self._settings("host", "port"))
                 raise self.failure(message, hint=hint) from None
 
     def _arguments(self, encrypted: bool) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class SqlServerConnector(ServerConnector):
             "login_timeout": base.CONNECT_SECONDS,
             "appname": "ktx",
             "encryption": "require" if encrypted else "request",
-            # Only 7.4 tells the server that the session will read; trying several takes the time limit each.
+            # Only 7.4 announces read-only intent to the server; trying several versions takes the time limit for each.
             "tds_version": "7.4",
             "read_only": True,
             "conn_properties": [tagged(each) for each in SESSION],
@@ -124,14 +124,17 @@ class SqlServerConnector(ServerConnector):
         return option_flag(self.address.parameters, name) if given is None else given
 
     def _trusted(self) -> str | None:
-        """Return the file of the certificates to trust; None when the server's is taken unchecked."""
+        """Return the file with trusted certificates, or None if the server's certificate is not verified."""
         if self._flag("trustServerCertificate"):
             return None
         given = self.options.get("ca")
         found = option_file(self.spec, "ca", str(given)) if given else system_certificates()
         if found is None:
             raise ConfigError(
-                f"connection `{self.id}`: this system has no file of trusted certificates to check the server's by",
+                (
+                    f"connection `{self.id}`: this system has no file with trusted certificates to verify the "
+                    "server's certificate"
+                ),
                 hint=Hint(
                     "{}, or .trustServerCertificate true", Command("config", "set", f"connections.{self.id}.ca", "FILE")
                 ),
@@ -159,7 +162,7 @@ class SqlServerConnector(ServerConnector):
         try:
             return bound(sql, parameters)
         except ValueError as error:
-            raise self.failure(f"the parameters do not fit the statement: {error}", code="query") from error
+            raise self.failure(f"the parameters do not match the statement: {error}", code="query") from error
 
     def _reusable(self, session: Any) -> bool:
         import pymssql
@@ -199,29 +202,29 @@ class SqlServerConnector(ServerConnector):
         if number in _WAITED:
             return _LOCK_HOLDERS, None, "locked"
         if number in _REFUSED:
-            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
         if number in _LOG_IN:
             return text, Hint("check {}", self._settings("username", "password")), "connection"
         if number in _DATABASE:
-            return text, Hint("check {} and that the user may enter it", self._settings("database")), "connection"
+            return text, Hint("check {} and the user's access to it", self._settings("database")), "connection"
         if 0 < number < 20000:
             return text, None, "query"
         return text, self._connection_hint(), "connection"
 
     def _connection_hint(self) -> str:
-        """FreeTDS says the same of a host that is away and of a certificate that is not trusted."""
+        """FreeTDS reports an unreachable host and an untrusted certificate in the same way."""
         where = f"check {self._settings('host', 'port')}"
         if self._flag("encrypt") is False or self._flag("trustServerCertificate"):
             return where
         key = f"connections.{self.id}"
-        message = "{}; if its certificate is its own: {}, or .trustServerCertificate true"
+        message = "{}; if its certificate is self-signed: {}, or .trustServerCertificate true"
         return Hint(message, where, Command("config", "set", f"{key}.ca", "FILE"))
 
 
 def bound(sql: str, parameters: tuple[Any, ...]) -> str:
-    """Return a statement with its parameters in it and `%%` as `%`, which pymssql would leave as it is.
+    """Return a statement with its parameters inserted and `%%` as `%`, which pymssql would not replace.
 
-    Raises `ValueError` when there are more or fewer parameters than places.
+    Raises `ValueError` if there are more or fewer parameters than placeholders.
     """
     from pymssql import _mssql
 
@@ -231,14 +234,14 @@ def bound(sql: str, parameters: tuple[Any, ...]) -> str:
         pieces.append(_mssql.substitute_params(piece, left[:count]).decode() if count else piece)
         left = left[count:]
     if left:
-        raise ValueError(f"the statement has no place for {len(left)} of its parameters")
+        raise ValueError(f"the statement has no placeholder for {len(left)} of its parameters")
     return "%".join(pieces)
 
 
 def error_parts(error: BaseException) -> tuple[int, str]:
-    """Return the number (0 where there is none) and the text of a pymssql error, without what DB-Library adds.
+    """Return the number (0 if there is none) and the text of a pymssql error, without the additions of DB-Library.
 
-    For a log-in that failed pymssql may give the number of an earlier one: only when the server answered, it is taken.
+    For a failed login, pymssql may return the number of an earlier error; it only counts if the server responded.
     """
     values = error.args[0] if len(error.args) == 1 and isinstance(error.args[0], tuple) else error.args
     number = values[0] if values and isinstance(values[0], int) else 0
@@ -249,7 +252,7 @@ def error_parts(error: BaseException) -> tuple[int, str]:
         return number, message.strip()
     numbers = [int(each) for each in re.findall(rf"{_LIBRARY} (\d+)", text)]
     if _SERVER_SPOKE in numbers:
-        return number, f"the server refused with error {number}"
+        return number, f"the server returned error {number}"
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_LIBRARY)]
     return numbers[0], ": ".join(dict.fromkeys(lines))
 
@@ -293,7 +296,7 @@ def require_one_reading(sql: str, where: str) -> None:
 
 
 def _does(word: str, behind: str) -> bool:
-    # Between a number and the word behind it T-SQL needs no blank.
+    # T-SQL needs no blank between a number and the next word.
     if word[:1].isdigit():
         return word.endswith((*_DOING, *_DOING_UNLESS))
     if word in _DOING_UNLESS:
@@ -302,7 +305,7 @@ def _does(word: str, behind: str) -> bool:
 
 
 def _tokens(sql: str) -> Iterator[str]:
-    """Yield words and marks in capitals, `'` for what is quoted, and an empty text where none of them fits."""
+    """Yield words and marks in capitals, `'` for what is quoted, and an empty text for anything else."""
     position = 0
     while position < len(sql):
         found = _TOKEN.match(sql, position)
@@ -319,15 +322,16 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def system_certificates() -> str | None:
-    """Return the file of the certificates this system trusts, None where there is none."""
+    """Return the file with the certificates that this system trusts, or None if there is none."""
     return ssl.get_default_verify_paths().cafile
 
 
 @contextmanager
 def checked_certificate(trusted: str | None) -> Iterator[None]:
-    """Let sessions opened inside take a server only when a certificate of the file `trusted` vouches for its host.
+    """Within the block, only accept a server whose certificate is signed by one in the file `trusted`.
 
-    With None any certificate is taken. One block at a time: the variable belongs to the whole process.
+    With None, any certificate is accepted. Only one block runs at a time, because the variable belongs to the whole
+    process.
     """
     with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="ktx-") as folder:
         path = Path(folder) / "freetds.conf"
@@ -344,9 +348,9 @@ def checked_certificate(trusted: str | None) -> Iterator[None]:
 
 
 HOME = "dbo"
-"""The schema that is read when nothing names one."""
+"""The schema to read by default."""
 
-# A view with a clustered index is stored. The diagrams of a tool are no data of the user's.
+# A view with a clustered index is stored. The diagrams of a tool are not data of the user.
 RELATIONS = """
 SELECT o.object_id, s.name, o.name,
        CASE WHEN t.is_external = 1 THEN 'X' WHEN o.type = 'V' AND i.object_id IS NOT NULL THEN 'M'
@@ -416,7 +420,7 @@ _FRACTIONS = ("datetime2", "datetimeoffset", "time")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation as listed: its object_id, whether the user may SELECT from it and change it, and its draft."""
+    """A listed relation: its object_id, whether the user may SELECT from it and change it, and its draft."""
 
     id: int
     readable: bool
@@ -425,7 +429,7 @@ class Relation:
 
 
 def list_relations(read: Reader) -> dict[TableRef, Relation]:
-    """Return all tables and views the user may see but the system's. Row counts are those of `sys.partitions`."""
+    """Return all tables and views visible to the user, without the system's. Row counts come from `sys.partitions`."""
     found: dict[TableRef, Relation] = {}
     for number, schema, name, kind, comment, rows, readable, *writing in read(RELATIONS):
         counted = kind in ("U", "M") and rows is not None
@@ -437,14 +441,14 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
 
 
 class SqlServerCatalog:
-    """One reading of a database's structure."""
+    """One read of a database's structure."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
         self._parts = parts
 
     def read(self, scope: Scope, *, catalog: str) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope's entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that matched nothing."""
         relations = at_home(list_relations(self._read), scope, HOME)
         chosen = select(relations, scope, catalog=catalog)
         drafts = {relations[ref].id: relations[ref].draft for ref in chosen.refs}
@@ -470,7 +474,7 @@ class SqlServerCatalog:
 
 
 def native_type(name: str, length: int, precision: int, scale: int) -> str:
-    """Return a type as T-SQL spells it; `length` is in bytes, -1 for `max`."""
+    """Return a type in T-SQL spelling. `length` is in bytes, -1 for `max`."""
     if name in _CHARACTERS:
         return f"{name}({'max' if length < 0 else length // _CHARACTERS[name]})"
     if name in _DECIMALS:
@@ -484,7 +488,7 @@ def _fill(
     width: int,
     add: Callable[[TableDraft, list[tuple[Any, ...]]], None],
 ) -> None:
-    """Hand each draft its rows, grouped by their first `width` values (an object and maybe a name)."""
+    """Pass each draft its rows, grouped by their first `width` values (an object and maybe a name)."""
     for key, group in groupby(rows, lambda row: row[:width]):
         if key[0] in drafts:
             add(drafts[key[0]], [row[1:] for row in group])
@@ -492,7 +496,7 @@ def _fill(
 
 def _add_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     for name, declared, stored, length, precision, scale, nullable, identity, computed, default, comment in rows:
-        # A type of the user's own is spelled by its name; what it holds is its base type's.
+        # A user-defined type is spelled by its name; its values are those of its base type.
         kind = declared if declared != stored else native_type(declared, length, precision, scale)
         own = "IDENTITY" if identity else default
         draft.add_column(name, kind, DIALECT.semantic_type(stored), nullable, comment, own, computed)
@@ -516,5 +520,5 @@ def _add_foreign_key(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _set_view(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
-    # The definition is NULL for a user without VIEW DEFINITION, and of an encrypted view.
+    # The definition is NULL for a user without VIEW DEFINITION, and for an encrypted view.
     draft.view_sql = rows[0][0]

@@ -1,4 +1,4 @@
-"""T-SQL, as SQL Server speaks it."""
+"""T-SQL, the SQL of SQL Server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ sequences stats stats_columns synonyms tables types views
 
 
 class SqlServerDialect(Dialect):
-    """T-SQL, as SQL Server speaks it."""
+    """T-SQL, the SQL of SQL Server."""
 
     name = "tsql"
     title = "SQL Server"
@@ -32,8 +32,8 @@ class SqlServerDialect(Dialect):
     nests_with = False
     rounds_averages = True
     timestamp_type = "DATETIME2"
-    has_zones = False  # others than those of the IANA list
-    counted_from = 1  # DATETRUNC is of SQL Server 2022
+    has_zones = False  # They differ from those of the IANA list.
+    counted_from = 1  # DATETRUNC requires SQL Server 2022.
     casts_cost_indexes = True
     folds_texts = True
     exact_texts = "(COLLATION_NAME LIKE '%[_]CS[_]%' OR COLLATION_NAME LIKE '%[_]BIN%')"
@@ -55,11 +55,11 @@ class SqlServerDialect(Dialect):
         return frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"})
 
     def value(self, value: Any) -> str:
-        """Return the text of a literal, of a text with an N, without which other characters become `?`."""
+        """Return the text of a literal; strings have the prefix N, without which other characters become `?`."""
         return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
 
     def limited(self, select: str, rows: int) -> str:
-        """Return the text of a SELECT that gives at most so many rows."""
+        """Return the text of a SELECT that returns at most that many rows."""
         return select.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
@@ -70,11 +70,11 @@ class SqlServerDialect(Dialect):
         return exp.Div(this=enclosed(count), expression=number(step), typed=True)
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return self._dateadd(value, count, unit)
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return a timestamp cut to the second, minute or hour, which fit into DATEADD until the year 4083."""
+        """Return a timestamp truncated to the second, minute or hour; DATEADD supports them until the year 4083."""
         moment = self.as_timestamp(value)
         if unit == SECOND:
             return call("DATEADD", word("NANOSECOND"), negative(self.extract("NANOSECOND", moment)), moment)
@@ -82,7 +82,7 @@ class SqlServerDialect(Dialect):
         return call("DATEADD", named, call("DATEDIFF", named, origin, moment), origin)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return self.between_zones(self.as_timestamp(call("SWITCHOFFSET", value, text("+00:00"))), "UTC", zone)
 
     def _by_changes(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
@@ -93,7 +93,7 @@ class SqlServerDialect(Dialect):
         return self._by_weeks(value, change, call("DATEFROMPARTS", *parts))
 
     def semantic_type(self, native_type: str) -> SemanticType:
-        """Return the type of a column; `bit` is a boolean, and `timestamp`, which counts changes of a row, no time."""
+        """Return the type of a column. `bit` is a boolean; `timestamp`, which counts row changes, is not a time."""
         special = {"bit": SemanticType.BOOLEAN, "timestamp": SemanticType.STRING}.get(native_type.strip().lower())
         return special or super().semantic_type(native_type)
 

@@ -1,4 +1,4 @@
-"""Reads a catalog of a Trino server; every statement of the user's runs in a transaction that only reads."""
+"""Read a catalog of a Trino server. Every statement of the user runs in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGIN = ("error 401", "error 403")
 
 
 class TrinoConnector(cloud.CloudConnector):
-    """Sessions on a Trino server, each in one catalog of it; nothing is sent before the first statement."""
+    """Sessions on a Trino server, each in one of its catalogs; nothing is sent before the first statement."""
 
     dialect = "trino"
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {**ADDRESS, "ssl": FLAG}
@@ -48,7 +48,7 @@ class TrinoConnector(cloud.CloudConnector):
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
-        # A read-only transaction does not look into the statement that such a function hands to another database.
+        # A read-only transaction does not check the statement that such a function passes to another database.
         if _passes_through(sql, self.where):
             raise read_only_error(self.where, "a statement with `system.query` is")
 
@@ -69,7 +69,7 @@ class TrinoConnector(cloud.CloudConnector):
             session_properties={"query_max_run_time": f"{self.statement_seconds:g}s"},
             max_attempts=_ATTEMPTS,
             request_timeout=(base.CONNECT_SECONDS / _ATTEMPTS, self.statement_seconds),
-            # Rows then come from the server itself, not from a storage it names.
+            # Rows then come from the server itself, not from a storage that it names.
             encoding=None,
         )
 
@@ -79,7 +79,7 @@ class TrinoConnector(cloud.CloudConnector):
         if not self.address.password:
             return None
         if self.scheme == "http":
-            message = f"{self.where}: Trino takes a password over TLS alone"
+            message = f"{self.where}: Trino accepts passwords only over TLS"
             hint = Command("config", "set", f"connections.{self.id}.ssl", "true")
             raise ConfigError(message, hint=hint, details={"connection": self.id})
         return trino.auth.BasicAuthentication(self.address.user, self.address.password)
@@ -99,18 +99,18 @@ class TrinoConnector(cloud.CloudConnector):
         return QueryResult(columns, rows, cut)
 
     def _reusable(self, session: Any) -> bool:
-        # Without an identifier the client would start transactions of its own.
+        # Without an identifier, the client would start transactions of its own.
         return bool(session._client_session.transaction_id == "NONE")
 
     def _client_errors(self) -> tuple[type[Exception], ...]:
         import trino
 
-        # The last two: whatever listens there does not answer as Trino does.
+        # The last two: the server at this address does not respond like Trino.
         return (trino.exceptions.Error, trino.exceptions.HttpError, ValueError, KeyError)
 
     def _text(self, error: Exception) -> str:
         if isinstance(error, ValueError | KeyError):
-            return "what answers is no Trino server"
+            return "the server at this address is not a Trino server"
         return str(getattr(error, "message", error))
 
     def _explain(self, error: Exception, text: str) -> tuple[str, str | None, str]:
@@ -118,13 +118,13 @@ class TrinoConnector(cloud.CloudConnector):
         if name in _STOPPED:
             return "", None, "timeout"
         if name in _REFUSED_WRITES:
-            return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
+            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
         if name == "CATALOG_NOT_FOUND":
             return text, Command("config", "set", f"connections.{self.id}.catalog", "NAME"), "connection"
         if name:
             return text, None, "query"
         if text.startswith(_LOGIN):
-            return f"the server refuses the log-in ({text[:9]})", self._log_in_hint(), "connection"
+            return f"the server rejected the login ({text[:9]})", self._log_in_hint(), "connection"
         return text, f"check {self._settings('host', 'port')}", "connection"
 
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
@@ -146,7 +146,7 @@ class TrinoConnector(cloud.CloudConnector):
 
     def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         wanted = set(found)
-        # Not every connector keeps privileges, and one that keeps none says nothing about anything.
+        # Not every connector stores privileges, and one that stores none returns nothing.
         parts = PartReader(read, self._driver_error())
         granted = [
             (TableRef(schema, table), privilege)
@@ -154,14 +154,14 @@ class TrinoConnector(cloud.CloudConnector):
             if TableRef(schema, table) in wanted
         ]
         if not granted:
-            return cloud.Rights(None, ("this catalog names no privileges",))
+            return cloud.Rights(None, ("this catalog lists no privileges",))
         readable = {ref for ref, privilege in granted if privilege == "SELECT"}
         writes = any(privilege in _WRITING for _, privilege in granted)
         return cloud.Rights(writes, (f"SELECT granted on {len(readable)} of {len(wanted)} tables",))
 
 
 def _wants_tls(spec: ConnectionSpec, address: ServerAddress) -> bool:
-    """Whether to speak TLS: as `ssl` says, else for a password, for port 443 and for a URL that begins with https."""
+    """Return whether to use TLS: `ssl`, else if there is a password, port 443 or an https URL."""
     for options in (spec.options, address.parameters):
         if (flag := option_flag(options, "ssl")) is not None:
             return flag
@@ -171,10 +171,10 @@ def _wants_tls(spec: ConnectionSpec, address: ServerAddress) -> bool:
 
 @contextmanager
 def _read_only(session: Any) -> Iterator[None]:
-    """Run the block in a transaction that only reads, and roll it back.
+    """Run the block in a read-only transaction, and roll it back.
 
-    The client's own transactions may write. A session whose transaction cannot be ended is left in it, so that it is
-    not used again; the server ends it when it was idle for long.
+    The client's own transactions may write. A session whose transaction cannot be ended keeps it, so that it is not
+    reused; the server ends it after a long idle time.
     """
     import trino
 
@@ -190,7 +190,7 @@ def _read_only(session: Any) -> Iterator[None]:
 
 
 def _begun(request: Any) -> str:
-    """Start a transaction and return its identifier, which any of the server's answers may bring."""
+    """Start a transaction and return its identifier, which any of the server's responses may contain."""
     import trino
 
     response = request.post(tagged("START TRANSACTION READ ONLY"))
@@ -201,7 +201,7 @@ def _begun(request: Any) -> str:
             break
         response = request.get(status.next_uri)
     if found == "NONE":
-        raise trino.exceptions.OperationalError("the server started no transaction")
+        raise trino.exceptions.OperationalError("the server did not start a transaction")
     while status.next_uri:
         status = request.process(request.get(status.next_uri))
     return str(found)
@@ -215,7 +215,7 @@ def _roll_back(request: Any) -> None:
 
 
 def _passes_through(sql: str, where: str) -> bool:
-    """Whether a statement calls `system.query` or `system.raw_query` of a connector."""
+    """Return whether a statement calls `system.query` or `system.raw_query` of a connector."""
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError
 
@@ -254,7 +254,7 @@ SELECT table_schema, table_name, column_name, data_type, is_nullable = 'YES', co
 FROM {catalog}.information_schema.columns WHERE table_schema IN ({schemas})
 ORDER BY table_schema, table_name, ordinal_position
 """
-# Trino has this column, but leaves it out of `SELECT *`.
+# Trino has this column, but omits it from `SELECT *`.
 _COLUMN_COMMENTS = """
 SELECT table_schema, table_name, column_name, comment
 FROM {catalog}.information_schema.columns WHERE table_schema IN ({schemas}) AND comment IS NOT NULL
@@ -271,12 +271,12 @@ WHERE (grantee_type = 'USER' AND grantee = current_user)
 
 
 def privileges_sql(catalog: str) -> str:
-    """Return the statement for schema, table and privilege of what was granted to the user or a role of theirs."""
+    """Return the statement for schema, table and privilege of grants to the user or one of their roles."""
     return _PRIVILEGES.format(catalog=cloud.identifier("trino", catalog))
 
 
 class TrinoCatalog:
-    """One reading of a Trino catalog."""
+    """One read of a Trino catalog."""
 
     def __init__(self, read: Reader, parts: PartReader, catalog: str) -> None:
         self._read = read
@@ -285,7 +285,7 @@ class TrinoCatalog:
         self._materialized: dict[TableRef, str] = {}
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables, views and materialized views but those of information_schema."""
+        """Return all tables, views and materialized views, without those of information_schema."""
         drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), {"VIEW": TableKind.VIEW})
         rows = self._parts("materialized views", self._sql(_MATERIALIZED))
         self._materialized = {TableRef(schema, name): definition for schema, name, definition in rows}
@@ -295,9 +295,7 @@ class TrinoCatalog:
         return drafts
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the columns; comments on tables and on columns are parts of their own, as not every connector has
-        them.
-        """
+        """Return the columns. Comments on tables and columns are separate parts, as not every connector has them."""
         for schema, table, comment in self._parts("table comments", self._sql(_COMMENTS, schemas)):
             if (draft := self._drafts.get(TableRef(schema, table))) is not None:
                 draft.comment = comment

@@ -32,7 +32,7 @@ class TrinoDialect(Dialect):
     filters_aggregates = True
     rounds_averages = True
     series_in_one_value = True
-    timestamp_type = "TIMESTAMP(12)"  # without digits the cast of a fraction rounds up
+    timestamp_type = "TIMESTAMP(12)"  # Without digits, casting a fraction rounds up.
     samples_single_rows = True
     explain_options = rf"(?:analyze(?:\s+verbose)?|\(\s*{_OPTION}\s*\))?"
     folds_function_names = False
@@ -40,23 +40,23 @@ class TrinoDialect(Dialect):
     system = SystemCatalog(schemas=frozenset({"system"}))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value moved by units."""
+        """Return a value shifted by units."""
         return call("DATE_ADD", text(unit.upper()), count, value)
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Whether the name of an error says so."""
+        """Return whether it is an error with such a name."""
         return getattr(error, "error_name", None) in _STATEMENT_ERRORS
 
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return the first day of the period a date lies in; of a date DATE_TRUNC gives a date here."""
+        """Return the first day of the period that contains a date; DATE_TRUNC of a date returns a date here."""
         return call("DATE_TRUNC", text(unit.upper()), value)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at an instant."""
+        """Return the local time in a zone at an instant."""
         return self.as_timestamp(self._at_zone(value, zone))
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return what the clocks of a zone show at a timestamp of UTC."""
+        """Return the local time in a zone at a UTC timestamp."""
         return self.as_timestamp(self._at_zone(call("WITH_TIMEZONE", value, text(UTC)), zone))
 
 

@@ -1,1 +1,1 @@
-"""Processes with bounded memory that run the statements of engines without a server."""
+"""Processes with bounded memory that run the statements of embedded engines."""

@@ -1,11 +1,11 @@
-"""The program of a worker: reads requests, runs them on DuckDB or SQLite, and sends the answers.
+"""The program of a worker: reads requests, runs them on DuckDB or SQLite, and sends the results.
 
-Requests are run one at a time on each channel. It ends when ktx does, whatever ktx died of: the other end of its pipes
-is then gone. A statement cannot keep it from that, because it runs without Python's lock, and the system's alarm ends
-the process soon after the statement's time.
+Requests run one at a time on each channel. The worker ends when ktx does, for whatever reason: the other end of its
+pipes is then closed. A statement cannot prevent that, because it runs without Python's lock, and the system's alarm
+ends the process soon after the statement's time limit.
 
-Nothing of ktx but `wire` is imported here, and of an engine only its native module: a worker is started for every
-command that reads such a database.
+Nothing of ktx except `wire` is imported here, and of an engine only its native module, because a worker is started for
+every command that reads such a database.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, packed, row_memory, un
 
 
 class Send(Protocol):
-    """Sends a part of an answer; `simple`: see `wire.packed`."""
+    """Sends a part of a result. `simple`: see `wire.packed`."""
 
     def __call__(self, message: Any, simple: bool = False) -> None:
         """Send it."""
@@ -51,7 +51,7 @@ class Engine(Protocol):
     """A session of one engine."""
 
     file_bytes: int
-    """How large a file it may write."""
+    """The maximum size of a file that it may write."""
 
     def open(self, settings: Mapping[str, Any]) -> str:
         """Open the database and return the engine's version."""
@@ -60,16 +60,16 @@ class Engine(Protocol):
     def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
         """Run a statement, send its columns and rows, and return whether there were more rows.
 
-        Columns that are sent again begin the answer anew.
+        If columns are sent again, the result starts over.
         """
         ...
 
     def interrupt(self, number: int) -> None:
-        """Have a statement under way fail; called by another thread."""
+        """Let a running statement fail; called by another thread."""
         ...
 
     def is_interrupt(self, error: BaseException) -> bool:
-        """Whether an error comes from `interrupt`."""
+        """Return whether an error comes from `interrupt`."""
         ...
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
 
 class DuckDbEngine:
-    """DuckDB; several threads may run statements.
+    """DuckDB. Several threads may run statements.
 
     Every statement has a cursor of its own, so temporary objects, variables and `USE` do not outlive it.
     """
@@ -89,15 +89,15 @@ class DuckDbEngine:
         from importlib import import_module
 
         try:
-            # The package around it takes three times as long to import.
+            # The Python package around it takes three times as long to import.
             self._native: Any = import_module("_duckdb")
-        except ImportError:  # DuckDB 1.4.0 has it elsewhere
+        except ImportError:  # DuckDB 1.4.0 has it elsewhere.
             self._native = import_module("duckdb")
         self._connection: Any = None
         self._running: dict[int, Any] = {}
 
     def open(self, settings: Mapping[str, Any]) -> str:
-        """See `Engine`; `statements` are run, with their parameters, before the session counts as open."""
+        """See `Engine`. `statements` are run, with their parameters, before the session counts as open."""
         connection = self._native.connect(
             settings["path"], read_only=settings["read_only"], config=dict(settings["config"])
         )
@@ -107,7 +107,7 @@ class DuckDbEngine:
         return str(self._native.__version__)
 
     def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
-        """See `Engine`; times with a zone come back in UTC."""
+        """See `Engine`. Times with a zone are returned in UTC."""
         cursor = self._running[number] = self._connection.cursor()
         try:
             sql, parameters = statement["sql"], statement["parameters"]
@@ -119,7 +119,8 @@ class DuckDbEngine:
             send(("columns", tuple(each[0] for each in description)))
             if not any(_ZONED in kind for kind in types):
                 return _send_rows(cursor.fetchmany, statement, send, simple=_SIMPLE.issuperset(types))
-            # Fetching such a value needs the package pytz, so DuckDB turns it into UTC, or text inside nested values.
+            # Fetching such a value needs the package pytz, so DuckDB converts it to UTC, or to text inside nested
+            # values.
             cursor.execute(_without_zones(sql, types), parameters)
             return _send_rows(_in_utc(cursor.fetchmany, types), statement, send)
         finally:
@@ -132,7 +133,7 @@ class DuckDbEngine:
         try:
             if running is not None:
                 running.interrupt()
-        except self._native.Error:  # it was closed meanwhile
+        except self._native.Error:  # It was closed meanwhile.
             return
 
     def is_interrupt(self, error: BaseException) -> bool:
@@ -146,14 +147,14 @@ class DuckDbEngine:
             self._connection = None
 
     def _reading(self, cursor: Any, sql: str, explained: str | None) -> str:
-        """Return the text of the one statement, without what follows its semicolon, when it reads."""
-        # For files this is the fence: COPY and ATTACH may write to a path that may be read.
+        """Return the text of the only statement, without what follows its semicolon, if it reads."""
+        # For files, this is the barrier: COPY and ATTACH may write to a path that may be read.
         kinds, statements = self._native.StatementType, cursor.extract_statements(sql)
         if len(statements) != 1:
             raise NotReadingError("more than one statement (or none) is")
         kind = statements[0].type
         if kind == kinds.EXPLAIN and explained is not None:
-            # EXPLAIN ANALYZE runs what it explains; ANALYZE as a statement of its own is no SELECT.
+            # EXPLAIN ANALYZE runs what it explains; ANALYZE as a statement of its own is not a SELECT.
             inner = cursor.extract_statements(explained)
             kind = inner[0].type if len(inner) == 1 else kind
         if kind != kinds.SELECT:
@@ -161,7 +162,7 @@ class DuckDbEngine:
         return self._without_end(str(statements[0].query))
 
     def _without_end(self, sql: str) -> str:
-        """Cut a statement at its semicolon; DuckDB leaves a comment behind it on."""
+        """Truncate a statement at its semicolon; DuckDB keeps a comment after it."""
         text = sql.encode()
         for offset, kind in self._native.tokenize(sql):
             if kind == self._native.token_type.operator and text[offset : offset + 1] == b";":
@@ -170,10 +171,10 @@ class DuckDbEngine:
 
 
 class SqliteEngine:
-    """SQLite. An authorizer lets statements of people and agents read and describe, nothing else."""
+    """SQLite. An authorizer allows statements of people and agents to read and describe, and nothing else."""
 
     file_bytes = 4 * 1024 * 1024 * 1024
-    """Of its temporary files, in which it sorts."""
+    """Of its temporary files for sorting."""
 
     def __init__(self) -> None:
         import sqlite3
@@ -208,7 +209,7 @@ class SqliteEngine:
         except self._native.OperationalError as error:
             if self._connection.text_factory is not str or "decode to UTF-8" not in str(error):
                 raise
-        # The file has texts that are none, so from now on each is read with care, which takes longer.
+        # The file has texts that are not valid UTF-8, so from now on each text is decoded with care, which is slower.
         self._connection.text_factory = _text
         return self._answer(statement, send)
 
@@ -226,7 +227,7 @@ class SqliteEngine:
         try:
             if connection is not None:
                 connection.interrupt()
-        except self._native.ProgrammingError:  # it was closed meanwhile
+        except self._native.ProgrammingError:  # It was closed meanwhile.
             return
 
     def is_interrupt(self, error: BaseException) -> bool:
@@ -259,9 +260,9 @@ def _text(raw: bytes) -> str:
 def _send_rows(
     fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], send: Send, *, simple: bool = False
 ) -> bool:
-    """Send rows until there are no more, or more than the limits allow; return whether there were more.
+    """Send rows until there are no more, or the limits are reached; return whether there were more.
 
-    One row more than wanted is taken, and no batch is larger than the rows before it let expect.
+    One extra row is taken, and no batch is larger than the rows before it suggest.
     """
     most, most_bytes, kept, spent, size = statement["max_rows"], statement["max_bytes"], 0, 0, 1
     while batch := fetch(size):
@@ -309,7 +310,7 @@ _MESSAGE: Final = 20_000
 
 
 class Worker:
-    """One worker: its engine, its limits, and until when each request under way may take, one a channel at most."""
+    """One worker: its engine, its limits, and the deadline of each running request, at most one per channel."""
 
     def __init__(self, control: int, memory: int, looks: bool) -> None:
         self.memory = memory
@@ -321,14 +322,14 @@ class Worker:
         self.lock = threading.Lock()
 
     def bound(self) -> None:
-        """Take on the limits that hold for every engine."""
+        """Apply the limits that hold for every engine."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not self.looks:
             resource.setrlimit(resource.RLIMIT_AS, (self.memory, self.memory))
         try:
-            # Where the machine itself runs out, the worker goes first, not a program of the user's.
+            # If the machine itself runs out of memory, the worker is killed first, not a program of the user.
             with open("/proc/self/oom_score_adj", "w") as stream:  # noqa: PTH123 (pathlib takes time to import)
                 stream.write("1000")
         except OSError:
@@ -356,7 +357,7 @@ class Worker:
                     self.engine.interrupt(request)
 
     def begin(self, number: int, seconds: float) -> None:
-        """Note a request and how long it may take."""
+        """Note a request and its time limit."""
         with self.lock:
             self.running[number] = time.monotonic() + seconds + _ALARM_SECONDS
             self._set_alarm()
@@ -369,12 +370,12 @@ class Worker:
             self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """Have the system end the process when ktx has not: it may be gone."""
+        """Have the system end the process if ktx has not, because ktx may have died."""
         last = max(self.running.values(), default=0.0)
         signal.setitimer(signal.ITIMER_REAL, max(0.001, last - time.monotonic()) if last else 0)
 
     def run(self, number: int, operation: str, argument: Any, send: Send) -> Any:
-        """Do what a request asks for and return its result; `send` takes what comes before that."""
+        """Execute a request and return its result; `send` takes what comes before that."""
         if operation == "open":
             name, settings = argument
             if self.engine is None:
@@ -388,17 +389,17 @@ class Worker:
                 self.engine.close()
             return peak_bytes()
         if self.engine is None:
-            raise RuntimeError("nothing is open")
+            raise RuntimeError("no database is open")
         return self.engine.execute(number, argument, send)
 
     def described(self, error: BaseException) -> tuple[str, str, str, bool]:
-        """Return what ktx needs to know of an error."""
+        """Return what ktx needs to know about an error."""
         interrupted = self.engine is not None and self.engine.is_interrupt(error)
         return type(error).__name__, str(error)[:_MESSAGE], str(getattr(error, "sqlite_errorname", "")), interrupted
 
 
 class Channel:
-    """A pipe of requests and one of answers; what is asked on it is done one after the other."""
+    """A pipe of requests and one of results; its requests are executed in order."""
 
     def __init__(self, worker: Worker, requests: int, answers: int) -> None:
         self.worker = worker
@@ -407,7 +408,7 @@ class Channel:
         self.waiting = bytearray()
 
     def serve(self) -> None:
-        """Answer requests until ktx is gone."""
+        """Serve requests until ktx ends."""
         try:
             while True:
                 self._answer(*unpacked(self._read(int.from_bytes(self._read(4), "big"))))
@@ -456,9 +457,9 @@ def _head(path: str, size: int) -> bytes:
 
 
 def peak_bytes() -> int:
-    """Return how much memory the process has held at most.
+    """Return the peak memory of the process.
 
-    On Linux `ru_maxrss` begins with what ktx held when it started the process. macOS counts it in bytes.
+    On Linux, `ru_maxrss` starts with the memory of ktx when it started the process. macOS counts it in bytes.
     """
     try:
         with open("/proc/self/status", "rb") as stream:  # noqa: PTH123
@@ -469,8 +470,8 @@ def peak_bytes() -> int:
 
 
 def main() -> None:
-    """Serve. Arguments: control pipe, limit of memory, whether to look at the memory, and two pipes a channel."""
-    gc.set_threshold(50_000, 20, 50)  # rows are many objects, and none of them goes round in circles
+    """Serve. Arguments: control pipe, memory limit, whether to check memory, and two pipes per channel."""
+    gc.set_threshold(50_000, 20, 50)  # Rows are many objects, and none of them is in a reference cycle.
     control, memory, looks = map(int, sys.argv[1:4])
     pipes = [int(each) for each in sys.argv[4].split(",")]
     worker = Worker(control, memory, bool(looks))

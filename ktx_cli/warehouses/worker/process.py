@@ -1,4 +1,4 @@
-"""Starts, bounds and ends the processes that run statements, and keeps some of them for the next connection."""
+"""Start, limit and end the processes that run statements, and keep some of them for the next connection."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from ktx_cli.core import monotonic
 from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, WireError, packed, unpacked
 
 MEMORY_BYTES = 2 * 1024 * 1024 * 1024
-"""How much memory a worker may have, all of its address space counted."""
+"""The memory limit of a worker, including all of its address space."""
 
 GRACE_SECONDS = 1.0
-"""How long a statement may take to end after it was interrupted; then its worker is killed."""
+"""How long a statement may take to end after an interrupt, before its worker is killed."""
 
 START_SECONDS: Final = 30.0
 """How long a worker may take to start and to open a database."""
 
 SPARE_SECONDS: Final = 300.0
-"""How long a worker waits for the next connection to the database it had open."""
+"""How long a worker waits for the next connection to the database that it had open."""
 
 MOST_SPARES: Final = 4
-"""Workers that wait at most."""
+"""The maximum number of waiting workers."""
 
 SPARE_BYTES: Final = 512 * 1024 * 1024
-"""A worker that ever held more memory is not kept: an engine does not give all of it back."""
+"""A worker that used more memory is not kept, because an engine does not release all of it."""
 
 LIMITED_BY_SYSTEM = sys.platform.startswith("linux")
-"""Whether the system enforces a limit of memory; elsewhere a worker looks at its own, ten times a second."""
+"""Whether the system enforces a memory limit; elsewhere, a worker checks its own ten times a second."""
 
 _START: Final = "import sys; sys.path += sys.argv[5:]; from ktx_cli.warehouses.worker.child import main; main()"
 CHANNELS: Final = {"duckdb": 4}
-"""How many statements of an engine run at the same time in one worker, as a scan asks for them."""
+"""The number of concurrent statements per worker by engine, matching the requests of a scan."""
 
 _KEPT: Final = ("TZ", "LANG", "TMPDIR", "SQLITE_TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _DEFERRED: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -52,7 +52,7 @@ _LOOK_SECONDS: Final = 0.25
 
 
 class EngineError(Exception):
-    """What an engine raised in a worker: `kind` is the name of its class, `code` SQLite's name of the error.
+    """An error that an engine raised in a worker. `kind` is the name of its class, `code` SQLite's name of the error.
 
     `used_before`: the worker had run other statements, whose memory it may still have held.
     """
@@ -68,19 +68,19 @@ class EngineError(Exception):
 
     @property
     def is_out_of_memory(self) -> bool:
-        """Whether the engine, or Python in its worker, got no more memory."""
+        """Whether the engine, or Python in its worker, ran out of memory."""
         return self.kind in ("OutOfMemoryException", "MemoryError") or self.code.startswith("SQLITE_NOMEM")
 
     @property
     def leaves_damage(self) -> bool:
-        """Whether the worker is not to be used again."""
+        """Whether the worker must not be reused."""
         return self.is_out_of_memory or self.kind in ("FatalException", "InternalException")
 
 
 class WorkerEndedError(EngineError):
-    """The worker ended, or was killed, in the middle of a request; `interrupted`: because its time was over.
+    """The worker ended or was killed during a request. `interrupted`: because its time limit was reached.
 
-    `alone`: no other request can have been the reason.
+    `alone`: no other request can have been the cause.
     """
 
     def __init__(self, engine: str, kind: str, message: str, *, interrupted: bool = False, alone: bool = True) -> None:
@@ -95,9 +95,9 @@ class WorkerEndedError(EngineError):
 
 @dataclass(slots=True)
 class _Request:
-    """A request under way: when it is interrupted, when its worker is killed, how many bytes its answer may still have.
+    """A running request: when it is interrupted, when its worker is killed, how many bytes its result may still have.
 
-    `interrupted`: it was; `shared`: another request was under way at some time, which may have ended the worker.
+    `interrupted`: whether it was. `shared`: another request ran at some time, which may have ended the worker.
     """
 
     number: int
@@ -109,7 +109,7 @@ class _Request:
 
 
 class WorkerProcess:
-    """A running worker, which takes as many requests at a time as it has channels, of any threads."""
+    """A running worker, which accepts as many concurrent requests as it has channels, from any thread."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -138,7 +138,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -149,10 +149,10 @@ class WorkerProcess:
     def request(
         self, operation: str, argument: Any, seconds: float, *, max_bytes: int = _SMALL_BYTES
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the messages of an answer of at most `max_bytes`, `("done", value)` last.
+        """Yield the messages of a result of at most `max_bytes`, with `("done", value)` last.
 
-        Raises `EngineError`; after a `WorkerEndedError`, and when the caller does not take all messages, the process
-        is gone.
+        Raises `EngineError`. After a `WorkerEndedError`, and if the caller does not take all messages, the process is
+        ended.
         """
         channel, request = self._begun(seconds, max_bytes)
         finished = False
@@ -166,7 +166,7 @@ class WorkerProcess:
                     raise EngineError(self.engine, kind, text, code, interrupted=interrupted)
                 yield message[0], message[1]
         except (WireError, ValueError, TypeError, IndexError) as error:
-            raise WorkerEndedError(self.engine, "WireError", f"its answer cannot be read: {error}") from error
+            raise WorkerEndedError(self.engine, "WireError", f"its result cannot be read: {error}") from error
         finally:
             with self._changed:
                 del self._running[request.number]
@@ -177,14 +177,14 @@ class WorkerProcess:
                 self.kill()
 
     def interrupt(self) -> None:
-        """Have the requests under way fail; harmless where there is none."""
+        """Let the running requests fail; harmless if there are none."""
         with self._changed:
             for request in self._running.values():
                 request.hard = min(request.hard, monotonic() + GRACE_SECONDS)
                 self._tell_to_stop(request)
 
     def retire(self) -> None:
-        """End the process when the requests under way are done."""
+        """End the process when the running requests are done."""
         with self._changed:
             self._is_retired = True
             is_over = not self._running
@@ -192,18 +192,18 @@ class WorkerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the process at once; harmless when called twice."""
+        """End the process at once; calling it twice is harmless."""
         if self._finalizer.alive:
             self._process.kill()
         with self._changed:
             self._is_retired = True
-            # Its files are closed when nobody reads them any more: their numbers are given out again.
+            # Its files are closed when nobody reads them any more, because their numbers are reused.
             is_over = not self._running
         if is_over:
             self._finalizer()
 
     def _begun(self, seconds: float, max_bytes: int) -> tuple[tuple[int, int], _Request]:
-        """Return a free channel and what is known of the new request."""
+        """Return a free channel and the state of the new request."""
         with self._changed:
             while not self._free and not self._is_retired:
                 self._changed.wait()
@@ -222,7 +222,7 @@ class WorkerProcess:
         request.interrupted = True
         try:
             os.write(self._control, request.number.to_bytes(8, "big"))
-        except OSError:  # it has ended
+        except OSError:  # It has ended.
             return
 
     def _write(self, pipe: int, data: bytes, request: _Request) -> None:
@@ -251,7 +251,7 @@ class WorkerProcess:
         return data
 
     def _await(self, pipe: int, request: _Request) -> None:
-        """Wait until there is something to read; interrupt the request when its time is over, then kill the worker."""
+        """Wait until there is something to read; interrupt the request at its time limit, then kill the worker."""
         poll = select.poll()
         poll.register(pipe, select.POLLIN)
         while True:
@@ -261,7 +261,7 @@ class WorkerProcess:
             if now >= request.soft and not request.interrupted:
                 self._tell_to_stop(request)
             wait = (request.hard if request.interrupted else request.soft) - now
-            # In short turns, because another thread may interrupt meanwhile.
+            # In short intervals, because another thread may interrupt meanwhile.
             if poll.poll(max(0.0, min(wait, _LOOK_SECONDS)) * 1000):
                 return
 
@@ -275,24 +275,24 @@ class WorkerProcess:
         if code == -signal.SIGALRM:
             return WorkerEndedError(self.engine, "SIGALRM", "it did not end in time", interrupted=True, alone=alone)
         if code in (OUT_OF_MEMORY, -signal.SIGKILL):
-            return WorkerEndedError(self.engine, "MemoryError", "it was ended for the memory it held", alone=alone)
+            return WorkerEndedError(self.engine, "MemoryError", "it was ended because of its memory use", alone=alone)
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkerEndedError(self.engine, name, f"it ended by itself ({name})", alone=alone)
+        return WorkerEndedError(self.engine, name, f"it ended unexpectedly ({name})", alone=alone)
 
 
 def _started(pipes: Sequence[int]) -> subprocess.Popen[bytes]:
-    """Start a worker with its ends of the pipes: for control, then two a channel."""
-    # What the parent can import, the worker can, but for what lies in the folder it happens to be in.
+    """Start a worker with its ends of the pipes: one for control, then two per channel."""
+    # The worker can import what the parent can, except for what is in the current folder.
     places = dict.fromkeys([str(Path(ktx_cli.__file__).parent.parent), *filter(os.path.isabs, sys.path)])
     options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
     control, *channels = map(str, pipes)
     arguments = [control, str(MEMORY_BYTES), str(int(not LIMITED_BY_SYSTEM)), ",".join(channels)]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFERRED)
     try:
-        # Blocked signals stay blocked in the worker: Ctrl-C and SIGTERM of the process group are ktx's to act on.
+        # Blocked signals stay blocked in the worker: Ctrl-C and SIGTERM of the process group are handled by ktx.
         return subprocess.Popen(
             [sys.executable, *options, "-c", _START, *arguments, *places],
-            # What an engine prints must not get between the messages, nor into ktx's output.
+            # What an engine prints must not mix with the messages or with ktx's output.
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -305,7 +305,7 @@ def _started(pipes: Sequence[int]) -> subprocess.Popen[bytes]:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a worker needs of the environment: no secret, and few arenas, which take address space."""
+    """Return the environment of a worker: no secrets, and few malloc arenas, which take address space."""
     kept = {name: value for name, value in environ.items() if name in _KEPT or name.startswith("LC_")}
     return {**kept, "MALLOC_ARENA_MAX": "2"}
 
@@ -315,7 +315,7 @@ def _widen(pipe: int) -> None:
         import fcntl
 
         fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
-    except OSError:  # not Linux, or the user's pipes have no more room
+    except OSError:  # Not Linux, or the user has no more pipe capacity.
         return
 
 
@@ -339,7 +339,7 @@ class Spares:
         self._sweeper: threading.Timer | None = None
 
     def take(self, key: str) -> WorkerProcess | None:
-        """Return a worker that had this database open, None where there is none."""
+        """Return a worker that had this database open, or None if there is none."""
         with self._lock:
             for place, (name, process, _) in enumerate(self._waiting):
                 if name == key:
@@ -348,7 +348,7 @@ class Spares:
         return None
 
     def keep(self, key: str, process: WorkerProcess) -> None:
-        """Have a worker wait; the one that waits longest goes where there are too many."""
+        """Let a worker wait, and end the one that waited longest if there are too many."""
         with self._lock:
             self._waiting.append((key, process, monotonic()))
             gone = [self._waiting.pop(0)] if len(self._waiting) > MOST_SPARES else []
@@ -357,7 +357,7 @@ class Spares:
             old.kill()
 
     def clear(self) -> None:
-        """End all workers that wait."""
+        """End all waiting workers."""
         with self._lock:
             gone, self._waiting = self._waiting, []
             if self._sweeper is not None:
@@ -385,4 +385,4 @@ class Spares:
 
 
 SPARES: Final = Spares()
-"""The workers of this process that wait."""
+"""The waiting workers of this process."""

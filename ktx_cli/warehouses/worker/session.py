@@ -1,4 +1,4 @@
-"""A session of an engine in a worker, as connectors use it; begins again in another worker when one was lost."""
+"""A session of an engine in a worker, as connectors use it. If a worker is lost, it continues in another one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktx_cli.warehouses.worker.process import (
 from ktx_cli.warehouses.worker.wire import WireError, plain
 
 MAX_CATALOG_BYTES = 512 * 1024 * 1024
-"""About how many bytes of values ktx's own statements may return, such as those about a catalog."""
+"""The approximate limit in bytes for results of ktx's own statements, such as catalog queries."""
 
 
 _MESSAGES_BYTES = 64 * 1024 * 1024
@@ -31,7 +31,7 @@ _MESSAGES_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a statement returned; `truncated`: the limits cut it."""
+    """The result of a statement. `truncated`: the limits cut it."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -42,7 +42,7 @@ class Rows:
         return self.rows
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """Return the first row, None where there is none."""
+        """Return the first row, or None if there is none."""
         return self.rows[0] if self.rows else None
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -50,11 +50,11 @@ class Rows:
 
 
 class Session:
-    """A database open in a worker; may be used by several threads.
+    """A database open in a worker; safe for several threads.
 
-    `key` names the database: a worker that had it open may be used again for it, and for no other. `settings` are the
-    engine's, asked for whenever a worker opens the database; `prepare` is called before the first statement of
-    somebody else's on each. After a worker was lost, the next statement has another.
+    `key` identifies the database: a worker that had it open can be reused only for it. `settings` are the engine's,
+    requested whenever a worker opens the database; `prepare` is called before the first foreign statement on each
+    worker. After a worker was lost, the next statement runs in another.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Session:
 
     @property
     def pid(self) -> int | None:
-        """The number of the worker's process, None where nothing is open."""
+        """The process id of the worker, or None if none is open."""
         process = self._process
         return None if process is None else process.pid
 
@@ -89,7 +89,7 @@ class Session:
         return self._has_opened and process is not None and process.is_alive
 
     def open(self) -> None:
-        """Open the database unless it is open; raises `EngineError`."""
+        """Open the database unless it is open. Raises `EngineError`."""
         with self._lock:
             if self.is_open:
                 return
@@ -99,26 +99,26 @@ class Session:
             except WorkerEndedError:
                 if not spare:
                     raise
-                self._process = WorkerProcess(self.engine)  # the last one ended while it waited
+                self._process = WorkerProcess(self.engine)  # The last one ended while it waited.
                 self._request_open()
 
     def head(self, path: str, size: int) -> bytes:
-        """Return the first bytes of a file, which the worker reads; raises `EngineError`.
+        """Return the first bytes of a file, as read by the worker. Raises `EngineError`.
 
-        To open and close a database's file in a process gives up the locks that the process has on it.
+        Opening and closing a database's file in a process releases the locks that the process holds on it.
         """
         with self._lock:
             self._started()
             return bytes(self._request("head", (path, size)))
 
     def prepare(self) -> None:
-        """Open the database and prepare it for statements of others; raises `EngineError`."""
+        """Open the database and prepare it for foreign statements. Raises `EngineError`."""
         with self._lock:
             self.open()
             while not self._is_prepared:
                 self._is_prepared = True
                 self._prepare(self)
-                self.open()  # when a statement of `prepare` ended the worker, the next one is not prepared
+                self.open()  # If a statement of `prepare` ended the worker, the next one is not prepared.
 
     def execute(
         self,
@@ -131,10 +131,9 @@ class Session:
         max_rows: int | None = None,
         max_bytes: int = MAX_CATALOG_BYTES,
     ) -> Rows:
-        """Run one statement for at most `seconds`; raises `EngineError`.
+        """Run one statement for at most `seconds`. Raises `EngineError`.
 
-        `reading`: the statement is somebody else's and must be one that reads; `explained` is then what stands behind
-        its EXPLAIN.
+        `reading`: the statement is foreign and must only read; `explained` is then the part after its EXPLAIN.
         """
         try:
             values = plain(list(parameters))
@@ -153,10 +152,10 @@ class Session:
             return self._run(statement, seconds)
         except EngineError as error:
             if isinstance(error, WorkerEndedError) and not error.alone:
-                # Another statement may have ended the worker; those that were under way take turns in the next one.
+                # Another statement may have ended the worker; those that were running take turns in the next one.
                 left = seconds
             elif error.is_out_of_memory and error.used_before and not error.interrupted:
-                # Engines do not give back all the memory of earlier statements: a new worker has all of it.
+                # Engines do not release all the memory of earlier statements; a new worker has all of it.
                 left = until - monotonic()
             else:
                 raise
@@ -164,13 +163,13 @@ class Session:
             return self._run(statement, left)
 
     def interrupt(self) -> None:
-        """Have the statement under way fail; harmless where there is none."""
+        """Let the running statement fail; harmless if there is none."""
         process = self._process
         if process is not None:
             process.interrupt()
 
     def close(self) -> None:
-        """Close the database and keep the worker for the next connection to it; harmless when called twice."""
+        """Close the database and keep the worker for the next connection to it; calling it twice is harmless."""
         with self._lock:
             if self._process is None:
                 return
@@ -187,7 +186,7 @@ class Session:
             SPARES.keep(self._key, process)
 
     def _started(self) -> bool:
-        """Have a worker, and return whether it is one that waited."""
+        """Make sure there is a worker, and return whether it is one that waited."""
         process = self._process
         if process is not None and process.is_alive:
             return False
@@ -201,7 +200,7 @@ class Session:
         self._has_opened = True
 
     def _request(self, operation: str, argument: Any) -> Any:
-        """Return the answer to a short request; a worker whose engine failed in it is not used again."""
+        """Return the response to a short request; a worker whose engine failed in it is not reused."""
         assert self._process is not None
         try:
             ((_, value),) = self._process.request(operation, argument, START_SECONDS)
@@ -232,7 +231,7 @@ class Session:
         rows: list[tuple[Any, ...]] = []
         truncated = False
         most = statement["max_rows"]
-        # Messages are shorter than the memory their values take, by which a worker counts.
+        # Messages are shorter than the memory of their values, which a worker counts.
         longest = _MESSAGES_BYTES + statement["max_bytes"]
         for kind, value in process.request("execute", statement, seconds, max_bytes=longest):
             if kind == "columns":
@@ -246,7 +245,7 @@ class Session:
         return Rows(columns, rows, truncated)
 
     def _lose(self, process: WorkerProcess | None = None) -> None:
-        """Use another worker from now on, unless that is done already; `process`: the one that failed."""
+        """Use another worker from now on, unless that has been done. `process`: the one that failed."""
         with self._lock:
             if process is not None and process is not self._process:
                 return
@@ -258,13 +257,13 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TimedSession:
-    """A session for several statements of ktx's own, which together have until the moment `until` of `monotonic`."""
+    """A session for several of ktx's own statements, which share the deadline `until` (`monotonic`)."""
 
     session: Session
     until: float
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        """Run one statement and return all its rows; raises `EngineError`."""
+        """Run one statement and return all its rows. Raises `EngineError`."""
         found = self.session.execute(sql, parameters, seconds=self.until - monotonic())
         if found.truncated:
             raise EngineError(self.session.engine, "TooLarge", "the catalog is larger than ktx reads")
@@ -272,18 +271,18 @@ class TimedSession:
 
 
 ENGINES = {"duckdb": "DuckDB", "sqlite": "SQLite"}
-"""How messages call an engine."""
+"""The names of engines in messages."""
 
 
 class IsolatedConnector(base.BaseConnector):
-    """A connector whose engine runs in a worker; a worker that was lost is replaced with the next statement."""
+    """A connector whose engine runs in a worker; a lost worker is replaced for the next statement."""
 
     def __init__(self, spec: ConnectionSpec, place: str) -> None:
         super().__init__(spec, place)
         self._connection: Session | None = None
 
     def close(self) -> None:
-        """Close the database; harmless when called twice."""
+        """Close the database; calling it twice is harmless."""
         session, self._connection = self._connection, None
         if session is not None:
             session.close()
@@ -295,7 +294,7 @@ class IsolatedConnector(base.BaseConnector):
             session.interrupt()
 
     def _opened_session(self) -> Session:
-        """Return the session, open; raises `SourceError`."""
+        """Return the open session. Raises `SourceError`."""
         session = self._connection
         if session is None:
             raise self.failure("the connection is closed")
@@ -308,7 +307,7 @@ class IsolatedConnector(base.BaseConnector):
 
     @contextmanager
     def _translating(self, sql: str | None = None) -> Iterator[None]:
-        """Translate what fails in the session; `sql` is the user's statement, None for one of ktx's own."""
+        """Translate errors of the session. `sql` is the user's statement, or None for one of ktx's own."""
         try:
             yield
         except EngineError as error:
@@ -320,7 +319,7 @@ class IsolatedConnector(base.BaseConnector):
         if error.interrupted:
             return self.timeout(of_the_user=of_the_user)
         what = "the statement" if of_the_user else "reading the catalog"
-        hint = "narrow it: add a WHERE clause or a LIMIT, or build shorter texts and lists"
+        hint = "narrow it with a WHERE clause or a LIMIT, or build shorter texts and lists"
         if error.is_out_of_memory:
             limit = f"{process.MEMORY_BYTES / 1024**3:g} GiB"
             found = self.failure(f"{what} was stopped: it needs more memory than {limit}", hint=hint, code="query")
@@ -335,7 +334,7 @@ class IsolatedConnector(base.BaseConnector):
         return found
 
     def _translated(self, error: EngineError, sql: str | None) -> SourceError:
-        """Return the error for what the engine said of a statement."""
+        """Return the error for an engine's error about a statement."""
         return self.failure(str(error), code="query" if sql is not None else "connection")
 
     def _not_opened(self, error: EngineError) -> SourceError:

@@ -1,4 +1,4 @@
-"""Messages between ktx and a worker: plain values alone, so that a worker that was taken over runs no code in ktx."""
+"""Messages between ktx and a worker: only plain values, so that a compromised worker runs no code in ktx."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sys import getsizeof
 from typing import Any, Final
 
 OUT_OF_MEMORY: Final = 86
-"""The exit code of a worker that ended itself because it held too much memory."""
+"""The exit code of a worker that ended itself because of its memory use."""
 
 _HEADER: Final = 4
 _UUID: Final = "_uuid"
 _VALUES: Final = frozenset(
     {("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")} | {("decimal", "Decimal")}
 )
-"""The classes a message may name, all of them immutable and written in C."""
+"""The classes that a message may name, all of them immutable and implemented in C."""
 
 
 class WireError(Exception):
-    """A message holds something that is no plain value."""
+    """A message contains something that is not a plain value."""
 
 
 class _Uuid:
-    """Makes a UUID of its bytes. An object without attributes: the class itself could be changed by a message."""
+    """Creates a UUID from its bytes. An object without attributes, because a message could change the class itself."""
 
     __slots__ = ()
 
@@ -46,14 +46,14 @@ class _Reader(pickle.Unpickler):
 
 
 def _uuid(value: bytes) -> Any:
-    """Stand for `_Uuid` in a message, which names what makes a value."""
+    """Represent `_Uuid` in a message, which names the constructor of a value."""
     return _Uuid()(value)
 
 
 def packed(message: Any, *, simple: bool = False) -> bytes:
-    """Return a message with its length before it.
+    """Return a message prefixed with its length.
 
-    `simple`: it holds nothing but numbers, texts, bytes and None, none of them worth remembering for the next one.
+    `simple`: it only contains numbers, texts, bytes and None, none of which are worth memoizing for the next one.
     """
     stream = io.BytesIO()
     stream.write(bytes(_HEADER))
@@ -73,7 +73,7 @@ def packed(message: Any, *, simple: bool = False) -> bytes:
 
 
 def unpacked(data: bytes | bytearray) -> Any:
-    """Return the message in `data`; raises `WireError` for anything but plain values."""
+    """Return the message in `data`. Raises `WireError` for anything but plain values."""
     try:
         return _Reader(io.BytesIO(data)).load()
     except WireError:
@@ -83,7 +83,7 @@ def unpacked(data: bytes | bytearray) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a parameter as a plain value: subclasses of numbers and texts as what they are a kind of."""
+    """Return a parameter as a plain value, with subclasses of numbers and texts converted to their base."""
     kind = type(value)
     if kind in (str, int, float, bool, bytes, type(None)):
         return value
@@ -106,9 +106,9 @@ _NESTED: Final = frozenset({list, dict, tuple, set, frozenset})
 _ROW: Final = 40
 """A tuple without its items."""
 _VALUE: Final = 34
-"""What a value takes beyond its own size: its place in what holds it, and what an allocator rounds up.
+"""The overhead of a value: its reference, and what an allocator rounds up.
 
-None is the smallest value with 16 bytes, so that none counts less than 50.
+None is the smallest value with 16 bytes, so no value counts less than 50.
 """
 _NUMBER: Final = 28 + _VALUE
 _TEXT: Final = 49 + _VALUE
@@ -116,13 +116,13 @@ _TEXT: Final = 49 + _VALUE
 
 
 def row_size(row: Sequence[Any]) -> int:
-    """Return about how many bytes the values of a row take as text: characters of texts, 8 for anything else."""
-    # Every value of every result comes by here: plain ones must not cost a call.
+    """Return the approximate size of a row's values as text: characters for texts, 8 for anything else."""
+    # Every value of every result passes here, so plain values must not cost a call.
     return sum([len(each) if type(each) is str else 8 if type(each) in _PLAIN else value_size(each) for each in row])
 
 
 def value_size(value: Any) -> int:
-    """Return about how many bytes a value takes as text: of lists and mappings the sum of the items."""
+    """Return the approximate size of a value as text; for lists and mappings, the sum of their items."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return len(value)
     if isinstance(value, dict):
@@ -131,8 +131,8 @@ def value_size(value: Any) -> int:
 
 
 def row_memory(row: Sequence[Any]) -> int:
-    """Return about how many bytes of memory a row and its values take."""
-    # Every value of every result comes by here: plain ones must not cost a call, and `getsizeof` is one.
+    """Return the approximate memory of a row and its values."""
+    # Every value of every result passes here: plain ones must not cost a call, and `getsizeof` is one.
     return sum(
         [
             len(each) + _TEXT
@@ -147,7 +147,7 @@ def row_memory(row: Sequence[Any]) -> int:
 
 
 def _value_memory(value: Any) -> int:
-    """Return the memory of a value and of all that it holds."""
+    """Return the memory of a value and of everything that it contains."""
     total = getsizeof(value) + _VALUE
     stack = [value] if type(value) in _NESTED else []
     while stack:

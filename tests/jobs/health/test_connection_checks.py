@@ -24,10 +24,10 @@ A, B = TableRef("public", "a"), TableRef("public", "b")
         ("", 2, (A,), False, Level.OK, "no SELECT on 1 of them"),
         ("", 2, (), True, Level.WARN, "could write"),
         ("", 2, (A, B), False, Level.WARN, "any table in scope: `public.a`, `public.b`"),
-        ("", 0, (), False, Level.WARN, "no table to read"),
+        ("", 0, (), False, Level.WARN, "no tables to read"),
         ("    enabled_tables: [a, b]\n", 2, (A,), False, Level.WARN, "`public.a`"),
         ("    enabled_tables: [a, b]\n", 2, (A, B), False, Level.FAIL, "any table in scope"),
-        ("    enabled_tables: [a]\n", 0, (), False, Level.FAIL, "no table to read"),
+        ("    enabled_tables: [a]\n", 0, (), False, Level.FAIL, "no tables to read"),
     ],
 )
 def test_levels(

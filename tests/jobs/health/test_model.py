@@ -35,7 +35,7 @@ CHMOD, RM = Command("u+r", "a", program="chmod"), Command("a.lock", program="rm"
         (INGEST, "ktx ingest pg", "broken"),
         (Hint("{} && {}", RM, INGEST), "rm a.lock && ktx ingest pg", "broken"),
         (Hint.steps(Command("config", "set", "a.b", "1"), INGEST), "ktx config set a.b 1 && ktx ingest pg", "broken"),
-        (Hint("give this user access, for example: {}", CHMOD), "chmod u+r a", None),
+        (Hint("give this user access, for example with {}", CHMOD), "chmod u+r a", None),
         (Hint("wait until it is done; if no git command is running: {}", RM), "rm a.lock", None),
         (Hint("create a table in it, or correct {} in ktx.yaml; then: {}", PG, INGEST), "ktx ingest pg", None),
         (Hint("{}; by rules instead: {}", Command("setup"), Command("config", "set", "a", "b")), "ktx setup", None),

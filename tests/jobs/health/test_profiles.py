@@ -58,7 +58,7 @@ def test_a_scan_that_reached_all_tables_leaves_nothing_to_say(shop_project: Path
 @pytest.mark.parametrize(
     ("kind", "why", "hint"),
     [
-        (Unsampled.OUT_OF_TIME, "the time was up", "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
+        (Unsampled.OUT_OF_TIME, "time limit", "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
         (Unsampled.ERROR, "no permission", "ktx connection test shop && ktx scan shop"),
     ],
 )
@@ -83,8 +83,8 @@ def test_objects_that_a_scan_could_not_read_are_named(shop_project: Path, change
     change(shop_project, "CREATE VIEW broken AS SELECT nope FROM orders")
     scan(shop_project)
     found = finding(shop_project, "profiles")
-    assert found.message == "connection `shop`: 1 object could not be read, or not in full: broken"
-    assert found.hint == "repair or drop them, or add to `exclude` of connections.shop in ktx.yaml: broken"
+    assert found.message == "connection `shop`: 1 object could not be read completely: broken"
+    assert found.hint == "fix or drop them, or add this to `exclude` of connections.shop in ktx.yaml: broken"
     for report in (shop_project / ".ktx" / "runs").glob("*.json"):
         report.write_text("[]")
     assert finding(shop_project, "profiles").level.value == "ok", "reports are disposable"
@@ -96,7 +96,10 @@ def test_descriptions_that_nobody_writes_are_said(shop_project: Path) -> None:
     assert scan(shop_project) == ["not_enriched"]
     found = finding(shop_project, "llm")
     assert (found.level.value, project_status(shop_project, {}).ready) == ("warn", True)
-    assert found.message == "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured"
+    assert (
+        found.message
+        == "no descriptions are written: `scan.enrichment.mode` is `llm`, but no LLM backend is configured"
+    )
     _, warnings = ingest(IngestRequest(shop_project, {}, depth=Depth.PROFILE))
     assert warnings == [], "that depth asks for no descriptions"
 

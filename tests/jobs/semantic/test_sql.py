@@ -117,7 +117,7 @@ def test_a_refused_statement_opens_nothing(shop: Path) -> None:
     with pytest.raises(SourceError) as caught:
         ask(shop, "SELECT load_extension('x')")
     assert caught.value.code == "read_only"
-    assert caught.value.hint == "write the statement without it"
+    assert caught.value.hint == "rewrite the statement without it"
 
 
 SHOP = """\
@@ -138,7 +138,7 @@ tables:
         ("SELECT t.amonut FROM t", "did you mean `amount`?"),
         ("SELECT 1 FROM custmers", "did you mean `customers`?"),
         ("SELECT zzzzzz FROM t", "to see the columns of a table: SELECT name, type FROM pragma_table_info('TABLE')"),
-        ("SELECT 1 FROM zzzzzz", "to see the tables: SELECT name, type FROM sqlite_schema"),
+        ("SELECT 1 FROM zzzzzz", "to list the tables: SELECT name, type FROM sqlite_schema"),
         ("SELECT max(a) OVER (PARTITION BY 1) FROM t WHERE max(a) > 1", "correct the statement for sqlite"),
     ],
 )

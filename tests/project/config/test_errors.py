@@ -154,7 +154,7 @@ ERRORS: list[tuple[str, str, int, str | None, str | None]] = [
         "connections:\n  a: {driver: metabase, api_url: 'https://x', mappings: {databaseMappings: {x: y}}}",
         "connections.a.mappings.databaseMappings",
         2,
-        "must have database ids",
+        "must have Metabase database IDs",
         None,
     ),
     (

@@ -166,7 +166,7 @@ def test_names_that_say_test_are_counted_without_reading_them(find: Find) -> Non
     orders = table("orders", 400, order_id="i", customer_id="1 + i % 200", ordered_on="DATE '2024-01-01' + i::INT")
     keys, references = {"customers": "customer_id"}, {"orders.customer_id": "customers"}
     (point,) = find(named, orders, keys=keys, references=references).values()
-    assert (point.columns, point.evidence) == (("name",), ("name says that it is a test in 10 of 200 rows.",))
+    assert (point.columns, point.evidence) == (("name",), ("name names a test in 10 of 200 rows.",))
     assert "TEST" not in str(point)
     quality = table("customers", customer_id="i", name=f"'Firm ' || i || CASE WHEN {RARE} THEN ' (QA)' ELSE '' END")
     (point,) = find(quality, orders, keys=keys, references=references).values()
@@ -179,9 +179,7 @@ def test_names_that_say_test_are_counted_without_reading_them(find: Find) -> Non
 def test_addresses_that_say_test(find: Find, box: str, rows: int) -> None:
     leads = table("leads", lead_id="i", email=f"CASE WHEN {RARE} THEN '{box}' ELSE 'p' END || i || '@firm.com'")
     found = find(leads.replace(f"'{box}' ELSE 'p' END || i", f"'{box}' || i ELSE 'p' || i END"))
-    assert [each.evidence[0] for each in found.values()] == [
-        f"email says that it is a test in {rows} of 200 rows."
-    ] * bool(rows)
+    assert [each.evidence[0] for each in found.values()] == [f"email names a test in {rows} of 200 rows."] * bool(rows)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +253,7 @@ def test_people_with_an_address_of_the_company_itself(find: Find) -> None:
     assert point.point_id("users") == "users.staff.email"
     assert point.alternatives[1].filter == "(email IS NULL OR lower(email) NOT LIKE '%@acme.io')"
     assert point.evidence == (
-        "email is of acme.io in 8 of 200 rows.", "acme.io is the domain of most rows of employees.",
+        "email has the domain acme.io in 8 of 200 rows.", "acme.io is the domain of most rows of employees.",
     )  # fmt: skip
     assert find(employees, users, shows_values=False) == {}
 
@@ -492,7 +490,7 @@ def test_rows_that_are_there_twice_under_another_key(find: Find) -> None:
     rows = "(SELECT i, i % 390 AS n FROM range(1, 401) AS t(i))"
     twice = f"CREATE TABLE payments AS SELECT i AS payment_id, {columns} FROM {rows}"
     (point,) = find(twice, keys={"payments": "payment_id"}).values()
-    assert point.evidence == ("10 of 400 rows differ from another one in payment_id alone.",)
+    assert point.evidence == ("10 of 400 rows differ from another row only in payment_id.",)
     once = twice.replace("i % 390", "i")
     assert find(once, keys={"payments": "payment_id"}) == {}
 

@@ -120,7 +120,7 @@ def test_what_stops_the_questions_stops_them_for_the_run(two: Path, model_server
     assert len([call for call in model_server.model_calls if "<tables>" in call.words]) == 1
     assert sorted(w.details["connection"] for w in warnings if w.code == "not_described") == ["atelier", "shop"]
     assert [c.descriptions.left_out() for c in report.connections if c.descriptions] == [
-        ["descriptions of customers, orders", "proposals of joins"]
+        ["descriptions of customers, orders", "join proposals"]
     ] * 2
     assert (two / "semantic-layer" / "shop" / "_schema" / "main.yaml").exists()
     assert not (two / "raw-sources" / "shop" / "live-database" / "descriptions.json").exists()
@@ -138,7 +138,7 @@ def test_a_connection_that_fails_beside_unasked_tables_is_partial(two: Path, mod
     error = ingest(request(two))[0].error()
     assert error is not None and error.exit_code == 7
     assert "atelier" in error.details["left_out"][0]
-    assert error.details["left_out"][1:] == ["descriptions of customers, orders (shop)", "proposals of joins (shop)"]
+    assert error.details["left_out"][1:] == ["descriptions of customers, orders (shop)", "join proposals (shop)"]
 
 
 def test_an_unusable_prompt_stops_before_anything_is_written(two: Path, model_server: ModelServer) -> None:
@@ -166,19 +166,19 @@ def test_a_dry_run_counts_and_asks_nobody(two: Path, model_server: ModelServer) 
     ("descriptions", "summary", "left"),
     [
         (DescriptionReport("deterministic", 3), "3 described", []),
-        (DescriptionReport("llm", 3, 1), "3 described, 1 asked about", []),
-        (DescriptionReport("llm", 3, to_ask=Estimate()), "3 described, 0 asked about", []),
+        (DescriptionReport("llm", 3, 1), "3 described, 1 sent to the model", []),
+        (DescriptionReport("llm", 3, to_ask=Estimate()), "3 described, 0 sent to the model", []),
         (
             DescriptionReport("llm", 3, to_ask=Estimate(2, 4, 12_345)),
-            "the model would be asked: 2 tables to describe, 4 calls, about 12,345 tokens",
+            "estimated model use: 2 tables to describe, 4 calls, about 12,345 tokens",
             [],
         ),
         (
             DescriptionReport("llm", 1, 2, failed={"t": "no"}),
-            "1 described, 2 asked about, 1 left",
+            "1 described, 2 sent to the model, 1 failed",
             ["descriptions of t"],
         ),
-        (DescriptionReport("llm", 1, unproposed=("no",)), "1 described, 0 asked about", ["proposals of joins"]),
+        (DescriptionReport("llm", 1, unproposed=("no",)), "1 described, 0 sent to the model", ["join proposals"]),
     ],
 )
 def test_what_is_said_of_it(descriptions: DescriptionReport, summary: str, left: list[str]) -> None:

@@ -86,7 +86,7 @@ def test_a_damaged_file_is_named(content: bytes) -> None:
 
 
 def test_a_newer_format_is_not_called_damaged() -> None:
-    with pytest.raises(KtxError, match="has the format 2, and this ktx knows 1"):
+    with pytest.raises(KtxError, match="has format 2, but this ktx reads format 1"):
         read_descriptions(b'{"format": 2, "tables": []}', "r")
 
 

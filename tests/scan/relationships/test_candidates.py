@@ -387,12 +387,12 @@ def test_values_of_the_key_s_sample_are_not_asked_for(make: Make) -> None:
 @pytest.mark.parametrize(
     ("sentinels", "rows", "said"),
     [
-        ([], None, "every value is found"),
-        ([-1], None, "every value is found but -1 (1 row)"),
-        ([99999] * 1200, None, "every value is found but 99999 (1,200 rows)"),
-        ([99999] * 4, 5_000, "every value is found but 99999 (40 % of the sample) (sample)"),
-        ([0, -1], None, "75 % of rows are found"),
-        ([12345], None, "85.7 % of rows are found"),
+        ([], None, "all values exist in `customers.id`"),
+        ([-1], None, "all values exist in `customers.id` except -1 (1 row)"),
+        ([99999] * 1200, None, "all values exist in `customers.id` except 99999 (1,200 rows)"),
+        ([99999] * 4, 5_000, "all sampled values exist in `customers.id` except 99999 (40% of the sample)"),
+        ([0, -1], None, "75% of rows have a match in `customers.id`"),
+        ([12345], None, "85.7% of rows have a match in `customers.id`"),
     ],
 )
 def test_a_reason_names_the_value_that_was_taken_for_null(
@@ -404,4 +404,4 @@ def test_a_reason_names_the_value_that_was_taken_for_null(
     overlap = overlap_in_memory(child, key)
     pair = Candidate(child, key, NameMatch(0.0, 0.0), {"values"}, overlap, [], 0.9)
     reason = reason_of(pair, sampled_check(pair), Status.ACCEPTED)
-    assert reason == f"{said}; the name says nothing"
+    assert reason == f"Column name gives no indication; {said}."

@@ -311,7 +311,7 @@ def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 33 THEN {TO_CUSTOMER} ELSE 7000 + n END", 330)))
     assert found.accepted == {ORDER}
     relationship = found.inferred(ORDER)
-    assert relationship.reason == "96.9 % of rows are found; named as the key is"
+    assert relationship.reason == "Column name matches the key; 96.9% of rows have a match in `customers.customer_id`."
     assert relationship.check is not None
     assert (relationship.check.rows, relationship.check.missing, relationship.check.exact) == (330, 10, True)
 
@@ -319,7 +319,7 @@ def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
 def test_many_rows_without_a_parent_are_for_a_person(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 5 < 2 THEN 7000 + n ELSE {TO_CUSTOMER} END")))
     assert found.inferred(ORDER).status is not Status.ACCEPTED
-    assert "60 % of rows are found" in found.inferred(ORDER).reason
+    assert "60% of rows have a match" in found.inferred(ORDER).reason
 
 
 @pytest.mark.parametrize(("customer", "count"), [("NULL", 300), (TO_CUSTOMER, 0)])
@@ -327,7 +327,9 @@ def test_what_no_row_can_tell_is_for_a_person(shop: Any, customer: str, count: i
     found = shop.search((*CUSTOMERS, *orders(customer, count)))
     relationship = found.inferred(ORDER)
     assert relationship.status is Status.REVIEW
-    assert relationship.reason == "no values to compare; named as the key is; the rows cannot tell"
+    assert relationship.reason == (
+        "Column name matches the key; there are no values to compare, so rows cannot confirm the join."
+    )
     assert relationship.check is None
     high = shop.search((*CUSTOMERS, *orders(customer, count)), acceptThreshold=1.0, reviewThreshold=1.0)
     assert high.inferred(ORDER).status is Status.REVIEW

@@ -65,7 +65,7 @@ def test_rows_tell_what_a_value_does_not_name(gathered: Gathered) -> None:
     }
     relationship = relationship_of_branch(found[0], Relationships())
     assert relationship.status is Status.ACCEPTED
-    assert relationship.reason == "every value is found; owner_type goes with this table alone"
+    assert relationship.reason == "Only this table fits the `owner_type`; all values exist in `photos.id`."
 
 
 def test_the_relationship_of_a_branch(gathered: Gathered) -> None:
@@ -74,9 +74,12 @@ def test_the_relationship_of_a_branch(gathered: Gathered) -> None:
     found = branches(gathered(tables(child)))
     relationships = {each.condition: each for each in (relationship_of_branch(each, Relationships()) for each in found)}
     photo = relationships["owner_type", "Photo"]
-    assert photo.reason == "98 % of rows are found; owner_type names the table"
+    assert photo.reason == "`owner_type` names the table; 98% of rows have a match in `photos.id`."
     assert (photo.status, photo.child_columns, photo.parent_columns) == (Status.ACCEPTED, ("owner_id",), ("id",))
-    assert relationships["owner_type", "Article"].reason == "every value is found; owner_type names the table"
+    assert (
+        relationships["owner_type", "Article"].reason
+        == "`owner_type` names the table; all values exist in `photos.id`."
+    )
 
 
 def test_one_table_is_no_split(gathered: Gathered) -> None:

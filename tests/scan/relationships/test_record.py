@@ -17,8 +17,8 @@ def inferred(reason: str, *sources: str) -> Relationship:
 @pytest.mark.table(
     ("found", "reason"),
     [
-        (inferred("every value is found", "names", "model"), "every value is found; proposed by the model"),
-        (inferred("", "model"), "proposed by the model"),
+        (inferred("All values exist.", "names", "model"), "All values exist; proposed by the model."),
+        (inferred("", "model"), "Proposed by the model."),
         (
             inferred("every value is found; proposed by the model", "model"),
             "every value is found; proposed by the model",

@@ -74,7 +74,7 @@ def test_the_likelier_parent_wins_and_the_other_is_told_why(gathered: Gathered) 
     better, worse = pair(child, two, 0.9), pair(child, one, 0.6)
     resolved = resolve([worse, better], 0.7)
     assert resolved.winners == [better]
-    assert resolved.losers == {worse: "id fits t1.id better"}
+    assert resolved.losers == {worse: "`id` matches `t1.id` better."}
 
 
 def test_two_keys_that_refer_to_one_another(gathered: Gathered) -> None:
@@ -82,7 +82,7 @@ def test_two_keys_that_refer_to_one_another(gathered: Gathered) -> None:
     there, back, instead = pair(one, two, 0.9), pair(two, one, 0.8), pair(two, other, 0.75)
     resolved = resolve([there, back, instead], 0.7)
     assert chosen(resolved) == {"t0.id -> t1.id", "t1.id -> t2.id"}
-    assert resolved.losers == {back: "t0.id leads back to t1.id"}
+    assert resolved.losers == {back: "Would close a cycle: `t0.id` refers back to `t1.id`."}
 
 
 def test_a_second_choice_does_not_close_a_longer_circle(gathered: Gathered) -> None:
@@ -113,4 +113,4 @@ def test_names_in_reasons_are_as_relationships_have_them(gathered: Gathered) -> 
     facts = gathered({" lead": {"id": TEN}, "lead": {"id": TEN}, "visits": {"lead ref": TEN}})
     padded, plain, child = facts.columns
     better, worse = pair(child, padded, 0.9), pair(child, plain, 0.6)
-    assert resolve([worse, better], 0.7).losers == {worse: '"lead ref" fits " lead".id better'}
+    assert resolve([worse, better], 0.7).losers == {worse: '`"lead ref"` matches `" lead".id` better.'}

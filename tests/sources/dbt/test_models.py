@@ -207,5 +207,5 @@ def test_comments_with_contact_data_of_persons_are_not_recorded() -> None:
 def test_a_model_that_cannot_be_read_is_reported() -> None:
     made = Project({SHARD: SHOP})
     projection = made.run(DbtSource(), {"models/orders.sql": "select ((", "models/s.yml": "models: []\n"})
-    assert lost(projection) == ["models/orders.sql:1 SQL of `orders`: it cannot be read as duckdb"]
+    assert lost(projection) == ["models/orders.sql:1 SQL of `orders`: it cannot be parsed as duckdb"]
     assert "models/orders.sql" not in projection.handled and "lineage" not in made.entry("orders")

@@ -74,7 +74,7 @@ def test_the_project_itself_counts_before_a_package() -> None:
 
 def test_an_ephemeral_model_has_no_table() -> None:
     _, left = run(MODELS, manifest(node("people", alias="customers", config={"materialized": "ephemeral"})))
-    assert left == ["models/schema.yml:2 model `people`: it is ephemeral: there is no table for it"]
+    assert left == ["models/schema.yml:2 model `people`: it is ephemeral, so it has no table"]
 
 
 def test_what_changes_by_itself_changes_nothing() -> None:
@@ -87,9 +87,10 @@ def test_what_changes_by_itself_changes_nothing() -> None:
 @pytest.mark.table(
     ("content", "what"),
     [
-        (b"{", "no manifest"), (b"[]", "no manifest"), (b'{"metadata": {}}', "no manifest"),
+        (b"{", "is not a dbt manifest"),
+        (b"[]", "is not a dbt manifest"), (b'{"metadata": {}}', "is not a dbt manifest"),
         (manifest(dbt_schema_version="https://x/v3.json").encode(), "has version 3"),
-        (b"[" * 100_000, "no manifest"),
+        (b"[" * 100_000, "is not a dbt manifest"),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest(content: bytes, what: str) -> None:

@@ -109,14 +109,14 @@ def test_the_second_run_changes_nothing_and_a_removed_model_takes_its_source_alo
     [
         ("select nothing from {{ ref('customers') }}", "its columns cannot be resolved: Column 'nothing' could not be"),
         ("select {{ x() }} as a from {{ ref('customers') }}", "only dbt can resolve `{{ x() }}`"),
-        ("select id from {{ ref('model') }}", "none of the tables that it reads was scanned"),
-        ("select c.id from {{ ref('customers') }} c, {{ ref('model') }} m", "`model` is built from itself"),
+        ("select id from {{ ref('model') }}", "none of the tables that it reads has been scanned"),
+        ("select c.id from {{ ref('customers') }} c, {{ ref('model') }} m", "`model` depends on itself"),
         ("select c.id from {{ ref('customers') }} c, {{ ref('nobody') }} n", "`nobody` has no scanned table"),
         ("select c.id from {{ ref('customers') }} c, other.place p", "it reads `place` without `ref` or `source`"),
         ("select c.id from {{ ref('customers') }} c join {{ ref('visits') }} v on true", "is in another connection"),
         ("select id, read_csv('/etc/passwd') as x from {{ ref('customers') }}", "the function `read_csv` does more"),
-        ("select id from {{ ref('customers') }}; drop table x", "it is not one query"),
-        ("select (( from {{ ref('customers') }}", "it cannot be read as duckdb"),
+        ("select id from {{ ref('customers') }}; drop table x", "it is not a single query"),
+        ("select (( from {{ ref('customers') }}", "it cannot be parsed as duckdb"),
     ],
 )
 def test_what_does_not_compile_is_no_source(sql: str, why: str) -> None:
@@ -126,7 +126,7 @@ def test_what_does_not_compile_is_no_source(sql: str, why: str) -> None:
     projection = made.run(DbtSource(), files)
     reasons = [each.why for each in projection.report if each.what == "SQL of `model`"]
     assert len(reasons) == 1 and why in reasons[0]
-    assert "models/model.sql:1 model `model`: it is ephemeral: there is no table for it" in lost(projection)
+    assert "models/model.sql:1 model `model`: it is ephemeral, so it has no table" in lost(projection)
     assert not [path for path in made.files if "/model" in path] and made.errors() == []
 
 

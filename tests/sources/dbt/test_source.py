@@ -97,15 +97,15 @@ def test_what_is_lost_is_named_with_file_and_line() -> None:
     path = "models/marts/schema.yml"
     assert lost(projection) == [
         f"{path}:15 `data_type` of column `orders.status`: the database knows the types of its columns",
-        f"{path}:18 test `not_null` of column `orders.status`: it does not look at all rows: it has `where`",
+        f"{path}:18 test `not_null` of column `orders.status`: it does not check all rows because it has `where`",
         f"{path}:19 test `dbt_utils.not_constant` of column `orders.status`: it says nothing a question can use",
-        f"{path}:21 description of column `orders.amount`: `env_var()` has an outcome only dbt knows",
+        f"{path}:21 description of column `orders.amount`: only dbt can resolve `env_var()`",
         f"{path}:22 `meta` of column `orders.amount`: not supported by ktx",
         f"{path}:23 column `orders.nothing`: the table `shop/orders` has no such column",
     ]
     assert path not in projection.handled and "dbt_project.yml" in projection.handled
-    assert f"{path}: 5 statements no rule could place" in projection.left
-    assert "models/marts/docs.md: what it explains, as pages" in projection.left
+    assert f"{path}: 5 statements that rules could not place" in projection.left
+    assert "models/marts/docs.md: its explanations, as pages" in projection.left
 
 
 def test_everything_people_wrote_stays() -> None:
@@ -175,7 +175,7 @@ def relation(to: str, **test: Any) -> str:
         (relation("ref('visits')"), "its table is in another connection, `crm`"),
         (relation("ref('customers')", field="none"), "`customers` has no column `none`"),
         (relation("ref('customers')", field="region"), "nothing says that `region` is unique in `customers`"),
-        (relation("customers"), "it does not name ref('model') or source('schema', 'table') and a field"),
+        (relation("customers"), "it does not contain `ref('model')` or `source('schema', 'table')` and a field"),
         (relation("ref('customers')", config={"enabled": False}), "it is disabled"),
     ],
 )
@@ -232,9 +232,9 @@ def test_a_join_of_ours_makes_way_for_one_somebody_named() -> None:
 @pytest.mark.table(
     ("model", "why"),
     [
-        ({"name": "customers", "description": "x"}, "several scanned tables could be its own"),
+        ({"name": "customers", "description": "x"}, "several scanned tables match it"),
         ({"name": "nobody", "description": "x"}, "no scanned database has its table"),
-        ({"name": "x", "config": {"materialized": "ephemeral"}}, "it is ephemeral: there is no table for it"),
+        ({"name": "x", "config": {"materialized": "ephemeral"}}, "it is ephemeral, so it has no table"),
         ({"name": "orders", "config": {"enabled": False}}, "it is disabled"),
         ({"description": "x"}, "it has no `name`"),
     ],
@@ -278,7 +278,7 @@ groups: [{name: finance, owner: {name: Ann}}]
 def test_exposures_are_left_to_a_model() -> None:
     _, projection = run({"models/exposures.yml": EXPOSURES})
     assert projection.left[0] == (
-        "models/exposures.yml:2: dashboard `Monday board`, which models it reads and what for, as a page"
+        "models/exposures.yml:2: dashboard `Monday board`, with the models it uses and its purpose, as a page"
     )
     assert [line.split(" ")[0] for line in lost(projection)] == ["models/exposures.yml:2", "models/exposures.yml:6"]
 
@@ -381,7 +381,7 @@ def test_in_a_large_project_a_changed_peer_starts_no_other_unit() -> None:
         ("dbt_project.yml",),
     )
     assert len(unit.peers) == 41 and "models/m07.yml" not in unit.peers
-    assert "another one has the name" in unit.notes
+    assert "another entry has the same name" in unit.notes
     assert [each[0] for each in units(files, "seeds/s.yml", "README.md")] == ["dbt-README.md", "dbt-seeds/s.yml"]
 
 
@@ -524,7 +524,7 @@ def test_outcomes_that_dbt_declares_become_rates_where_rows_are_counted() -> Non
     }
     rate = made.entry("orders")["proposed_measures"][1]
     assert (rate["status"], rate["format"]) == ("proposed", "percent")
-    assert rate["reason"] == "`status` is a status, and dbt declares its values; `cancelled` is an outcome."
+    assert rate["reason"] == "`status` is a status whose values are declared by dbt; `cancelled` is an outcome."
     before = dict(made.files)
     made.run(DbtSource(), files)
     assert dict(made.files) == before

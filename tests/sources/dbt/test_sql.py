@@ -30,7 +30,7 @@ ORDERS = "{{ ref('orders') }}"
         (f"select id from {ORDERS} where amount > {{{{ var('days') }}}}", ["line 1: keeps rows where `amount > 90`"]),
         (
             f"select id from {ORDERS} where {{{{ only_valid('x') }}}}",
-            ["line 1: keeps rows where `{{ only_valid('x') }}`", "only dbt resolves: `{{ only_valid('x') }}`"],
+            ["line 1: keeps rows where `{{ only_valid('x') }}`", "only dbt can resolve: `{{ only_valid('x') }}`"],
         ),
         (
             f"select id, count(*) from {ORDERS} group by id having count(*) > 1",
@@ -83,10 +83,10 @@ ORDERS = "{{ ref('orders') }}"
             ["line 1: comment: 48 h since spring 2025"],
         ),
         (f"select id from {ORDERS}\n{{% if is_incremental() %}} where id > 1 {{% endif %}}", []),
-        ("select from from", ["its SQL was not read: it cannot be read as duckdb"]),
-        ("select 1; select 2", ["its SQL was not read: it is not one query"]),
-        ("delete from x", ["its SQL was not read: it is not one query"]),
-        ("select " + "(" * 500 + "1" + ")" * 500, ["its SQL was not read: it is too long, or nested too deep"]),
+        ("select from from", ["its SQL could not be read: it cannot be parsed as duckdb"]),
+        ("select 1; select 2", ["its SQL could not be read: it is not a single query"]),
+        ("delete from x", ["its SQL could not be read: it is not a single query"]),
+        ("select " + "(" * 500 + "1" + ")" * 500, ["its SQL could not be read: it is too long or nested too deeply"]),
     ],
 )  # fmt: skip
 def test_rules(text: str, lines: list[str]) -> None:

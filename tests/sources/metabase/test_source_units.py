@@ -50,7 +50,7 @@ def test_a_unit_has_the_cards_of_a_collection_that_changed(snapshot: Any) -> Non
         "collections/5.json", "databases/1.json", "usage.json", "cards/3.json", "cards/4.json",
     )  # fmt: skip
     assert unit.semantic
-    assert unit.notes == "Their tables are in: warehouse.\nPages get the tags: bi, metabase."
+    assert unit.notes == "Their tables are in: warehouse.\nGive pages these tags: bi, metabase."
 
 
 def test_the_top_comes_first_and_control_files_make_no_work(snapshot: Any) -> None:
@@ -64,7 +64,7 @@ def test_the_top_comes_first_and_control_files_make_no_work(snapshot: Any) -> No
 def test_cards_without_sql_are_for_pages_alone(snapshot: Any) -> None:
     made = snapshot((card(1, native("{{#1}}")), UNKNOWN), (card(2, native("b")), Sql("b")))
     (alone,) = units(ENTRY, made, Changes(added=("cards/1.json",)))
-    assert (alone.semantic, alone.why_not) == (False, "the SQL of 1 card is not known")
+    assert (alone.semantic, alone.why_not) == (False, "the SQL of 1 card is unknown")
     (both,) = units(ENTRY, made, Changes(added=("cards/1.json", "cards/2.json")))
     assert both.semantic
     assert "do not guess it: 1 (1 -> 1)" in both.notes

@@ -160,9 +160,9 @@ def test_evidence_is_about_its_own_file(seen: Make, staged: Make) -> None:
         (TableUsage(table="orders", narrative="n"), table_path,
          (f"{table_path} is about the table public.orders, not orders",)),
         (TableUsage(table="public.orders", narrative="n"), pattern_path,
-         (f"{pattern_path} holds patterns: give `pattern` evidence",)),
+         (f"{pattern_path} contains patterns: give `pattern` evidence",)),
         (pattern(fingerprints=(known,)), pattern_path, ()),
-        (pattern(fingerprints=(known, "zz")), pattern_path, (f"{pattern_path} has no statement zz",)),
+        (pattern(fingerprints=(known, "zz")), pattern_path, (f"{pattern_path} contains no statement zz",)),
         (pattern(), table_path, (f"{table_path} is about one table: give `table_usage` evidence",)),
     ]  # fmt: skip
     assert [problems(evidence, path, files[path]) for evidence, path, _ in rows] == [wanted for *_, wanted in rows]

@@ -80,7 +80,7 @@ def test_a_warehouses_statement_reads_and_looks_back(dialect: str, sql: str, par
 
 
 def test_a_location_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match="not a location"):
+    with pytest.raises(ConfigError, match="not a BigQuery location"):
         readers.bigquery_statement("eu`; DROP TABLE x", 30, "wh")
 
 
@@ -145,7 +145,7 @@ def test_a_file_with_an_open_quote_is_read_as_far_as_lines_go() -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no file gone\.sql"):
+    with pytest.raises(ConfigError, match=r"file not found gone\.sql"):
         read_history(place(Scripted("postgres", []), tmp_path), QueryHistory(file="gone.sql"), NOW)
 
 

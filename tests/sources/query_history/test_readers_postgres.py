@@ -105,8 +105,8 @@ def test_an_extension_in_a_schema_of_its_own_is_found(
 def test_without_the_extension(recording_postgres: RecordingPostgresServer, opens: Opens) -> None:
     with pytest.raises(HistoryExtensionError) as caught:
         read(opens(recording_postgres.create_database("bare")))
-    assert caught.value.message.endswith("the database bare has no extension pg_stat_statements")
-    assert (caught.value.hint or "").startswith("run as its owner: CREATE EXTENSION pg_stat_statements (")
+    assert caught.value.message.endswith("the database bare does not have the extension pg_stat_statements")
+    assert (caught.value.hint or "").startswith("run as the database owner: CREATE EXTENSION pg_stat_statements (")
 
 
 def test_an_extension_the_server_has_not_loaded(postgres_server: PostgresServer, opens: Opens) -> None:
@@ -121,7 +121,7 @@ def test_an_extension_that_was_not_updated(recording_postgres: RecordingPostgres
     url = recording_postgres.create_database("outdated", "CREATE EXTENSION pg_stat_statements VERSION '1.8'")
     with pytest.raises(HistoryVersionError) as caught:
         read(opens(url))
-    assert caught.value.hint == "run as its owner: ALTER EXTENSION pg_stat_statements UPDATE"
+    assert caught.value.hint == "run as the database owner: ALTER EXTENSION pg_stat_statements UPDATE"
     recording_postgres.execute("ALTER EXTENSION pg_stat_statements UPDATE", database="outdated")
     read(opens(url))
 
@@ -185,7 +185,10 @@ def test_the_whole_way(
     assert "status = ?" in text
     assert "frequencyTier: unused" in text
     assert [item.target for item in projection.report] == ["customers.usage", "orders.usage"]
-    assert projection.left == ("a narrative of the use of 2 tables", "wiki pages of the questions in 1 pattern files")
+    assert projection.left == (
+        "narratives about the use of 2 tables",
+        "wiki pages for the questions in 1 pattern files",
+    )
 
     changes = Changes(added=tuple(snapshot.files))
     units = source.units(entry, snapshot, changes, projection)

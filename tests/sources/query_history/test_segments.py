@@ -92,6 +92,6 @@ def test_the_manifest_has_them_until_nobody_filters_so(workspace: Workspace) -> 
         document: Any = yaml.load(workspace.read(SHARD) or b"", where=SHARD)
         return dict(document["tables"]["orders"])
 
-    assert entry()["proposed_segments"][0]["reason"].startswith("Queries of the history")
+    assert entry()["proposed_segments"][0]["reason"].startswith("Queries in the history")
     write([table("status = ?")], written)
     assert segments() == [] and "proposed_segments" not in entry()

@@ -65,8 +65,8 @@ def test_what_a_model_would_add_and_joins_nobody_declared_are_left(
     snapshot = fetched(fetch_context(connection="shop"), model)
     projection = source(model).project(entry(), snapshot, ProjectContext("shop", workspace, {"shop": model}))
     assert projection.left == (
-        "a narrative of the use of 3 tables",
-        "wiki pages of the questions in 1 pattern files",
+        "narratives about the use of 3 tables",
+        "wiki pages for the questions in 1 pattern files",
         "observed join: orders.region_id = regions.region_id (high frequency)",
     )
     assert projection.handled == {MANIFEST}

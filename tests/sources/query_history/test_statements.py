@@ -127,8 +127,8 @@ def test_a_table_is_found_by_the_name_it_has(sql: str, display: str, source: str
     [
         ("SELECT ((", "it cannot be parsed"),
         ("SELECT 'no end", "it cannot be parsed"),
-        ("DELETE FROM orders", "it is no query"),
-        ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "it is nested too deep"),
+        ("DELETE FROM orders", "it is not a query"),
+        ("SELECT " + "(" * 3000 + "1" + ")" * 3000, "it is nested too deeply"),
         ("SELECT '" + "x" * MAX_CHARACTERS + "'", "it has 100,009 characters"),
     ],
 )

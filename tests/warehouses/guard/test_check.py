@@ -43,8 +43,8 @@ def refusal(sql: str, dialect: str = "sqlite", **options: object) -> StatementRe
         ("mysql", "SELECT * FROM information_schema.DISKS", "catalog", "DISKS"),
         ("duckdb", "PIVOT t ON status USING sum(a)", "construct", "PIVOT without its values"),
         ("postgres", "SELECT format(name, 1) FROM t", "size", "a template that is not written"),
-        ("postgres", "SELECT format('%' || 90000 || 's', 1)", "size", "a width of over 9,999"),
-        ("mysql", "SELECT CAST(a AS BINARY(2000000)) FROM t", "size", "fills a value up"),
+        ("postgres", "SELECT format('%' || 90000 || 's', 1)", "size", "a width of more than 9,999"),
+        ("mysql", "SELECT CAST(a AS BINARY(2000000)) FROM t", "size", "pads a value"),
         ("sqlite", "SELECT 1; SELECT 2", "statements", "2 statements"),
         ("sqlite", "", "statements", "no statement"),
         ("sqlite", "SELECT\u200b 1", "character", "ZERO WIDTH SPACE"),
@@ -105,7 +105,7 @@ def test_how_to_allow_a_harmful_function_is_not_said(dialect: str, sql: str) -> 
         ("snowflake", "DESCRIBE TABLE db.s.orders", "WHERE table_name = 'orders'"),
         ("clickhouse", "SHOW TABLES FROM shop", "SELECT database, name FROM system.tables"),
         ("bigquery", "SHOW TABLES", "DATASET.INFORMATION_SCHEMA.TABLES"),
-        ("duckdb", "DESCRIBE SELECT 1", "write one SELECT"),
+        ("duckdb", "DESCRIBE SELECT 1", "write a single SELECT"),
     ],
 )
 def test_a_statement_that_describes_gets_the_query_that_answers_it(dialect: str, sql: str, hint: str) -> None:

@@ -85,7 +85,7 @@ def test_there_are_many_forms_of_it() -> None:
         (
             "SELECT x.pg_sleep FROM unnest(ARRAY[1]) AS x",
             "`x.pg_sleep` is not a column of `x`, so the database would call the function `pg_sleep`",
-            "write `pg_sleep` alone, or name the columns behind FROM: ... AS x(a, b)",
+            "write `pg_sleep` without a table, or name the columns in FROM: ... AS x(a, b)",
         ),
         ("SELECT x.totl FROM (SELECT 1 AS total) AS x", "`x.totl` is not a column of `x`", "did you mean `x.total`?"),
         ("SELECT x.b FROM (SELECT 1 AS amount) AS x", "`x.b` is not a column", "the columns of `x` are amount"),

@@ -25,7 +25,7 @@ class DictionarySource(Source):
         folder = context.layout.root / entry.path
         if not folder.is_dir():
             raise SourceError(
-                f"connection `{context.connection}`: there is no folder {folder}",
+                f"connection `{context.connection}`: folder {folder} does not exist",
                 hint=f"set connections.{context.connection}.path to the folder of the CSV files",
             )
         found = read_folder(folder, (".csv",), stopped=context.stopped)

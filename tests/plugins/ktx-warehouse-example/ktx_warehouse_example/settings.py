@@ -9,5 +9,10 @@ class QuackbaseConnection(Database):
     """A quackbase file."""
 
     driver: Literal["quackbase"] = setting(REQUIRED, "quackbase.")
-    path: str = setting(REQUIRED, "File, relative to the project; `~` works.", path=True, example="data/shop.pond")
-    pond: str | None = setting(None, "Schema to read. Without it: all.", example="main")
+    path: str = setting(
+        REQUIRED,
+        "Path of the database file, relative to the project folder; `~` is expanded.",
+        path=True,
+        example="data/shop.pond",
+    )
+    pond: str | None = setting(None, "Schema to read. Defaults to all.", example="main")
