@@ -362,7 +362,7 @@ def require_file(spec: port.ConnectionSpec, path: Path, kind: str) -> None:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # Opening a pipe would wait for its other end.
-            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            what = "a folder" if stat.S_ISDIR(mode) else "a special file"
             raise SourceError(f"{where}: {path} is {what}, not a {kind}", hint=hint, details={"path": str(path)})
         # Not opened: closing it again would release every lock that this process holds on it.
         if not os.access(path, os.R_OK):
@@ -430,7 +430,8 @@ def require_choice(spec: port.ConnectionSpec, key: str, name: str, value: str, c
     """Raise `ConfigError` unless a value is one of the choices. `key` is the setting that contains it."""
     if choices and value and folded(value) not in choices:
         allowed = listing((f"`{each}`" for each in choices), len(choices))
-        raise _error(spec, f"has an invalid value for `{name}`", f"use one of {allowed}", key)
+        parameter = "" if name == key else f" for `{name}`"
+        raise _error(spec, f"has an invalid value{parameter}", f"use one of {allowed}", key)
 
 
 def _error(spec: port.ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:

@@ -30,7 +30,7 @@ def test_a_reason_is_short() -> None:
 
 
 @pytest.mark.table(
-    ("of_the_user", "what", "hint"), [(True, "the statement", "WHERE"), (False, "reading the catalog", "try again")]
+    ("of_the_user", "what", "hint"), [(True, "the statement", "WHERE"), (False, "reading the catalog", "retry when")]
 )
 def test_the_hint_of_a_timeout_fits(of_the_user: bool, what: str, hint: str) -> None:
     error = BaseConnector(ConnectionSpec("shop", "x"), "here").timeout(of_the_user=of_the_user)

@@ -80,8 +80,7 @@ def test_a_file_of_a_setting_is_in_the_project(value: str, path: str, project: P
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [("ca.pem", "there is no file"), ("tls", "is not a file"), ("tls/ca.pem/x", "there is no file")],
+    ("value", "message"), [("ca.pem", "does not exist"), ("tls", "is not a file"), ("tls/ca.pem/x", "does not exist")]
 )
 def test_a_file_of_a_setting_that_is_none(value: str, message: str, project: Path) -> None:
     spec = ConnectionSpec("x", "mysql", {"project_dir": str(project)})
@@ -95,7 +94,7 @@ def test_a_file_of_a_setting_that_is_none(value: str, message: str, project: Pat
 @pytest.mark.parametrize("key", ["ca", "cert", "key"])
 def test_mysql_takes_its_files_from_the_project(key: str, project: Path) -> None:
     options = {"host": "127.0.0.1", "port": free_port(), "username": "ann", "project_dir": str(project)}
-    with pytest.raises(ConfigError, match=f"`ssl.{key}`: there is no file {project / 'none.pem'}"):
+    with pytest.raises(ConfigError, match=f"`ssl.{key}`: file {project / 'none.pem'} does not exist"):
         connect(ConnectionSpec("x", "mysql", {**options, "ssl": {key: "none.pem"}}))
     with pytest.raises(ConfigError, match="cannot be used"):
         connect(ConnectionSpec("x", "mysql", {**options, "ssl": {"cert": "tls/ca.pem", key: "tls/ca.pem"}}))
@@ -117,7 +116,7 @@ def test_postgres_takes_its_files_from_the_project(name: str, project: Path, mon
         url = f"postgresql://ann@127.0.0.1/shop?{name}={value}"
         connect(ConnectionSpec("x", "postgres", {"url": url, "project_dir": str(project)}))
 
-    with pytest.raises(ConfigError, match=f"`{name}`: there is no file {project / 'none.pem'}"):
+    with pytest.raises(ConfigError, match=f"`{name}`: file {project / 'none.pem'} does not exist"):
         open_with("none.pem")
     with pytest.raises(SourceError, match="not today"):
         open_with("tls/ca.pem")

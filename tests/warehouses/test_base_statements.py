@@ -62,5 +62,5 @@ def test_refused_by_name() -> None:
     with pytest.raises(SourceError) as caught:
         require_reading("DROP TABLE t", {"SELECT"}, "connection `x`")
     assert caught.value.code == "read_only"
-    assert caught.value.message == "connection `x`: `DROP` statements are not run: ktx only runs statements that read"
+    assert caught.value.message == "connection `x`: `DROP` statements are not run: ktx only reads"
     require_reading("SELECT 1", {"SELECT"}, "connection `x`")

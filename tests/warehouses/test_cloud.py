@@ -59,7 +59,7 @@ def test_one_statement_that_reads(dialect: str, sql: str) -> None:
 
 @pytest.mark.table(("dialect", "sql"), [case for case in cases(CHANGES) if case[1]])
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
-    with pytest.raises(SourceError, match=r"here: .* not run: ktx only runs statements that read") as caught:
+    with pytest.raises(SourceError, match=r"here: .* not run: ktx only reads") as caught:
         require_query(sql, dialect, "here")
     assert caught.value.code == "read_only"
 

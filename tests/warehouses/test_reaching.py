@@ -280,7 +280,7 @@ def test_a_server_that_does_not_answer(
 ) -> None:
     monkeypatch.setattr(base, "CONNECT_SECONDS", seconds)
     start = time.monotonic()
-    with pytest.raises(SourceError, match=f"did not answer within {seconds} seconds") as caught:
+    with pytest.raises(SourceError, match=f"did not respond within {seconds} seconds") as caught:
         opened(driver, **serve(talk).options())
     # The statement limit would be 40 seconds.
     assert time.monotonic() - start < 15

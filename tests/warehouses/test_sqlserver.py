@@ -287,7 +287,8 @@ def test_a_statement_is_rolled_back_and_capped(connector: Connector, server: Fak
 
 
 @pytest.mark.parametrize(
-    ("sql", "message"), [("SELECT 1", "no place for 1 of its parameters"), ("SELECT %s, '%%', %s", "more placeholders")]
+    ("sql", "message"),
+    [("SELECT 1", "no placeholder for 1 of its parameters"), ("SELECT %s, '%%', %s", "more placeholders")],
 )
 def test_parameters_without_a_place(sql: str, message: str, connector: Connector) -> None:
     with pytest.raises(SourceError, match=message) as caught:
@@ -361,7 +362,7 @@ ERRORS = [
     ((20009, b"Unable to connect: Adaptive Server is unavailable"), "connection", "Unable", "connections.shop.host"),
     ((20002, b"Adaptive Server connection failed"), "connection", "failed", "trustServerCertificate true"),
     ((1222, b"Lock request time out period exceeded."), "timeout", "locked by another session", "dm_tran_locks"),
-    ((20003, b"Adaptive Server connection timed out"), "connection", "did not answer within 10 seconds", "firewall"),
+    ((20003, b"Adaptive Server connection timed out"), "connection", "did not respond within 10 seconds", "firewall"),
     ((3906, b"Failed to update database: it is read-only."), "read_only", "ktx only reads", "SELECT"),
 ]  # fmt: skip
 

@@ -199,7 +199,7 @@ def test_a_server_that_says_nothing(opened: Open, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(base, "CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(SourceError) as caught:
         opened("sqlserver", host="localhost", port=listener.getsockname()[1], user="u", trustServerCertificate=True)
-    assert "did not answer within 1 seconds" in caught.value.message
+    assert "did not respond within 1 seconds" in caught.value.message
 
 
 def test_a_server_that_is_away(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ class ClickHouseConnector(ServerConnector):
         if code in _WAITED:
             return "SELECT query_id, query FROM system.processes", None, "locked"
         if code in _REFUSED:
-            return f"{message}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
+            return f"{message}: ktx only reads", "write a single SELECT statement", "read_only"
         if code in _TOO_LARGE:
             return message, "narrow it with fewer columns, a WHERE clause or a LIMIT", "query"
         if code in _LOG_IN:

@@ -245,7 +245,7 @@ class MySqlConnector(ServerConnector):
         if text == server.CLEAR_TEXT:
             return text, Command("config", "set", f"connections.{self.id}.ssl", "true"), "connection"
         if number in _REFUSED_WRITES:
-            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
+            return f"{text}: ktx only reads", "write a single SELECT statement", "read_only"
         hint = self._connection_hint(number, text)
         if hint is not None or number >= 2000 or number in _LOST or isinstance(error, OSError):
             return text, hint or Command("connection", "test", self.id), "connection"

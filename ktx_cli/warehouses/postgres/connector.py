@@ -332,7 +332,7 @@ class PostgresConnector(ServerConnector):
             hint = Command("config", "set", f"connections.{self.id}.sslmode", "require")
             return server.CLEAR_TEXT, hint, "connection"
         if state in ("25006", "2F002", "2F003"):
-            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
+            return f"{text}: ktx only reads", "write a single SELECT statement", "read_only"
         if state and not state.startswith(("08", "57P", "28", "3D000")):
             return text, _UNQUALIFIED if state in _NOT_FOUND else None, "query"
         if text == "connection timeout expired":

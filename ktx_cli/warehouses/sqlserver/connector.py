@@ -202,7 +202,7 @@ class SqlServerConnector(ServerConnector):
         if number in _WAITED:
             return _LOCK_HOLDERS, None, "locked"
         if number in _REFUSED:
-            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
+            return f"{text}: ktx only reads", "write a single SELECT statement", "read_only"
         if number in _LOG_IN:
             return text, Hint("check {}", self._settings("username", "password")), "connection"
         if number in _DATABASE:

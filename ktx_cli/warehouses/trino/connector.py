@@ -118,7 +118,7 @@ class TrinoConnector(cloud.CloudConnector):
         if name in _STOPPED:
             return "", None, "timeout"
         if name in _REFUSED_WRITES:
-            return f"{text}: ktx only runs statements that read", "write a single SELECT statement", "read_only"
+            return f"{text}: ktx only reads", "write a single SELECT statement", "read_only"
         if name == "CATALOG_NOT_FOUND":
             return text, Command("config", "set", f"connections.{self.id}.catalog", "NAME"), "connection"
         if name:

@@ -137,7 +137,7 @@ tables:
         ("SELECT amonut FROM t", "did you mean `amount`?"),
         ("SELECT t.amonut FROM t", "did you mean `amount`?"),
         ("SELECT 1 FROM custmers", "did you mean `customers`?"),
-        ("SELECT zzzzzz FROM t", "to see the columns of a table: SELECT name, type FROM pragma_table_info('TABLE')"),
+        ("SELECT zzzzzz FROM t", "to list the columns of a table: SELECT name, type FROM pragma_table_info('TABLE')"),
         ("SELECT 1 FROM zzzzzz", "to list the tables: SELECT name, type FROM sqlite_schema"),
         ("SELECT max(a) OVER (PARTITION BY 1) FROM t WHERE max(a) > 1", "correct the statement for sqlite"),
     ],

@@ -26,7 +26,7 @@ def test_the_name_that_is_missing_is_not_suggested_again(text: str, hint: str) -
 def test_a_column_of_another_table_leads_to_the_columns_of_this_one() -> None:
     error = SourceError(f"connection `shop` (x): {MISSING.format('customer_id')}", code="query")
     hint = with_hint(error, "duckdb", ("employees",), COLUMNS).hint
-    assert hint is not None and hint.startswith("to see the columns of a table:")
+    assert hint is not None and hint.startswith("to list the columns of a table:")
 
 
 @pytest.mark.table(
