@@ -184,7 +184,7 @@ def test_a_dry_run_counts_and_asks_nobody(two: Path, model_server: ModelServer) 
 def test_what_is_said_of_it(descriptions: DescriptionReport, summary: str, left: list[str]) -> None:
     assert (descriptions.summary, descriptions.left_out()) == (summary, left)
     assert [warning.code for warning in descriptions.warnings("c")] == [
-        {"descriptions": "not_described", "proposals": "not_proposed"}[each.split()[0]] for each in left
+        {"descriptions": "not_described", "join": "not_proposed"}[each.split()[0]] for each in left
     ]
     assert all(warning.hint == "ktx scan c --depth enriched" for warning in descriptions.warnings("c"))
 

@@ -78,7 +78,7 @@ def test_the_relationship_of_a_branch(gathered: Gathered) -> None:
     assert (photo.status, photo.child_columns, photo.parent_columns) == (Status.ACCEPTED, ("owner_id",), ("id",))
     assert (
         relationships["owner_type", "Article"].reason
-        == "`owner_type` names the table; all values exist in `photos.id`."
+        == "`owner_type` names the table; all values exist in `articles.id`."
     )
 
 
