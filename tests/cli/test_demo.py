@@ -52,7 +52,7 @@ def test_a_demo_killed_at_any_moment_is_finished_by_the_next_builds_and_answers(
     assert not list(folder.glob(".ktx-demo-*"))
     data = answer.data
     left = [(each["source"], each["what"]) for each in data["second_half"]["a_model_would_add"]]
-    assert ("handbook (files)", "9 documents could be read into wiki pages") in left and len(left) == 8
+    assert ("handbook (files)", "9 documents could be turned into wiki pages") in left and len(left) == 8
     for half in (data, data["second_half"]):
         with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as warehouse:
             rows = warehouse.execute(half["sql"]).fetchall()
