@@ -332,7 +332,12 @@ def _source(
         Field("description", source.description or "", DESCRIPTION),
     )
     counts = f"{plural(len(measures), 'measure')}, {plural(len(columns), 'column')}"
-    return _document(shown, "source", source.name, _labelled(source, source.description or counts), fields)
+    found = _document(shown, "source", source.name, _labelled(source, source.description or counts), fields)
+    return replace(found, worth=_USED.get(source.usage_tier or "", 1.0))
+
+
+_USED: Final = {"high": 1.2, "mid": 1.1, "unused": 0.9}
+"""Weight of a source by how often queries read it. It decides between sources that fit a question equally well."""
 
 
 def _entity(
@@ -747,7 +752,7 @@ def _by_digest(found: Iterable[Document]) -> Documents:
     return {digest_of(each): each for each in found}
 
 
-RULES: Final = "3"
+RULES: Final = "4"
 """Version of the visibility rules. It changes if an older index could show more than it should."""
 
 

@@ -129,7 +129,7 @@ def find_tables(
     naming = _Naming(scorer, asked, [row for _, row in sources])
     for place, row in sources:
         one = table(row.connection, row.name)
-        one.own += scorer.score(place, row).score + naming.worth(row)
+        one.own += scorer.score(place, row).score + naming.worth(row) * row.worth
     _add_members(stores, asked, scorer, scope, table)
     _add_pages(stores, asked, scorer, scope, found)
     for one in found.values():

@@ -274,7 +274,8 @@ class Source:
     `table` are the parts of its physical name, outermost first. `grain` are the columns that make a row unique. `keyed`
     is true if the grain is declared or a key; otherwise the grain is all columns. `generated` sources are in the
     manifest. Search uses `search`, `questions`, `label` and `synonyms`. `grain_place` is the location of a declared
-    grain. `lineage` are sentences of a tool such as dbt about the origin of its rows and columns.
+    grain. `lineage` are sentences of a tool such as dbt about the origin of its rows and columns. `usage_tier` is how
+    often queries read it compared with other tables: `high`, `mid`, `low` or `unused`, None if that is not known.
     """
 
     name: str
@@ -300,6 +301,7 @@ class Source:
     grain_place: Place | None = None
     lineage: tuple[str, ...] = ()
     label: str | None = None
+    usage_tier: str | None = None
 
     def column(self, name: str) -> Column | None:
         """Return the column with exactly this name, or the only one that differs in case."""

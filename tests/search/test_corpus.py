@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,15 @@ def test_hidden_and_internal_parts_are_no_documents(model: Model) -> None:
 def test_internal_parts_are_for_those_who_ask(model: Model) -> None:
     more = {"audit", "audit.id", "customers.score", "customers.score_band", "customers.inner_people"}
     assert ids(model, internal=True) == PUBLIC | more
+
+
+def test_a_source_counts_by_how_often_queries_read_it(model: Model) -> None:
+    worths = {}
+    for tier in (None, "high", "mid", "low", "unused"):
+        source = replace(model.sources["customers"], usage_tier=tier)
+        shown = VisibleModel(replace(model, sources={**model.sources, "customers": source}))
+        worths[tier] = next(each.worth for each in documents(shown) if (each.kind, each.id) == ("source", "customers"))
+    assert worths["high"] > worths["mid"] > worths["low"] == worths[None] == 1.0 > worths["unused"]
 
 
 def test_no_text_of_a_document_names_what_is_hidden(model: Model) -> None:

@@ -53,6 +53,16 @@ def test_the_table_with_the_name_comes_first() -> None:
     assert names("which customers are there")[0] == "customers"
 
 
+def test_of_two_tables_that_fit_equally_the_one_that_queries_read_comes_first() -> None:
+    columns = Field("columns", "id amount", COLUMN)
+    for used, first in ((1.0, "a.payments"), (1.2, "b.payments")):
+        documents = [
+            Document("source", name, "shop", name, (Field("name", name, SOURCE_NAME), columns), worth=worth)
+            for name, worth in (("a.payments", 1.0), ("b.payments", used))
+        ]
+        assert names("total of all payments", Store.of({"": documents}), joins=False)[0] == first
+
+
 def test_a_table_next_to_a_strong_one_rises_though_it_has_no_word() -> None:
     assert "tags" not in names("information about port 1234", joins=False)
     with_joins = found("information about port 1234")

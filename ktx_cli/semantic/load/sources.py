@@ -82,6 +82,7 @@ class SourceDraft:
     synonyms: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
     label: str | None = None
+    usage_tier: str | None = None
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
     overlay: model.Place | None = None
@@ -159,7 +160,7 @@ class SourceDraft:
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
             self.visibility, self.generated, bool(unique), self.search, self.place, self.questions, self.synonyms,
-            self.grain_place, self.lineage, self.label,
+            self.grain_place, self.lineage, self.label, self.usage_tier,
         )  # fmt: skip
 
 
@@ -300,6 +301,8 @@ def _read_search(entry: Entry, draft: SourceDraft) -> None:
         if isinstance(value, dict):
             if below := entry.mapping(key):
                 below.check_free_keys()
+            tier = value.get("frequencyTier") if key == "usage" else None
+            draft.usage_tier = tier if isinstance(tier, str) else draft.usage_tier
             value = {name: each for name, each in value.items() if name not in ("frequencyTier", "staleSince")}
         elif value is not None and not isinstance(value, list):
             entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")

@@ -134,6 +134,7 @@ def test_an_overlay_changes_its_source(model: Model) -> None:
     assert orders.columns["placed_at"].role == "time"
     assert {"finance", "24 hours", "used for revenue", "status = 'paid'"} <= set(orders.search)
     assert "high" not in orders.search
+    assert orders.usage_tier == "high"
 
 
 def test_a_source_of_its_own_inherits_what_it_leaves_blank(model: Model) -> None:
