@@ -10,6 +10,7 @@ from typing import Any, Final
 from ktx_cli.core import ConfigError, file_stem, listing, yaml
 from ktx_cli.faces import exp
 from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
+from ktx_cli.semantic.load.columns import LABEL, QUESTIONS, SYNONYMS
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.model import Model, Place, Source, Visibility
 
@@ -27,6 +28,7 @@ class ColumnDraft:
     visibility: str | None = None
     description: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    label: str | None = None
 
 
 @dataclass(slots=True)
@@ -35,7 +37,7 @@ class SourceDraft:
 
     It either changes a source of the manifest (`base`) or has its own `table` or `sql`. `measures` and `segments` map
     names to YAML entries. `hops` maps each prefix that its expressions can use, a source name or join alias, to that
-    source.
+    source. `search_texts` are its questions and synonyms.
     """
 
     name: str
@@ -55,6 +57,8 @@ class SourceDraft:
     extra: dict[str, Any] = field(default_factory=dict)
     hops: dict[str, SourceDraft] = field(default_factory=dict)
     guessed: list[str] = field(default_factory=list)
+    label: str | None = None
+    search_texts: dict[str, list[str]] = field(default_factory=dict)
 
     def find(self, name: str) -> str | None:
         """Return the exact spelling of a column name; the lookup ignores case."""
@@ -229,10 +233,8 @@ def _folded(parts: Iterable[str]) -> tuple[str, ...]:
 
 
 def described(description: str | None, label: str | None) -> str | None:
-    """Return a description prefixed with the label, unless the description already contains it."""
-    if not label or (description and label.casefold() in description.casefold()):
-        return description
-    return f"{label}: {description}" if description else label
+    """Return a description, or else the label."""
+    return description or label
 
 
 def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -492,8 +494,16 @@ def _overlay(draft: SourceDraft, report: Report, tool: str) -> dict[str, Any]:
 
 def _shared(draft: SourceDraft, tool: str) -> dict[str, Any]:
     """Return the keys that new sources and overlays share. The grain is included only if the manifest has none."""
+    texts = {QUESTIONS: "\n".join, SYNONYMS: ", ".join}
     return {
-        "descriptions": {tool: draft.description} if draft.description else None,
+        "descriptions": filled(
+            {
+                LABEL: draft.label,
+                tool: draft.description,
+                **{key: join(draft.search_texts.get(key, ())) for key, join in texts.items()},
+            }
+        )
+        or None,
         "grain": None if (draft.base is not None and draft.base.keyed) else list(draft.grain),
         "default_time_dimension": {tool: draft.time} if draft.time else None,
         **draft.extra,
@@ -513,7 +523,8 @@ def _lists(draft: SourceDraft) -> dict[str, Any]:
 def _column(column: ColumnDraft, tool: str) -> dict[str, Any]:
     return filled({
         "name": column.name, "type": column.type, "expr": column.expr, "visibility": _visibility(column),
-        "descriptions": {tool: column.description} if column.description else None, **column.extra,
+        "label": column.label, "descriptions": {tool: column.description} if column.description else None,
+        **column.extra,
     })  # fmt: skip
 
 

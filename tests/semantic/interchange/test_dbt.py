@@ -247,8 +247,8 @@ def test_what_measures_become(load: Load) -> None:
     assert model.sources["balances"].measures["balance"].semi_additive == SemiAdditive("day", "last", ("customer_id",))
     assert orders.measures["last_days"].cumulative == Cumulative(window=Span(40, "day"))
     assert orders.measures["order_count"].visibility is Visibility.INTERNAL
-    assert orders.measures["revenue"].description == "Revenue"
-    assert orders.columns["status"].description == "State: Where it is."
+    assert (orders.measures["revenue"].label, orders.measures["revenue"].description) == ("Revenue", "Revenue")
+    assert (orders.columns["status"].label, orders.columns["status"].description) == ("State", "Where it is.")
     assert orders.measures["growth__before"].offset == Span(1, "month")
     assert orders.time_column == "ordered_at" and orders.columns["ordered_at"].natural_granularity == "day"
 

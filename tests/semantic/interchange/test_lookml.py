@@ -155,7 +155,8 @@ def test_extends_refinements_and_visibility(load: Load) -> None:
     orders, customers = model.sources["orders"], model.sources["customers"]
     assert "with_id" not in model.sources
     assert orders.grain == ("id",) and orders.columns["id"].visibility is Visibility.INTERNAL
-    assert customers.columns["area"].description == "Area"
+    assert (customers.columns["area"].label, customers.columns["area"].description) == ("Area", "Area")
+    assert (orders.label, orders.measures["revenue"].label) == ("Orders", "Revenue")
     assert customers.columns["signed"].natural_granularity == "day" and orders.columns["ordered"].is_date is False
     assert orders.measures["revenue"].format == "usd" and orders.measures["revenue"].description == "Revenue"
     assert orders.time_column == "ordered"

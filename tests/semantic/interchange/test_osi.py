@@ -103,14 +103,16 @@ def test_what_becomes_of_a_document_of_others() -> None:
         "field `orders.odd`": "no expression in ANSI SQL or in the dialect of the connection",
         "`custom_extensions` of dataset `customers`": "they belong to another tool",
         "relationship `lost`": "a dataset was not imported, or the numbers of columns on both sides differ",
-        "`ai_context` of metric `revenue` (examples)": "not supported by ktx: examples",
         "metric `twice`": "the expression uses no imported dataset",
     }
     orders = yaml.load(found.files["orders.yaml"], where="orders.yaml")
-    assert orders["descriptions"] == {"osi": "Orders. Also: purchases."}
-    assert {each["name"]: each.get("descriptions") for each in orders["measures"]}["revenue"] == {
-        "osi": "What came in. Also: turnover."
-    }
+    assert orders["descriptions"] == {"osi": "Orders.", "synonyms": "purchases"}
+    revenue = next(each for each in orders["measures"] if each["name"] == "revenue")
+    assert revenue["descriptions"] == {"osi": "What came in."}
+    assert (revenue["synonyms"], revenue["questions"]) == (["turnover"], ["How much?"])
+    columns = {each["name"]: each for each in orders["columns"]}
+    assert [each["label"] for each in columns.values() if "label" in each] == ["When"]
+    assert [each["synonyms"] for each in columns.values() if "synonyms" in each] == [["bulk"]]
 
 
 def test_a_sum_that_the_database_does_not_have_is_left_out(manifest: Model) -> None:
@@ -251,6 +253,44 @@ def test_the_document_has_the_shape_of_version_0_1_1(load: Load) -> None:
             assert field.keys() <= {"name", "expression", "dimension", "description", "custom_extensions"}
     metrics = {each["name"]: each["expression"]["dialects"][0]["expression"] for each in model["metrics"]}
     assert metrics["paid_count"] == "COUNT(CASE WHEN orders.status = 'paid' THEN orders.id END)"
+
+
+def test_labels_and_synonyms_come_back_from_osi(load: Load) -> None:
+    text = (
+        "name: orders\ntable: main.orders\ngrain: [id]\n"
+        "columns:\n"
+        "  - {name: id, type: number, label: Number, synonyms: [no, ordinal], descriptions: {user: The key.}}\n"
+        "descriptions: {user: Orders., label: Web orders, synonyms: 'purchases, sales', questions: 'Who buys? What?'}\n"
+        "measures:\n  - {name: n, expr: count(*), label: Volume, questions: [How many?], synonyms: [amount of orders],"
+        " description: All.}\n"
+    )
+    before = load({"orders.yaml": text}).sources["orders"]
+    document, _ = export_osi(load({"orders.yaml": text}))
+    found = import_osi({"shop.yaml": document}, None)
+    after = load(found.files).sources["orders"]
+
+    def texts(each: Any) -> tuple[Any, ...]:
+        return each.label, each.synonyms, each.description
+
+    assert texts(after) == texts(before) == ("Web orders", ("purchases", "sales"), "Orders.")
+    assert after.questions == before.questions == ("Who buys?", "What?")
+    assert texts(after.columns["id"]) == texts(before.columns["id"]) == ("Number", ("no", "ordinal"), "The key.")
+    assert texts(after.measures["n"]) == texts(before.measures["n"]) == ("Volume", ("amount of orders",), "All.")
+    assert after.measures["n"].questions == ("How many?",)
+
+
+def test_more_synonyms_than_ktx_keeps_are_reported() -> None:
+    context = {"synonyms": [f"name {number}" for number in range(9)], "examples": ["x" * 201], "instructions": "Add."}
+    dataset = {"name": "orders", "source": "main.orders", "primary_key": ["id"], "ai_context": context}
+    dataset["fields"] = [{"name": "id", "expression": "id", "datatype": "Integer"}]
+    model = {"name": "shop", "datasets": [dataset]}
+    found = import_osi({"a.yaml": yaml.dump({"version": "0.1.1", "semantic_model": [model]})}, None)
+    reported = {each.what: (each.kind, each.why) for each in found.report}
+    why = "ktx keeps at most 8 texts of 200 characters"
+    assert reported["`synonyms` in `ai_context` of dataset `orders`"] == (Kind.APPROXIMATED, why)
+    assert reported["`examples` in `ai_context` of dataset `orders`"] == (Kind.APPROXIMATED, why)
+    texts = yaml.load(found.files["orders.yaml"], where="orders.yaml")["descriptions"]
+    assert texts == {"osi": "Add.", "synonyms": ", ".join(f"name {number}" for number in range(8))}
 
 
 def test_questions_and_synonyms_are_the_context_of_osi(load: Load) -> None:

@@ -53,6 +53,7 @@ def _add_entity(semantic: dbt.Semantic, entity: dbt.Entity, scope: dbt.Scope, re
             raise UnresolvedError("the key of a slowly changing dimension does not support joins on equality")
         column = _column(semantic, entity, None, what, scope, report)
         column.description = column.description or entity.description
+        column.label = column.label or entity.label
         if entity.kind == dbt.UNIQUE:
             column.extra["tests"] = {"dbt": ["unique"]}
         report.kept(what, entity.place, f"{semantic.draft.name}.{column.name}")
@@ -67,6 +68,7 @@ def _add_dimension(semantic: dbt.Semantic, dimension: dbt.Dimension, scope: dbt.
     with report.dropping(what, dimension.place):
         column = _column(semantic, dimension, "time" if dimension.is_time else None, what, scope, report)
         column.description = dimension.description or column.description
+        column.label = dimension.label or column.label
         why = ""
         if cut and own == dimension.expr:
             why = f"ktx uses the column unchanged and assumes that its values have the grain {dimension.grain}"
@@ -373,7 +375,7 @@ def _semantics(
             report.dropped(f"semantic model `{semantic.name}`", why, semantic.place)
         else:
             semantic.draft = sources.add(semantic.name, semantic.place, table=table)
-            semantic.draft.description = semantic.description
+            semantic.draft.description, semantic.draft.label = semantic.description, semantic.label
             report.kept(f"semantic model `{semantic.name}`", semantic.place, semantic.draft.name)
             result.append(semantic)
     return result

@@ -190,9 +190,12 @@ class Metrics:
         return found
 
     def _describe(self, entry: Entry, measure: dict[str, Any]) -> None:
-        text = described(entry.item.text("description"), entry.item.text("label"))
+        label = entry.item.text("label")
+        text = described(entry.item.text("description"), label)
         if text:
             measure["descriptions"] = {"dbt": text}
+        if label:
+            measure["label"] = label
         measure.update(_search_texts(entry.item))
 
     def _note_fill(self, entry: Entry, wanted: dbt.Input, what: str, target: str) -> None:
@@ -366,7 +369,8 @@ class MeasureReader:
         measure: dict[str, Any] = {"name": name, "expr": expr}
         self._add_time(item, measure)
         self._add_semi_additive(item, measure, what)
-        description = described(item.text("description"), item.text("label"))
+        measure["label"] = item.text("label")
+        description = described(item.text("description"), measure["label"])
         measure["descriptions"] = {"dbt": description} if description else None
         checked(self._semantic.draft, expr, aggregate=True)
         return filled(measure)

@@ -33,6 +33,7 @@ class Entity:
     place: Place
     column: str | None = None
     description: str | None = None
+    label: str | None = None
 
     @property
     def is_key(self) -> bool:
@@ -51,6 +52,7 @@ class Dimension:
     grain: str | None = None
     description: str | None = None
     column: str | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Semantic:
     measures: list[Item] = field(default_factory=list)
     metrics: list[Item] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
+    label: str | None = None
     draft: SourceDraft = field(init=False)
 
 
@@ -90,7 +93,8 @@ def read_older(item: Item, report: Report) -> Semantic | None:
     if not name or not relation:
         report.dropped(f"semantic model `{name or '?'}`", "`name` or `model` is missing", item.place)
         return None
-    found = Semantic(name, relation, item.place, described(item.text("description"), item.text("label")))
+    label = item.text("label")
+    found = Semantic(name, relation, item.place, described(item.text("description"), label), label=label)
     found.primary = item.text("primary_entity")
     defaults = item.item("defaults")
     if defaults is not None:
@@ -156,8 +160,9 @@ def _add_entity(found: Semantic, item: Item, name: str | None, report: Report) -
         report.dropped(f"entity `{name or '?'}` of `{found.name}`", f"its type is `{kind}`", item.place)
         return
     expr = item.text("expr") or name
-    description = described(item.text("description"), item.text("label"))
-    found.entities[name] = Entity(name, kind, expr, item.place, description=description)
+    label = item.text("label")
+    description = described(item.text("description"), label)
+    found.entities[name] = Entity(name, kind, expr, item.place, description=description, label=label)
     if kind == PRIMARY:
         found.primary = found.primary or name
     item.report_rest(report, f"entity `{name}` of `{found.name}`", _REASONS)
@@ -169,9 +174,10 @@ def _add_dimension(found: Semantic, item: Item, name: str | None, grain: str | N
         report.dropped(f"dimension `{name or '?'}` of `{found.name}`", f"its type is `{kind}`", item.place)
         return
     expr, is_time = item.text("expr") or name, kind == _TIME
-    description = described(item.text("description"), item.text("label"))
+    label = item.text("label")
+    description = described(item.text("description"), label)
     grain = (grain or "day").lower() if is_time else None
-    found.dimensions[name] = Dimension(name, is_time, expr, item.place, grain, description)
+    found.dimensions[name] = Dimension(name, is_time, expr, item.place, grain, description, label=label)
     item.report_rest(report, f"dimension `{name}` of `{found.name}`", _REASONS)
 
 

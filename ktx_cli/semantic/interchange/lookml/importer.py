@@ -86,6 +86,7 @@ def _add_view(view: View, report: Report) -> None:
     """Add the properties of a view, and report unsupported ones."""
     item = view.block.item
     view.draft.description = described(item.text("description"), item.text("label")) or view.draft.description
+    view.draft.label = item.text("label") or view.draft.label
     item.skip(*_USED)
     if view.block.values.get("required_access_grants"):
         view.draft.extra["visibility"] = "hidden"
@@ -149,6 +150,7 @@ class Explores:
                 continue
             self._report.kept(f"explore `{name}`", explore.place, base.draft.name)
             base.draft.description = base.draft.description or _text(explore)
+            base.draft.label = base.draft.label or explore.item.text("label")
             self._always(name, explore, base)
             for block in explore.below("access_filter"):
                 self._policy(name, explore, block, base)

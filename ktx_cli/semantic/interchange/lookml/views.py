@@ -229,7 +229,8 @@ class Dimensions:
     def _describe(self, view: View, name: str, item: Item, kind: str, block: Block) -> None:
         column = view.draft.column(name)
         column.type = column.type or kind
-        column.description = drafts.described(item.text("description"), item.text("label"))
+        column.label = item.text("label")
+        column.description = drafts.described(item.text("description"), column.label)
         restricted = bool(item.words("required_access_grants"))
         column.visibility = _visibility(column, restricted=restricted, hidden=item.flag("hidden"))
         if kind == "time":
@@ -414,6 +415,7 @@ class Measures:
         text = drafts.described(item.text("description"), item.text("label"))
         restricted = bool(item.words("required_access_grants"))
         return {
+            "label": item.text("label"),
             "descriptions": {"lookml": text} if text else None,
             "visibility": "hidden" if restricted else "internal" if item.flag("hidden") else None,
             "format": item.text("value_format_name") or item.text("value_format"),

@@ -60,7 +60,11 @@ class _Export:
         what, place = f"source `{source.name}`", _place(source)
         unique = [[column.name] for column in source.columns.values() if column.unique]
         fields = [entry for column in source.columns.values() if (entry := self._field(source, column)) is not None]
-        facts = {"time": source.time_column, "visibility": _other(source.visibility, Visibility.PUBLIC)}
+        facts = {
+            "label": source.label,
+            "time": source.time_column,
+            "visibility": _other(source.visibility, Visibility.PUBLIC),
+        }
         for key, held in (("segment", source.segments), ("parameter", source.parameters)):
             for name in held:
                 why = f"OSI does not support {key}s"
@@ -99,7 +103,8 @@ class _Export:
         self._report_extended(what, {**facts, "type": None, "role": None}, place, f"{source.name}.{column.name}")
         return filled({
             "name": column.name, "expression": expression,
-            "dimension": {"is_time": column.type is SemanticType.TIME}, "description": column.description,
+            "dimension": {"is_time": column.type is SemanticType.TIME}, "label": column.label,
+            "description": column.description, "ai_context": _search_context(column),
             "custom_extensions": extension(facts),
         })  # fmt: skip
 
@@ -170,8 +175,10 @@ class _Export:
             self.report.dropped(what, error.message, place)
             return
         self.needed |= self.expander.columns
-        facts = {"source": source.name, "name": measure.name, "unit": measure.unit, "format": measure.format,
-                 "time": measure.time}  # fmt: skip
+        facts = {
+            "source": source.name, "name": measure.name, "label": measure.label, "unit": measure.unit,
+            "format": measure.format, "time": measure.time,
+        }  # fmt: skip
         taken = {metric["name"] for metric in self.metrics}
         name = measure.name if measure.name not in taken else f"{source.name}_{measure.name}"
         self._report_metric(what, measure, name, place)
@@ -200,9 +207,10 @@ class _Export:
         return {"dialects": dialects}
 
 
-def _search_context(entity: Source | Measure) -> dict[str, Any]:
+def _search_context(entity: Source | Measure | Column) -> dict[str, Any]:
     """Return the search terms of a source or measure as an OSI `ai_context`."""
-    return filled({"synonyms": list(entity.synonyms), "examples": list(entity.questions)})
+    questions = () if isinstance(entity, Column) else entity.questions
+    return filled({"synonyms": list(entity.synonyms), "examples": list(questions)})
 
 
 def _place(source: Source) -> Place:

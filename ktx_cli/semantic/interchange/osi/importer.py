@@ -27,7 +27,7 @@ from ktx_cli.semantic.interchange.drafts import (
     with_names,
 )
 from ktx_cli.semantic.interchange.report import Imported, Item, Report, UnresolvedError
-from ktx_cli.semantic.load.columns import NATURAL, VISIBILITIES
+from ktx_cli.semantic.load.columns import LONGEST_TEXT, MOST_TEXTS, NATURAL, QUESTIONS, SYNONYMS, VISIBILITIES
 from ktx_cli.semantic.load.columns import TYPES as KTX_TYPES
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.model import Model, Place
@@ -131,7 +131,8 @@ def add_dataset(item: Item, sources: Sources, drafts: dict[str, SourceDraft], re
     draft = sources.add(name, item.place, table=None if query else origin, sql=origin if query else None)
     drafts[name] = draft
     facts = extended(item, what, report)
-    draft.description = with_context(item, item.text("description"), what, draft.name, report)
+    draft.description, draft.search_texts = with_context(item, item.text("description"), what, draft.name, report)
+    draft.label = _text_fact(facts, "label")
     if facts.get("visibility") in VISIBILITIES:
         draft.extra["visibility"] = facts["visibility"]
     for below in item.items("fields"):
@@ -164,25 +165,41 @@ def extended(item: Item, what: str, report: Report) -> dict[str, Any]:
     return facts
 
 
-def with_context(item: Item, text: str | None, what: str, target: str, report: Report) -> str | None:
-    """Return a description followed by the text of `ai_context`."""
+SearchTexts = dict[str, list[str]]
+"""`questions` and `synonyms`, each with its texts."""
+
+_SEARCHED: Final = {"synonyms": SYNONYMS, "examples": QUESTIONS}
+"""Lists of `ai_context` -> the keys of ktx."""
+
+
+def with_context(
+    item: Item, text: str | None, what: str, target: str, report: Report
+) -> tuple[str | None, SearchTexts]:
+    """Return a description followed by the text of `ai_context`, and its synonyms and examples of questions."""
     context = item.value("ai_context")
     if context is None:
-        return text
-    parts = [text] if text else []
-    if isinstance(context, str):
-        parts.append(context)
-    elif isinstance(context, Mapping):
-        synonyms = context.get("synonyms")
-        parts += [str(value) for key, value in context.items() if isinstance(value, str)]
-        if isinstance(synonyms, list):
-            parts.append(f"Also: {', '.join(map(str, synonyms))}.")
-        rest = [str(key) for key, value in context.items() if not isinstance(value, str) and key != "synonyms"]
+        return text, {}
+    place, of = item.at("ai_context"), f"`ai_context` of {what}"
+    found: SearchTexts = {}
+    notes = [context] if isinstance(context, str) else []
+    if isinstance(context, Mapping):
+        for key, own in _SEARCHED.items():
+            listed = context.get(key)
+            texts = [str(each).strip() for each in listed if str(each).strip()] if isinstance(listed, list) else []
+            found[own] = [each for each in dict.fromkeys(texts) if len(each) <= LONGEST_TEXT][:MOST_TEXTS]
+            if len(found[own]) < len(set(texts)):
+                bounds = f"at most {MOST_TEXTS} texts of {LONGEST_TEXT} characters"
+                report.approximated(f"`{key}` in {of}", f"ktx keeps {bounds}", place, target)
+        notes = [str(value) for value in context.values() if isinstance(value, str)]
+        rest = [str(key) for key, value in context.items() if not isinstance(value, str) and key not in _SEARCHED]
         if rest:
-            why = f"not supported by ktx: {', '.join(rest)}"
-            report.dropped(f"`ai_context` of {what} ({', '.join(rest)})", why, item.at("ai_context"))
-    report.approximated(f"`ai_context` of {what}", "added to the description", item.at("ai_context"), target)
-    return " ".join(part.strip() for part in parts) or None
+            report.dropped(f"{of} ({', '.join(rest)})", f"not supported by ktx: {', '.join(rest)}", place)
+    found = {key: texts for key, texts in found.items() if texts}
+    if notes:
+        report.approximated(of, "its text is added to the description", place, target)
+    elif found:
+        report.kept(of, place, target)
+    return " ".join(part.strip() for part in (*([text] if text else []), *notes)) or None, found
 
 
 def expression_of(item: Item, dialect: str) -> str:
@@ -240,10 +257,17 @@ def _add_field(item: Item, draft: SourceDraft, report: Report) -> None:
             column.visibility = None
         _set_facts(column, facts, kind, is_time=is_time)
         target = f"{draft.name}.{column.name}"
-        shown = described(item.text("description"), item.text("label"))
-        column.description = with_context(item, shown, what, target, report)
+        column.label = item.text("label")
+        shown = described(item.text("description"), column.label)
+        column.description, texts = with_context(item, shown, what, target, report)
+        if SYNONYMS in texts:
+            column.extra[SYNONYMS] = texts[SYNONYMS]
         report.kept(what, item.place, target)
         item.report_rest(report, what)
+
+
+def _text_fact(facts: Mapping[str, Any], key: str) -> str | None:
+    return facts[key] if isinstance(facts.get(key), str) else None
 
 
 def _kind(item: Item, facts: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -308,7 +332,7 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
     item.report_rest(report, what)
 
 
-_METRIC_FACTS: Final = ("unit", "format")
+_METRIC_FACTS: Final = ("label", "unit", "format")
 
 
 def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, home: SourceDraft | None = None) -> None:
@@ -374,10 +398,10 @@ def _write(
     if own in draft.measures:
         raise UnresolvedError(f"`{draft.name}` already has a measure with this name")
     target = f"{draft.name}.{own}"
-    text = with_context(item, item.text("description"), what, target, report)
+    text, texts = with_context(item, item.text("description"), what, target, report)
     time = facts.get("time")
     draft.measures[str(own)] = filled({
-        "name": own, "expr": expr, "descriptions": {"osi": text} if text else None,
+        "name": own, "expr": expr, "descriptions": {"osi": text} if text else None, **texts,
         "time": draft.find(time) if isinstance(time, str) else None,
         **{key: facts[key] for key in _METRIC_FACTS if isinstance(facts.get(key), str)},
     })  # fmt: skip
