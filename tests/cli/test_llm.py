@@ -119,7 +119,7 @@ def test_schemas_no_answer_can_be_checked_against(
         (("ask", " "), "question is empty"),
         (("ask", "x", "--role", "curatr"), "curatr"),
         (("ask", "x", "--schema", "none.json"), "none.json"),
-        (("ask", "x", "--schema", "ktx.yaml"), "no JSON"),
+        (("ask", "x", "--schema", "ktx.yaml"), "not valid JSON"),
         (("ask", "x", "--model", "gpt:4"), "gpt"),
         (("probe", "--model", "nonsense:x"), "nonsense"),
         (("ask", "x", "--model", ""), "`--model` is empty"),
