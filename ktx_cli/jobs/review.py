@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from ktx_cli.project import (
     DECIDED_BY,
     EDITED_AFTER_KILL,
     EDITED_MEANWHILE,
+    RAW_NAME,
     HeldReason,
     Layout,
     Repository,
@@ -51,6 +52,7 @@ from ktx_cli.project import (
     write_atomic,
 )
 from ktx_cli.scan import (
+    BY_A_PERSON,
     AuthoredSources,
     Decision,
     JoinStatus,
@@ -98,11 +100,32 @@ def list_relationships(
     ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
     found = [each for review in reviews for each in (*review.relationships, *review.declared)]
+    found = _with_sources(layout, found)
     if table is not None:
         found = _of_table(found, table)
     warnings = [*loaded.notices(), *(warning for review in reviews for warning in review.warnings)]
     declared = sum(each.status is JoinStatus.DECLARED for each in found)
     return RelationshipList([each for each in found if each.status in statuses], declared, warnings)
+
+
+def _with_sources(layout: Layout, among: list[ReviewedRelationship]) -> list[ReviewedRelationship]:
+    """Return relationships whose reason names the context source, such as dbt, that declares the join, if one does."""
+    if not any(each.status is JoinStatus.MANUAL for each in among):
+        return among
+    from ktx_cli.sources import declared_joins
+
+    tree = WorkingTree(layout.root)
+    declared = declared_joins(tree.blobs(RAW_NAME), tree.read)
+
+    def named(each: ReviewedRelationship) -> ReviewedRelationship:
+        forward, found = each.joins[0], each.relationship
+        source = declared(forward.shard or "", forward.source, forward.join)
+        if each.status is not JoinStatus.MANUAL or source is None or not found.reason:
+            return each
+        reason = f"declared in `{source}`{found.reason.removeprefix(BY_A_PERSON)}"
+        return replace(each, relationship=replace(found, reason=reason))
+
+    return [named(each) for each in among]
 
 
 def working_review(layout: Layout, connection: str) -> RelationshipReview | None:

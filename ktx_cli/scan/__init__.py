@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import RELATIONSHIPS, join_probabilities
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
+        BY_A_PERSON,
         INFERRED_JOINS,
         AuthoredSources,
         Decision,

@@ -217,8 +217,11 @@ class JoinStatus(StrEnum):
     """A join that a foreign key of the database declares."""
 
 
+BY_A_PERSON: Final = "accepted by a person"
+"""The start of the reason of a join that the scan did not accept."""
+
 _DECIDED: Final = {
-    JoinStatus.MANUAL: (Status.ACCEPTED, "accepted by a person"),
+    JoinStatus.MANUAL: (Status.ACCEPTED, BY_A_PERSON),
     JoinStatus.DISABLED: (Status.REJECTED, "rejected by a person"),
 }
 

@@ -332,6 +332,24 @@ def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any])
     return written.get(pointer) == digest_of(join)
 
 
+def declared_joins(
+    blobs: Iterable[str], read: Callable[[str], bytes | None]
+) -> Callable[[str, str, Mapping[str, Any]], str | None]:
+    """Return a function that takes the path of a shard, a source and its join, and returns who declares the join.
+
+    That is the connection of a context source such as dbt, None if there is none. Raises as `written_items`.
+    """
+    blobs = list(blobs)
+    names = dict.fromkeys(path.split("/")[1] for path in blobs if path.count("/") == 3)
+    written = {name: written_items((path for path in blobs if path.split("/")[1] == name), read) for name in names}
+
+    def declared(shard: str, source: str, join: Mapping[str, Any]) -> str | None:
+        pointer = text_of(("tables", source, "joins", join_step(join)))
+        return next((name for name, items in written.items() if pointer in items.get(shard, {})), None)
+
+    return declared
+
+
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:
     """Return path -> pointers of what the sources of a connection wrote without a model and that still exists.
 

@@ -170,3 +170,18 @@ def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Pa
     answer = ktx("demo", "mine", "--json")
     assert answer.code == 2
     assert [p.name for p in (work / "mine").iterdir()] == ["file"]
+
+
+def test_a_join_that_dbt_declares_names_dbt(ktx: Run, work: Path, demo_project: Path) -> None:
+    shutil.copytree(demo_project, work, dirs_exist_ok=True, symlinks=True)
+    reasons = {
+        each["edge"]: each["reason"]
+        for each in ktx("scan", "relationships", "--json").data["relationships"]
+        if each["status"] == "manual"
+    }
+    assert reasons.keys() == {"refunds.order_id->orders.order_id", "orders.sales_rep_id->employees.employee_id"}
+    assert all(reason.startswith("declared in `dbt`; evidence of the scan: ") for reason in reasons.values())
+    for manifest in (work / "raw-sources/dbt").rglob("manifest.yaml"):
+        manifest.unlink()
+    found = ktx("scan", "relationships", "--status", "manual", "--json").data["relationships"]
+    assert all(each["reason"].startswith("accepted by a person; ") for each in found) and len(found) == 2
