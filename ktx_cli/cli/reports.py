@@ -23,17 +23,27 @@ from ktx_cli.cli.blocks import (
 from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
 from ktx_cli.cli.help import runnable
-from ktx_cli.core import Command, Diagnostic, Severity, listing, one_line, plural
+from ktx_cli.core import Command, Diagnostic, Severity, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.engine import ConnectionReport, IngestReport
     from ktx_cli.jobs.ingest.plan import IngestRequest
+    from ktx_cli.project import Destination
     from ktx_cli.semantic import Fidelity
 
 
 IDS = Annotated[
     list[str] | None,
     Argument(metavar="ID", help="Connection IDs. Defaults to all connections.", autocompletion=connection_ids),
+]
+NO_COMMIT = Annotated[bool, Option("--no-commit", help="Write the result to the working files without committing it.")]
+BRANCH = Annotated[
+    str | None,
+    Option(
+        "--branch",
+        metavar="NAME",
+        help="Commit to this branch instead of the current one. ktx creates it if necessary and does not check it out.",
+    ),
 ]
 NO_LLM = Annotated[bool, Option("--no-llm", help="Only do the work that needs no model, even if one is configured.")]
 
@@ -44,6 +54,15 @@ MOST_NAMES = 20
 """Maximum number of tables or files of a kind that a dry run lists without `--verbose`."""
 
 
+def destination_of(branch: str | None, *, no_commit: bool) -> Destination:
+    """Return where the options put the changes; `UsageError` for two places."""
+    from ktx_cli.project import Destination
+
+    if branch is not None and no_commit:
+        raise UsageError("--no-commit and --branch cannot be used together", hint="omit one of them")
+    return Destination(branch, commits=not no_commit)
+
+
 def ingest_result(session: Session, request: IngestRequest) -> Result:
     """Run the job and return its report as the result of the command."""
     from ktx_cli.engine import PLANNED
@@ -52,7 +71,7 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     report, warnings = ingest(request)
     session.warn(*warnings)
     blocks = _plan_blocks if report.dry_run else _blocks
-    again = request.command.with_words(*request.connections)
+    again = request.command.with_words(*request.connections, *request.destination.words)
     review = [c.connection for c in report.connections if c.to_review and not report.dry_run]
     steps = [again] if report.status == PLANNED else []
     if review:
@@ -215,8 +234,12 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     usage = [usage_cells(row) for _, row in sorted(report.spending.roles.items())]
     blocks += filled(("role", *USAGE_COLUMNS), usage)
     facts = [("run", report.run_id), ("status", report.status)]
+    if report.commit and report.named_branch:
+        facts.append(("branch", report.named_branch))
     if report.commit:
         facts.append(("commit", f"{report.commit[:10]} ({plural(len(report.committed), 'file')})"))
+    elif report.uncommitted:
+        facts.append(("written", f"{plural(len(report.uncommitted), 'file')}, not committed"))
     else:
         facts.append(("commit", "none (no changes)" if report.status == "unchanged" else "none"))
     facts += [("skipped", f"{path} ({reason})") for path, reason in report.held]

@@ -25,7 +25,9 @@ from ktx_cli.core import (
 from ktx_cli.engine.plan import PreflightFailed, RunPlan
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.project import (
+    CURRENT_BRANCH,
     EDITED_AFTER_KILL,
+    Destination,
     HeldReason,
     Repository,
     WorkingTree,
@@ -113,6 +115,9 @@ class LockedRun:
     base: ProjectBase
     """The commit it began with."""
 
+    is_elsewhere: bool = False
+    """Whether the commit goes to a branch that is not checked out."""
+
     def commit(self, changes: ChangeSet, message: str) -> CommitResult | None:
         """Commit the changes, once; None where nothing changes."""
         files = changes.workspace.changes()
@@ -128,26 +133,30 @@ class LockedRun:
             before_publish=self.lock.check,
             adjust=lambda held: changes.without(held),
             spared=[path for scan in changes.scans for path in scan.plan.removed_texts.shards],
+            destination=self.plan.destination,
         )
         held = frozenset(held.path for held in result.held)
         self.plan.recorder.warn_of(warning for o in changes.scans for warning in o.removals(held, result.replaced))
         if result.ignored:
+            written = "left out" if self.is_elsewhere else "written but not committed"
             self.plan.warn(
                 ResultWarning(
                     "ignored_paths",
-                    f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
+                    f"{plural(len(result.ignored), 'file')} {written}, because git ignores them",
                     hint="take the folder out of .gitignore to keep its history",
                     paths=list(result.ignored),
                 )
             )
-        done = plural(len(result.committed), "file") if result.commit else "nothing to commit"
+        done = plural(len(result.committed or result.uncommitted), "file")
+        done = done if result.commit or result.uncommitted else "nothing to commit"
         self.plan.emit(StepFinished("commit", done, monotonic() - started))
         return result
 
     def remember(self, changes: ChangeSet, commit: str | None, held: Collection[str]) -> list[tuple[str, StageFailure]]:
         """Store what the next run compares with, and the layers; return the connections of which that failed.
 
-        `commit`: the one that was made, if any. A source of which something was held is read again as a whole.
+        `commit`: the one that was made, if any. A source of which something was held, or is in no commit, is read again
+        as a whole: it has to be found again wherever the next run begins.
         """
         now = self.base if commit is None else ProjectBase(self.plan.layout, self.repository, commit)
         failed: list[tuple[str, StageFailure]] = []
@@ -236,11 +245,11 @@ class ChangeSet:
         return {held.path: held.reason.value for held in absent if held.reason is not HeldReason.SKIP_WORKTREE}
 
 
-def writable_repository(layout: Layout) -> Repository | None:
+def writable_repository(layout: Layout, destination: Destination = CURRENT_BRANCH) -> Repository | None:
     """Return the repository of a project, None where there is none; raises `KtxError` for one ktx cannot commit to."""
     repository = Repository.discover(layout.root)
     if repository is not None:
-        repository.check_writable()
+        repository.start(destination)
     return repository
 
 
@@ -303,9 +312,11 @@ def _begin(
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
         plan.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
-    head = repository.head()
-    report.branch = head.ref
-    return LockedRun(plan, repository, lock, database, ProjectBase(plan.layout, repository, head.commit))
+    start = repository.start(plan.destination)
+    report.branch = start.ref
+    is_elsewhere = plan.destination.branch is not None and start.ref != repository.head().ref
+    base = ProjectBase(plan.layout, repository, start.commit)
+    return LockedRun(plan, repository, lock, database, base, is_elsewhere)
 
 
 def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, database: sqlite3.Connection) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
 from ktx_cli.llm import Usage, UsageFact, UsageRow
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import CURRENT_BRANCH, Destination, KtxConfig, Layout
 from ktx_cli.scan import Depth, ScanPrompts
 from ktx_cli.sources import has_source
 from ktx_cli.warehouses import dialect_of
@@ -50,6 +50,13 @@ class RunPlan:
     awaited: bool = False
     """Whether somebody waits for this run: its models are then checked before anything is read."""
     wait_seconds: float = 0.0
+    destination: Destination = CURRENT_BRANCH
+    """Where the changes go."""
+
+    @property
+    def again(self) -> Command:
+        """The command that does the same again."""
+        return self.command.with_words(*self.destination.words)
 
     @property
     def run_id(self) -> str:

@@ -171,7 +171,9 @@ def _named(connection: str, error: KtxError) -> str:
 
 @dataclass(slots=True)
 class IngestReport(Record):
-    """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
+    """A whole run. `commit` None: nothing was committed. `branch`: the one a commit goes to, None on a detached HEAD.
+    `uncommitted`: files that were written for a person to commit. `held`: path and why it was left alone.
+    `again`: the command that does the same again. `named_branch`: the branch that was asked for, if one was.
 
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
     the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
@@ -188,6 +190,7 @@ class IngestReport(Record):
     commit: str | None = None
     branch: str | None = None
     committed: tuple[str, ...] = ()
+    uncommitted: tuple[str, ...] = ()
     held: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     recovered: tuple[str, ...] = ()
@@ -208,6 +211,8 @@ class IngestReport(Record):
     contradictions: tuple[Contradiction, ...] = ()
     open_decisions: tuple[OpenDecision, ...] = ()
     project_dir: Path = Path()
+    again: str = ""
+    named_branch: str | None = None
 
     @classmethod
     def of(cls, plan: RunPlan) -> IngestReport:
@@ -215,6 +220,8 @@ class IngestReport(Record):
         return cls(
             plan.run_id,
             plan.command,
+            again=plan.again,
+            named_branch=plan.destination.branch,
             dry_run=plan.dry_run,
             project_dir=plan.layout.root,
             llm="none" if plan.no_llm else plan.config.llm.provider.backend,
@@ -239,12 +246,15 @@ class IngestReport(Record):
     ) -> None:
         """Name what was committed, and what was left alone."""
         self.commit, self.committed, self.ignored = result.commit, result.committed, result.ignored
+        self.uncommitted = result.uncommitted
         held = [
             *((each.path, each.reason.value) for each in result.held),
             *((p, EDITED_MEANWHILE) for p in result.left),
         ]
         self.held = (*self.held, *held)
-        written = {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes}
+        written = {
+            path: changes[path] for path in (*result.committed, *result.uncommitted, *result.ignored) if path in changes
+        }
         self.add_files(written, scans)
 
     def add_failure(self, connection: str, failure: StageFailure) -> None:
@@ -280,7 +290,7 @@ class IngestReport(Record):
             return "partial"
         if self.dry_run and any(part.status != UNCHANGED for part in self.parts):
             return PLANNED
-        return DONE if self.commit or self.ignored else UNCHANGED
+        return DONE if self.commit or self.uncommitted or self.ignored else UNCHANGED
 
     def end(self, error: BaseException) -> None:
         """Take note of what ended the run before its end; the branch may have moved before."""
@@ -314,7 +324,7 @@ class IngestReport(Record):
             return self._ended(self.stopped, [*unread, *unasked])
         if not failed and not self.held:
             stopped = self._stopped() if unasked else None
-            again = Hint("run `{}` again", self.command)
+            again = Hint("run `{}` again", self.again)
             if self.broken:
                 from ktx_cli.engine.definitions import way_out
 
@@ -325,9 +335,9 @@ class IngestReport(Record):
         hint = (
             failed[0].hint
             if failed
-            else Hint("{}; then run `{}` again", held_hint(self.held, self.project_dir), self.command)
+            else Hint("{}; then run `{}` again", held_hint(self.held, self.project_dir), self.again)
         )
-        return self._partial(left, hint or Hint("run `{}` again", self.command))
+        return self._partial(left, hint or Hint("run `{}` again", self.again))
 
     def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
         """Return the error of a run whose agents could not go on; a budget of its own says so by its exit code."""
@@ -354,10 +364,10 @@ class IngestReport(Record):
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
 
     json_keys: ClassVar[tuple[str, ...]] = (
-        "run_id", "command", "dry_run", "commit", "branch", "committed", "held=_held", "ignored", "recovered",
-        "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired", "status", "connections",
-        "sources", "contradictions", "open_decisions", "reconciled", "failure", "stopped", "usage=spending", "files",
-        "broken", "forecast",
+        "run_id", "command", "dry_run", "commit", "branch", "named_branch", "committed", "uncommitted", "held=_held",
+        "ignored", "recovered", "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired",
+        "status", "connections", "sources", "contradictions", "open_decisions", "reconciled", "failure", "stopped",
+        "usage=spending", "files", "broken", "forecast",
     )  # fmt: skip
 
     def _held(self) -> list[dict[str, str]]:

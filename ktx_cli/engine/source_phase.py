@@ -207,7 +207,9 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
     have files to read, as the projection says what to know of them, or a query of its own may read what people protect.
     """
     is_needed = (work.asked and bool(work.changes.touched)) or may_be_protected(work, plan.layers.models(workspace))
-    if not is_needed and digest(work, workspace) in {work.delivered.projected, last.projected}:
+    found = digest(work, workspace)
+    is_done = found == work.delivered.projected or _landed_digest(found, work, workspace) == last.projected
+    if is_done and not is_needed:
         return _attempted(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
     def project() -> SourceWork:
@@ -254,6 +256,12 @@ def digest(work: SourceWork, workspace: Workspace) -> str:
     found.update(tables(workspace))
     found.update(decision_points(workspace))
     return found.hexdigest()
+
+
+def _landed_digest(found: str, work: SourceWork, workspace: Workspace) -> str:
+    """Return a digest with what was delivered: on a branch without it, the last projection is not there."""
+    delivered = workspace.read(work.delivery_path) or b""
+    return hashlib.sha256(found.encode() + delivered).hexdigest()
 
 
 def decision_points(workspace: Workspace) -> bytes:
@@ -477,6 +485,5 @@ def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], work
             if work.error is None:
                 files = {path: file.sha256 for path, file in work.snapshot.files.items()}
                 values = (*work.key, isoformat(now()), work.snapshot.cursor, json.dumps(files))
-                database.execute(
-                    "INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)", (*values, digest(work, workspace))
-                )
+                projected = _landed_digest(digest(work, workspace), work, workspace)
+                database.execute("INSERT OR REPLACE INTO fetches VALUES (?, ?, ?, ?, ?, ?)", (*values, projected))

@@ -68,12 +68,12 @@ def index_project(
         return refresh_index(layout, config, environ, emit=emit)
 
 
-def index_after_run(plan: RunPlan, commit: str | None) -> None:
+def index_after_run(plan: RunPlan, *, changed: bool) -> None:
     """Update the search index after a run. Errors become warnings, because the run is already committed.
 
     A run without changes does not create a missing index: after a fresh clone, `ktx index` does that.
     """
-    if commit is None and not plan.layout.search_index.exists():
+    if not changed and not plan.layout.search_index.exists():
         return
     try:
         problem = refresh_index(plan.layout, plan.config, plan.environ, emit=plan.emit).error

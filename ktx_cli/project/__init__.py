@@ -124,14 +124,16 @@ if TYPE_CHECKING:
     from ktx_cli.project.repository.model import (
         EDITED_AFTER_KILL,
         EDITED_MEANWHILE,
+        NO_COMMIT,
         CommitResult,
+        Destination,
         Held,
         HeldReason,
         discover_layout,
         held_hint,
         require_whole,
     )
-    from ktx_cli.project.repository.store import Repository, untracking
+    from ktx_cli.project.repository.store import CURRENT_BRANCH, Repository, untracking
     from ktx_cli.project.secrets import (
         KINDS,
         MASK,

@@ -58,3 +58,23 @@ def test_here_in_a_clone_and_without_the_state_nothing_is_done_again(
         shutil.rmtree(clone / ".ktx")
     assert git(done, "rev-parse", "HEAD~1").strip() == head
     assert [each.path for each in model_server.requests] == []
+
+
+def test_what_agents_wrote_without_a_commit_is_committed_by_the_next_run_and_not_asked_for_again(
+    ktx: Run, company: Path, configure: Callable[..., None], model_server: ModelServer
+) -> None:
+    configure("refunds")
+    model_server.play(Agents())
+    first = ktx("ingest", "--no-commit", "--json")
+    assert (first.code, first.data["commit"]) == (0, None), first.err
+    asked = len(model_server.requests)
+    pages = {path: path.read_bytes() for path in (company / "wiki").rglob("*.md")}
+    assert pages and asked > 1
+    model_server.play(Agents())
+    second = ktx("ingest", "--json")
+    assert second.code == 0 and second.data["held"] == [], second.err
+    assert set(first.data["uncommitted"]) <= set(second.data["committed"])
+    assert {path: path.read_bytes() for path in (company / "wiki").rglob("*.md")} == pages
+    units = [each for each in model_server.requests if "Task: " in str(each.body.get("messages"))]
+    assert units == []
+    assert git(company, "status", "--porcelain", "wiki", "semantic-layer", "raw-sources") == ""

@@ -11,7 +11,7 @@ from typer import Option
 
 from ktx_cli.cli import captures
 from ktx_cli.cli.contract import Result, Session, command, envelope
-from ktx_cli.cli.reports import IDS, NO_LLM, ingest_result
+from ktx_cli.cli.reports import BRANCH, IDS, NO_COMMIT, NO_LLM, destination_of, ingest_result
 from ktx_cli.cli.settings import WAIT, current_folder
 from ktx_cli.core import EXIT_INTERRUPTED, EXIT_OK, RUN_ID, Command, Hint, UsageError, monotonic
 
@@ -126,6 +126,8 @@ def ingest(
     no_llm: NO_LLM = False,
     text: captures.TEXTS = None,
     file: captures.FILES = None,
+    no_commit: NO_COMMIT = False,
+    branch: BRANCH = None,
     max_usd: captures.MAX_USD = None,
     max_tokens: captures.MAX_TOKENS = None,
     wait: WAIT = None,
@@ -141,10 +143,15 @@ def ingest(
     Examples:
         ktx ingest
         ktx ingest warehouse dbt --dry-run
+        ktx ingest --branch ktx/update
         ktx ingest --max-usd 5 --wait
     """
     watch(session, log_file, notify)
+    destination = destination_of(branch, no_commit=no_commit)
     if text or file:
+        if destination.words:
+            message = f"{destination.words[0]} cannot be used together with --text or --file"
+            raise UsageError(message, hint=f"omit {destination.words[0]}: each text becomes a commit of its own")
         if ids or no_llm:
             message = f"{'connection IDs' if ids else '--no-llm'} cannot be used together with --text or --file"
             raise UsageError(message, hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"))
@@ -164,5 +171,6 @@ def ingest(
         wait_seconds=wait or 0.0,
         emit=session.emitter(),
         run_id=run_id,
+        destination=destination,
     )
     return ingest_result(session, request)

@@ -189,8 +189,11 @@ def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
     if run.tokens:
         yield "model usage", f"{run.tokens:,} tokens, {cost(run)}"
     yield "commit", run.commit or "none"
-    if report.get("proposed"):
-        yield "branch", str(report["proposed"])
+    branch = report.get("proposed") or report.get("named_branch")
+    if branch:
+        yield "branch", str(branch)
+    if report.get("uncommitted"):
+        yield "written", f"{plural(len(report['uncommitted']), 'file')}, not committed"
     for name in ("failure", "stopped"):
         if report.get(name):
             yield ("ended by" if name == "failure" else "agents stopped by"), str(report[name].get("message"))

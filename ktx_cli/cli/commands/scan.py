@@ -15,7 +15,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_ids, join_names, near_subcommand
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
-from ktx_cli.cli.reports import IDS, NO_LLM, ingest_result
+from ktx_cli.cli.reports import BRANCH, IDS, NO_COMMIT, NO_LLM, destination_of, ingest_result
 from ktx_cli.cli.settings import WAIT, current_folder
 from ktx_cli.core import CancelledError, Command, Hint, UsageError, did_you_mean, listing, one_line, plural
 
@@ -45,6 +45,8 @@ def scan(
     ids: IDS = None,
     depth: Annotated[Depth | None, Option("--depth", help=DEPTHS, show_default=False)] = None,
     no_llm: NO_LLM = False,
+    no_commit: NO_COMMIT = False,
+    branch: BRANCH = None,
     wait: WAIT = None,
 ) -> Result:
     """Scan databases and commit the result.
@@ -68,6 +70,7 @@ def scan(
         no_llm=no_llm,
         wait_seconds=wait or 0.0,
         emit=session.emitter(),
+        destination=destination_of(branch, no_commit=no_commit),
     )
     try:
         return ingest_result(session, request)

@@ -196,7 +196,7 @@ class _Capture:
         self._publish(run, ChangeSet(workspace, works=report.sources), result)
         forget_own_units(run.database, layout.state, report.sources, report.held_paths)
         if not self.record.propose:
-            index_after_run(run.plan, report.commit)
+            index_after_run(run.plan, changed=report.commit is not None)
         self._end(result)
 
     def _begin(self) -> None:

@@ -74,7 +74,7 @@ class _Revert:
         self._undo(run.repository, workspace)
         self._check(run, workspace)
         self._commit(run, workspace.changes())
-        index_after_run(run.plan, self.report.commit)
+        index_after_run(run.plan, changed=self.report.commit is not None)
         reverted = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
         self.result.record = save(run.plan.layout, replace(self.record, reverted=reverted))
 

@@ -9,7 +9,17 @@ from typing import Final
 
 from ktx_cli.core import Command, ConfigError, Emit, NotReadyError, UsageError, ignore_events, new_run_id
 from ktx_cli.engine import RunPlan, Target
-from ktx_cli.project import SOURCES, Connection, KtxConfig, Layout, connection_of, file_name_warnings, load_config
+from ktx_cli.project import (
+    CURRENT_BRANCH,
+    SOURCES,
+    Connection,
+    Destination,
+    KtxConfig,
+    Layout,
+    connection_of,
+    file_name_warnings,
+    load_config,
+)
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
 
@@ -22,6 +32,7 @@ class IngestRequest:
 
     `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
     `run_id`: where somebody waits for this very run; its model is then checked before anything is read.
+    `destination`: where the changes go.
     """
 
     project_dir: Path
@@ -37,6 +48,7 @@ class IngestRequest:
     max_tokens: int | None = None
     emit: Emit = ignore_events
     run_id: str | None = None
+    destination: Destination = CURRENT_BRANCH
 
 
 def plan_run(request: IngestRequest) -> RunPlan:
@@ -69,6 +81,7 @@ def plan_run(request: IngestRequest) -> RunPlan:
         dry_run=request.dry_run,
         awaited=request.run_id is not None,
         wait_seconds=request.wait_seconds,
+        destination=request.destination,
     )
 
 

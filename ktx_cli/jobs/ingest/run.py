@@ -90,7 +90,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
             if plan.dry_run:
                 _estimate(plan, report)
             else:
-                repository = writable_repository(plan.layout)
+                repository = writable_repository(plan.layout, plan.destination)
                 if preflight is not None and (plan.awaited or not _has_context(plan.layout)):
                     preflight.require()  # somebody waits for its answer, or there is nothing that could stay as it is
                 under_lock(plan, report, repository, preflight, lambda run: _ingest(run, report, preflight))
@@ -134,20 +134,24 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             _write_questions(run, changes, models)
     computed = _compute_effects(run, changes)
     report.open_decisions = _open_decisions(computed)
-    _report_absent(report, changes, base, run.repository)
+    if not run.is_elsewhere:
+        _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
         preflight.require()
     result = run.commit(changes, report.message())
     if result is not None:
         report.add_commit(result, changes.workspace.changes(), changes.scans)
-    for connection, failure in run.remember(changes, report.commit, report.held_paths):
+    uncommitted = set(report.uncommitted).union(report.ignored if run.is_elsewhere else ())
+    for connection, failure in run.remember(changes, report.commit, report.held_paths | uncommitted):
         plan.warn(failure.warning(connection))
         report.add_failure(connection, failure)
-    _keep_effects(run, computed)
     report.broken = check_definitions(plan, base, changes.workspace)
+    if run.is_elsewhere:  # what follows is about the working files
+        return
+    _keep_effects(run, computed)
     from ktx_cli.jobs.index import index_after_run
 
-    index_after_run(plan, report.commit)
+    index_after_run(plan, changed=report.commit is not None or bool(uncommitted))
 
 
 def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
@@ -318,7 +322,7 @@ def _run_agents(
 def _check_end(plan: RunPlan, result: AgentResult) -> None:
     """Raise `CancelledError` when the user asked to end: finished units are kept for the next run."""
     if result.is_interrupted:
-        raise CancelledError("interrupted", hint=f"run `{plan.command}` again: finished work is kept")
+        raise CancelledError("interrupted", hint=f"run `{plan.again}` again: finished work is kept")
     if plan.config.ingest.work_units.failure_mode == "abort" and result.failed is not None:
         raise result.failed
 
@@ -368,7 +372,8 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     from ktx_cli.engine import write_deliveries
 
     repository = Repository.discover(plan.layout.root)
-    base = ProjectBase.of_head(plan.layout, repository)
+    start = None if repository is None else repository.start(plan.destination)
+    base = ProjectBase(plan.layout, repository, start and start.commit)
     state, fetches = _earlier_runs(plan)
     changes = ChangeSet.of_scans(base, _scans(plan, report, base, state))
     workspace = changes.workspace
@@ -380,7 +385,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     write_deliveries(report.sources, workspace)
     report.add_files(workspace.changes(), changes.scans)
     check_definitions(plan, base, workspace, write=False)
-    if repository is not None:
+    if repository is not None and start == repository.head():
         _report_absent(report, changes, base, repository)
     for outcome in changes.scans:
         plan.recorder.warn_of(outcome.removals(frozenset(), {}))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ktx_cli.project import merge
 from ktx_cli.project.files import read_bytes
@@ -56,8 +56,21 @@ class Condition:
         return self.anchor is not None if self.entry is None else not self.entry.same_as(self.anchor)
 
 
+class PathJudge(Protocol):
+    """Says how paths can change."""
+
+    def way(self, path: str, new: TreeEntry | None) -> Way | HeldReason:
+        """Say how the path can become `new` (None: be deleted), or why it must be left alone."""
+
+    def mode(self, path: str, existing: TreeEntry | None) -> str:
+        """Return the mode that the path gets."""
+
+
 class Judge:
-    """The conditions of all paths a run wants to change, as they were with one state of the index."""
+    """The conditions of all paths a run wants to change, as they were with one state of the index.
+
+    `index_stays`: nothing is committed, so a path that has no working file on purpose cannot change.
+    """
 
     def __init__(
         self,
@@ -67,7 +80,10 @@ class Judge:
         conversion: Conversion,
         tip: TreeView,
         paths: Iterable[str],
+        *,
+        index_stays: bool = False,
     ) -> None:
+        self._index_stays = index_stays
         self._project_dir = layout.project_dir
         self._prefix = layout.prefix
         self._conversion = conversion
@@ -83,7 +99,7 @@ class Judge:
         if condition.staged and not (new is None if entry is None else entry.same_as(new)):
             return HeldReason.STAGED
         if entry is not None and entry.skip_worktree and condition.found is None:
-            return Way.INDEX_ONLY
+            return HeldReason.SKIP_WORKTREE if self._index_stays else Way.INDEX_ONLY
         if entry is None and condition.anchor is None and condition.ignored:
             return Way.IGNORED
         dirty = condition.modified if entry is not None else condition.found is not None
@@ -138,7 +154,7 @@ def _conditions(
     found = {path: signature_of(layout.project_dir / path) for path in paths}
     clear: dict[str, HeldReason | None] = {}
     blocked = {
-        path: obstacle(layout.project_dir, path, found[path], clear) or _clash(path, tip, index) for path in paths
+        path: obstacle(layout.project_dir, path, found[path], clear) or clash(path, tip, index) for path in paths
     }
     free = [path for path in paths if blocked[path] is None]
     modified = modified_paths(git, layout, [path for path in free if path in index.entries])
@@ -162,7 +178,7 @@ def _is_hidden_edit(
     return _stored(conversion, layout.project_dir, layout.prefix, path) != entry.oid
 
 
-def _clash(path: str, tip: TreeView, index: IndexView) -> HeldReason | None:
+def clash(path: str, tip: TreeView, index: IndexView) -> HeldReason | None:
     """Return why the commit or the index has no room for a file at `path`, or None."""
     if path in index.unmerged:
         return HeldReason.UNMERGED
@@ -227,7 +243,7 @@ class Planner:
     base: TreeView
     prefix: str
     conversion: Conversion
-    judge: Judge
+    judge: PathJudge
     merge_function: MergeFunction
     adjust: AdjustFunction | None = None
 

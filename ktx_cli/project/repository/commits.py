@@ -77,6 +77,8 @@ class Request:
     before_publish: Callable[[], None] | None
     adjust: AdjustFunction | None = None
     spared: Collection[str] = ()
+    commits: bool = True
+    """False: only the working files change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,8 @@ class Attempt:
 
     def run(self) -> CommitResult | Missed:
         """Return the result, or what had changed so that nothing was done."""
-        plan, request, lock = self.plan, self.shared.request, self.shared.lock
-        commit = self._commit_object() if plan.committed else None
+        plan, shared, request, lock = self.plan, self.shared, self.shared.request, self.shared.lock
+        commit = self._commit_object() if plan.committed and request.commits else None
         contents = self._contents()
         finish = self._prepare(contents)
         pending = None if commit is None else self._pending(commit, contents)
@@ -116,12 +118,12 @@ class Attempt:
                 return Missed.INDEX
         if request.before_publish is not None:
             request.before_publish()
-        if pending is not None and not self._publish(pending):
+        if pending is not None and not publish(shared.git, shared.layout, pending, request.message, shared.identity):
             return Missed.BRANCH
-        committed, left = tuple(change.path for change in plan.committed), self._finish(finish, commit)
-        return CommitResult(
-            commit, committed, tuple(plan.held), plan.ignored, left, tuple(plan.merged), replaced=self.replaced
-        )
+        changed, left = tuple(change.path for change in plan.committed), self._finish(finish, commit)
+        committed, uncommitted = (changed, ()) if request.commits else ((), changed)
+        facts = (commit, committed, tuple(plan.held), plan.ignored, left, tuple(plan.merged))
+        return CommitResult(*facts, replaced=self.replaced, uncommitted=uncommitted)
 
     def _commit_object(self) -> str:
         """Store blobs, tree and commit; return the commit's id."""
@@ -176,7 +178,7 @@ class Attempt:
 
     def _index_copy(self) -> Path | None:
         changes = self.plan.committed
-        if not changes:
+        if not changes or not self.shared.request.commits:
             return None
         copy = self.shared.lock.copy_index("index")
         entries = {self.shared.layout.prefix + change.path: self.conditions[change.path].entry for change in changes}
@@ -186,24 +188,6 @@ class Attempt:
 
     def _entries(self) -> dict[str, TreeEntry | None]:
         return {self.shared.layout.prefix + change.path: change.new for change in self.plan.committed}
-
-    def _publish(self, pending: PendingCommit) -> bool:
-        """Move the branch, with the record of it on disk before; return False when the branch was not where it was.
-
-        When it cannot be known whether the branch moved, the record stays, and the next run finds out.
-        """
-        pending.save(self.shared.layout.pending)
-        old = self.head.commit or self.shared.layout.zeros
-        reason = self.shared.request.message.partition("\n")[0].replace("\0", "")
-        words = ("update-ref", "-m", f"commit (ktx): {reason}".encode("utf-8", "replace"))
-        move = (pending.ref, pending.new, old)
-        output = self.shared.git.write(*words, *move, ok=range(256), variables=self.shared.identity)
-        if output.code == 0:
-            return True
-        drop_pending(self.shared.layout)
-        if commit_of(self.shared.git, pending.ref) == self.head.commit:
-            raise failure("update-ref", output.code, output.err, self.shared.layout.top_level)
-        return False
 
     def _taken_back(self, undo: Undo, commit: str | None, error: KtxError) -> bool:
         """Put the old files back and the branch to where it was; say whether nothing of the run is left.
@@ -261,6 +245,26 @@ class Attempt:
                 error.hint = note if error.hint is None else Hint("{}; {}", error.hint, note)
             raise
         return left
+
+
+def publish(
+    git: Git, layout: RepositoryLayout, pending: PendingCommit, message: str, identity: Mapping[str, str]
+) -> bool:
+    """Move the branch, with the record of it on disk before; return False where the branch is not where it was.
+
+    The record stays when the branch has moved, and when it cannot be known whether it has.
+    """
+    pending.save(layout.pending)
+    reason = message.partition("\n")[0].replace("\0", "")
+    words = ("update-ref", "-m", f"commit (ktx): {reason}".encode("utf-8", "replace"))
+    move = (pending.ref, pending.new, pending.old or layout.zeros)
+    output = git.write(*words, *move, ok=range(256), variables=identity)
+    if output.code == 0:
+        return True
+    drop_pending(layout)
+    if commit_of(git, pending.ref) == pending.old:
+        raise failure("update-ref", output.code, output.err, layout.top_level)
+    return False
 
 
 ATTEMPTS = 5
@@ -326,10 +330,10 @@ def _judged(run: Run, config: GitConfig, before: Head | None) -> tuple[_Judged, 
     git, layout, request = run.git, run.layout, run.request
     index = run.lock.index_state()
     head = read_head(git, layout) if before is None else _moved(run, before)
-    check_writable(layout, head.ref)
+    check_writable(layout, head.ref, detached=not request.commits)
     tip = TreeView(git, layout.prefix, head.commit)
     base = tip if request.base == head.commit else TreeView(git, layout.prefix, request.base)
-    judge = Judge(git, layout, config, run.conversion, tip, request.changes)
+    judge = Judge(git, layout, config, run.conversion, tip, request.changes, index_stays=not request.commits)
     planner = Planner(request.changes, base, layout.prefix, run.conversion, judge, request.merge, request.adjust)
     return _Judged(judge, planner, tip, index), head
 
@@ -337,7 +341,7 @@ def _judged(run: Run, config: GitConfig, before: Head | None) -> tuple[_Judged, 
 def _moved(run: Run, head: Head) -> Head:
     """Return where the branch is now; `GitError` when HEAD is on another one."""
     now = read_head(run.git, run.layout)
-    check_writable(run.layout, now.ref)
+    check_writable(run.layout, now.ref, detached=not run.request.commits)
     if now.ref != head.ref:
         message = f"{run.layout.top_level} went from {head.ref} to {now.ref} while ktx was committing"
         raise GitError(message, hint="run the same command again")

@@ -78,6 +78,28 @@ class Head:
     commit: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where changes go: into a commit of the current branch, of the branch named here, or into the working files alone.
+
+    `branch`: its short name; the current branch, index and working files stay as they are then. `commits` false: the
+    working files change, and nothing is committed. The two exclude each other.
+    """
+
+    branch: str | None = None
+    commits: bool = True
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options that name it on a command line."""
+        return (
+            () if self.commits and self.branch is None else ("--branch", self.branch) if self.branch else (NO_COMMIT,)
+        )
+
+
+NO_COMMIT: Final = "--no-commit"
+
+
 class HeldReason(StrEnum):
     """Why a path was left as it is."""
 
@@ -114,8 +136,9 @@ AdjustFunction = Callable[[frozenset[str]], Mapping[str, bytes | None]]
 class CommitResult:
     """What became of the changes.
 
-    `commit`: the new commit, None when there was nothing to commit. `committed`: its paths. `held`: left alone
-    everywhere. `ignored`: written to disk, not committed, because git ignores them. `left`: committed, but the file
+    `commit`: the new commit, None when there was nothing to commit. `committed`: its paths. `uncommitted`: those of
+    working files that have the changes without a commit. `held`: left alone everywhere. `ignored`: written to disk, not
+    committed, because git ignores them; for another branch, not even written. `left`: committed, but the file
     on disk was edited while the commit was made, and stays as the user has it. `merged`: committed as a merge with
     what the branch had got since `base`. All sorted. `replaced`: of the spared and ignored, path -> where its old
     content is now, relative to the project.
@@ -128,6 +151,7 @@ class CommitResult:
     left: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     replaced: Mapping[str, str] = field(default_factory=dict)
+    uncommitted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,8 +441,8 @@ def commit_of(git: Git, ref: str) -> str | None:
     return None if found is None else found[0]
 
 
-def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
-    """Raise `GitError` with a hint when a commit must not be added now."""
+def check_writable(layout: RepositoryLayout, ref: str | None, *, detached: bool = False) -> None:
+    """Raise `GitError` with a hint when a commit must not be added now; `detached`: no branch has to be checked out."""
     if layout.is_bare:
         message = f"{layout.project_dir} is in a bare repository or a git directory, which has no working tree"
         raise GitError(message, hint="keep the project in a clone of it")
@@ -426,7 +450,7 @@ def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
         if (layout.git_dir / name).exists():
             details = {"operation": operation}
             raise GitError(f"{operation} is in progress in {layout.top_level}", hint=hint, details=details)
-    if ref is None:
+    if ref is None and not detached:
         back, keep = Command("switch", "BRANCH", program="git"), Command("switch", "-c", "NEW-BRANCH", program="git")
         hint = Hint("{}, or {} to keep what is here", back, keep)
         raise GitError(f"{layout.top_level} is on no branch (detached HEAD)", hint=hint)

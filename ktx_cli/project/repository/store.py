@@ -23,6 +23,7 @@ from ktx_cli.project.repository.index import (
 from ktx_cli.project.repository.model import (
     AdjustFunction,
     CommitResult,
+    Destination,
     Head,
     Held,
     Recovery,
@@ -35,6 +36,7 @@ from ktx_cli.project.repository.working_files import needs_recovery
 if TYPE_CHECKING:
     from ktx_cli.project.repository.model import MergeFunction
 
+CURRENT_BRANCH: Final = Destination()
 _MOST_NAMED: Final = 10
 _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "prompts/", "skills/"))
 
@@ -87,6 +89,20 @@ class Repository:
         That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
         """
         model.check_writable(self.layout, model.read_ref(self._git, self.layout))
+
+    def start(self, destination: Destination) -> Head:
+        """Return the branch that a run's commit goes to, and the commit that the run begins with.
+
+        `ref` None: a detached HEAD, where nothing is to be committed on it. Raises `GitError` as `check_writable`, but
+        for a detached HEAD only where a commit would be made there; `UsageError` for a branch that cannot be used.
+        """
+        elsewhere = destination.branch is not None or not destination.commits
+        model.check_writable(self.layout, model.read_ref(self._git, self.layout), detached=elsewhere)
+        if destination.branch is None:
+            return self.head()
+        from ktx_cli.project.repository.branches import branch_start
+
+        return branch_start(self._git, self.layout, destination.branch)
 
     def tree(self, commit: str | None) -> TreeView:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
@@ -222,8 +238,12 @@ class Repository:
         before_publish: Callable[[], None] | None = None,
         adjust: AdjustFunction | None = None,
         spared: Collection[str] = (),
+        destination: Destination = CURRENT_BRANCH,
     ) -> CommitResult:
         """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
+
+        `destination`: another branch, of which only the commit changes, or the working files, which are then changed
+        without a commit.
 
         `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and
         changed the same path, `merge` decides (default: YAML by its values, other files by lines; a conflict holds
@@ -241,8 +261,9 @@ class Repository:
         from ktx_cli.project.repository.recovery import recover
 
         check_changes(changes)
-        request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
-        model.check_writable(self.layout, model.read_ref(self._git, self.layout))
+        options = (author, merge or merge_by_default, before_publish, adjust, spared, destination.commits)
+        request = Request(changes, message, base, *options)
+        other = self._other_branch(destination)
         result = None
         try:
             with announced(self.layout) as lock:
@@ -251,9 +272,19 @@ class Repository:
                     lock.take()
                     recover(git, self.layout, lock)
                     lock.give_back()
-                result = commit_changes(git, self.layout, lock, request)
+                if other is None:
+                    result = commit_changes(git, self.layout, lock, request)
+                else:
+                    from ktx_cli.project.repository.branches import commit_to_branch
+
+                    result = commit_to_branch(git, self.layout, lock, request, other)
         except KtxError as error:
             if result is not None and result.commit is not None:  # only the lock could not be given back
                 error.details["commit"] = result.commit
             raise
         return result
+
+    def _other_branch(self, destination: Destination) -> str | None:
+        """Return the full name of the branch that gets the commit if it is not the current one; raises as `start`."""
+        ref = self.start(destination).ref
+        return None if destination.branch is None or ref == model.read_ref(self._git, self.layout) else ref

@@ -21,7 +21,7 @@ ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
 CHANGES: dict[str, bytes | None] = {ORDERS: b"new\n", ITEMS: None, "wiki/new.md": b"fresh\n"}
 STOPS = """
-    index.IndexLock.copy_index commits.stage recovery.PendingCommit.save+ commits.Attempt._publish+
+    index.IndexLock.copy_index commits.stage recovery.PendingCommit.save+ commits.publish+
     working_files._place:0+ working_files._place:1+ working_files._place:2+ recovery.refresh_index+
     index.IndexLock.swap+ commits.drop_pending index.IndexLock.release
 """.split()  # noqa: SIM905
@@ -151,7 +151,7 @@ def test_killed_at_any_step_the_next_run_needs_no_hand(work: Any, nursery: Nurse
 
 @pytest.mark.parametrize("place", RECOVERY_STOPS)
 def test_a_recovery_that_is_killed_is_done_again(work: Any, nursery: Nursery, place: str) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     _killed(nursery, work, "recover", place)
     work.repo.recover()
     _assert_done(work)
@@ -159,13 +159,13 @@ def test_a_recovery_that_is_killed_is_done_again(work: Any, nursery: Nursery, pl
 
 
 def test_a_killed_commit_is_finished_by_the_next_commit_too(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     assert work.commit({"more.yaml": b"m\n"}, base=None).committed == ("more.yaml",)
     _assert_done(work)
 
 
 def test_what_the_user_did_after_the_kill_is_theirs(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     (work.top / ".git/index.lock").unlink()  # as git tells the user to
     work.write(ORDERS, "edited\n")
     work.write("wiki/new.md", "staged\n")
@@ -178,14 +178,14 @@ def test_what_the_user_did_after_the_kill_is_theirs(work: Any, nursery: Nursery)
 
 
 def test_a_file_edited_between_judging_and_the_kill_is_the_user_s(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "edit", "commits.Attempt._publish+")
+    _killed(nursery, work, "edit", "commits.publish+")
     assert work.repo.recover().left == (ORDERS,)
     assert work.read(ORDERS) == b"mine\n" and work.show(ORDERS) == b"new\n"
     assert [line.split(" ")[1] for line in work.status()] == [".M"]
 
 
 def test_old_files_under_a_new_index_are_the_user_s(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     (work.top / ".git/index.lock").unlink()
     work.git("reset", "-q")
     assert work.repo.recover().left == (ITEMS, ORDERS, "wiki/new.md")
@@ -194,7 +194,7 @@ def test_old_files_under_a_new_index_are_the_user_s(work: Any, nursery: Nursery)
 
 @pytest.mark.parametrize("undo", ["reset --hard HEAD~1", "commit -q --amend -m other", "switch -q -f -c side HEAD~1"])
 def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, nursery: Nursery, undo: str) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     (work.top / ".git/index.lock").unlink()
     if "amend" in undo:
         work.write("more.txt", "m")
@@ -208,7 +208,7 @@ def test_a_branch_that_went_elsewhere_after_the_kill(work: Any, nursery: Nursery
 
 
 def test_a_journal_that_cannot_be_read_loses_nothing(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     journal = work.root / ".ktx/journal.json"
     good = journal.read_text()
     hostile = {**json.loads(good), "written": ["../../outside"]}
@@ -314,7 +314,7 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(work: Any) -> Non
 
 
 def test_temporary_files_beside_our_paths_go(work: Any, nursery: Nursery) -> None:
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     ours = work.write("semantic-layer/shop/.orders.yaml.0badcafe.ktx-tmp", "half")
     private = work.write(".ktx/.journal.json.0badcafe.ktx-tmp", "half")
     elsewhere = work.write("other/.x.0badcafe.ktx-tmp", "not beside one of our paths")
@@ -326,14 +326,14 @@ def test_recovery_of_converted_and_sparse_files(work: Any, nursery: Nursery) -> 
     work.git("config", "core.autocrlf", "true")
     work.write("wiki/old.md", "o\n")
     work.user_commit()
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     work.repo.recover()
     assert work.read(ORDERS) == b"new\r\n"
     work.assert_clean()
     assert Path(work.top / ".git/index").exists()
 
 
-@pytest.mark.parametrize("place", ["commits.Attempt._publish+", "working_files._place:1+", "index.IndexLock.swap+"])
+@pytest.mark.parametrize("place", ["commits.publish+", "working_files._place:1+", "index.IndexLock.swap+"])
 def test_recovery_of_marked_files(work: Any, nursery: Nursery, place: str) -> None:
     work.git("update-index", "--skip-worktree", ORDERS)
     work.git("update-index", "--assume-unchanged", ITEMS)
@@ -348,7 +348,7 @@ def test_recovery_of_marked_files(work: Any, nursery: Nursery, place: str) -> No
 def test_a_lock_left_by_a_dead_run_is_told_from_all_others(work: Any, nursery: Nursery, digest: Any) -> None:
     index_lock = work.top / ".git/index.lock"
     assert work.repo.leftover_lock() is None
-    _killed(nursery, work, "commit", "commits.Attempt._publish+")
+    _killed(nursery, work, "commit", "commits.publish+")
     before = digest(work.top)
     assert work.repo.leftover_lock() == index_lock
     assert digest(work.top) == before
