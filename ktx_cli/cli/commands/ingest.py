@@ -143,8 +143,7 @@ def ingest(
     Examples:
         ktx ingest
         ktx ingest warehouse dbt --dry-run
-        ktx ingest --branch ktx/update
-        ktx ingest --max-usd 5 --wait
+        ktx ingest --branch ktx/update --max-usd 5
     """
     watch(session, log_file, notify)
     destination = destination_of(branch, no_commit=no_commit)

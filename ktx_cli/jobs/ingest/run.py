@@ -373,7 +373,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
 
     repository = Repository.discover(plan.layout.root)
     start = None if repository is None else repository.start(plan.destination)
-    base = ProjectBase(plan.layout, repository, start and start.commit)
+    base = ProjectBase(plan.layout, repository, None if start is None else start.commit)
     state, fetches = _earlier_runs(plan)
     changes = ChangeSet.of_scans(base, _scans(plan, report, base, state))
     workspace = changes.workspace
