@@ -30,7 +30,6 @@ FOREIGN = {
     "core/yaml_text.py": "what the parser says of YAML 1.2 that it takes for an error",
     "engine/documents/candidates.py": "a model's verdict, which is called a hint",
     "jobs/setup/plan.py": "takes what may be a secret out of a sentence; decides nothing",
-    "project/repository/commits.py": "the subject of a commit message, for the reflog",
 }
 """Modules that read the texts of other programs, or only shape a sentence."""
 
