@@ -172,6 +172,9 @@ MAX_COUNT: Final = 100_000
 UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, FISCAL_YEAR))
 """The units of spans."""
 
+_SHORT_UNITS: Final = {"h": HOUR, "d": DAY, "w": WEEK, "mo": MONTH, "q": QUARTER, "y": YEAR}
+"""Abbreviations of them; `m` may be a month or a minute."""
+
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2}:\d{2})\.(\d+))? ?([Zz]|[+-]\d{2}:?\d{2})?)?",
     re.ASCII,
@@ -205,7 +208,7 @@ class WrittenMoment:
 
 
 def parse_span(text: str) -> Span:
-    """Parse a span such as `28 days`, `1 year` or `12 months`.
+    """Parse a span such as `28 days`, `1 year`, `12 months` or `30d`.
 
     Raises `SemanticError` for invalid text, for a count of 0 or above `MAX_COUNT`, and with the code `unknown_name` for
     an unknown unit.
@@ -213,7 +216,8 @@ def parse_span(text: str) -> Span:
     found = _SPAN.fullmatch(text.strip())
     if found is None:
         raise _wrong(f"`{text}` is not a duration", "write a number and a unit, for example: 28 days")
-    unit = found[2].lower().removesuffix("s")
+    word = found[2].lower()
+    unit = _SHORT_UNITS.get(word, word.removesuffix("s"))
     if unit not in UNITS:
         raise unknown("unit of time", found[2], UNITS)
     count = int(found[1])

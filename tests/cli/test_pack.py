@@ -64,3 +64,17 @@ def test_blanks_and_long_questions_end_at_once(demo_project: Path) -> None:
     blanks = ktx(demo_project, "pack", "Net revenue" + " " * 60_000 + "by region?")
     assert blanks == ktx(demo_project, "pack", "Net revenue by region?")
     ktx(demo_project, "pack", "revenue " * 300, code=2)
+
+
+def test_labels_and_synonyms_are_in_a_pack(tmp_path: Path) -> None:
+    (tmp_path / "ktx.yaml").write_text("connections: {wh: {driver: sqlite, path: shop.sqlite}}\n")
+    folder = tmp_path / "semantic-layer" / "wh"
+    folder.mkdir(parents=True)
+    (folder / "refunds.yaml").write_text(
+        "name: refunds\ntable: refunds\ngrain: [id]\nlabel: Money back\n"
+        "columns:\n  - {name: id, type: number}\n  - {name: why, type: string, label: Cause, synonyms: [a, b, c]}\n"
+        "measures: [{name: refunded, expr: sum(id), synonyms: [reimbursements]}]\n"
+    )
+    text = ktx(tmp_path, "pack", "How many reimbursements, by cause?")
+    assert "refunds (Money back)" in text and "why (Cause, a, b)" in text
+    assert "refunded (reimbursements) = sum(id)" in text

@@ -205,6 +205,14 @@ def test_rows_that_are_left_out_are_said(ktx: Run, layer: Path, option: str) -> 
     assert "warning" not in ktx(*words, option, "1").err
 
 
+def test_a_recent_period_without_rows_says_when_the_data_ends(ktx: Run, layer: Path) -> None:
+    for words in ((*REVENUE, "--last", "30d"), (*REVENUE, "-d", "sales.sold_at:month", "--last", "30 days")):
+        answer = ktx("sl", "query", *words)
+        assert "warning: no row of `sales` is in the last 30" in answer.err
+        assert "the most recent is from 2024-03-06 10:00:00" in answer.err
+    assert "most recent" not in ktx("sl", "query", *REVENUE, "--last", "1000y").err
+
+
 def test_rows_left_out_by_the_default_limit_are_a_warning(ktx: Run, layer: Path) -> None:
     words = ("sl", "query", "-m", "count(regions)", "-d", "regions.code")
     with sqlite3.connect(layer / "shop.sqlite") as database:

@@ -225,7 +225,7 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     ),
     "end": _option(str | None, "--to", help="End of the period, exclusive.", metavar="WHEN"),
     "last": _option(
-        str | None, "--last", help='Only include the most recent period, for example "30 days".', metavar="SPAN"
+        str | None, "--last", help='Only include the most recent period, for example "30 days" or 30d.', metavar="SPAN"
     ),
     "time_field": _option(
         str | None,

@@ -67,6 +67,9 @@ _LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
 _MOST_POINTS: Final = 14
 _MOST_VALUES: Final = 6
 _MOST_QUESTIONS: Final = 3
+_MOST_SYNONYMS: Final = 2
+_LONGEST_NAMES: Final = 80
+"""Synonyms of one definition, and the characters of its label and synonyms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +440,7 @@ class _Packer:
         source = shown.model.sources[table.name]
         group, path = f"{table.connection}/{table.name}", _path(source)
         about = f": {one_line(source.description, 200)}" if source.description else ""
-        head = f"{self._shown_name(table)}{_relation(source)}{about}"
+        head = f"{self._shown_name(table)}{_other_names(source)}{_relation(source)}{about}"
         yield PackLine(SOURCES, head, path, rank, group)
         yield PackLine(SOURCES, f"  {self._columns(shown, source, table, in_full=in_full)}", path, rank, group)
         for text in self._measures(shown, source, table):
@@ -497,7 +500,7 @@ class _Packer:
             known = shown.can_show(source, measure.filter)
             where = f" where {one_line(measure.filter, 120) if known else NOT_SHOWN}"
         mark = " (proposed)" if measure.is_proposed else ""
-        return f"{measure.name} = {one_line(expr, 120)}{where}{mark}"
+        return f"{measure.name}{_other_names(measure)} = {one_line(expr, 120)}{where}{mark}"
 
     def _joins(self, table: FoundTable) -> list[str]:
         """Return the joins of a source to others in the pack, with cardinality and probability."""
@@ -710,7 +713,13 @@ def _column_text(column: Column, *, values: bool) -> str:
     known = f" in ({', '.join(column.values[:8])})" if column.values and values else ""
     unit = f" {column.unit}" if column.unit else ""
     short = {"s": "", "n": " number", "b": " bool"}.get(kind, f" {kind}")
-    return f"{column.name}{short}{unit}{known}"
+    return f"{column.name}{_other_names(column)}{short}{unit}{known}"
+
+
+def _other_names(entity: Source | Measure | Column) -> str:
+    """Return the label and the first synonyms in parentheses, and nothing if there are none."""
+    names = dict.fromkeys((*([entity.label] if entity.label else []), *entity.synonyms[:_MOST_SYNONYMS]))
+    return f" ({one_line(', '.join(names), _LONGEST_NAMES)})" if names else ""
 
 
 def _join_text(edge: Edge, probabilities: Mapping[tuple[str, str], float]) -> str:

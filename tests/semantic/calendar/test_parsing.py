@@ -19,6 +19,10 @@ from ktx_cli.semantic.model import CalendarSettings, SemanticError, Span
         ("2quarters", 2, "quarter"),
         ("90 MINUTES", 90, "minute"),
         ("100000 seconds", 100_000, "second"),
+        ("30d", 30, "day"),
+        ("6 MO", 6, "month"),
+        ("2q", 2, "quarter"),
+        ("1 y", 1, "year"),
     ],
 )
 def test_spans(text: str, count: int, unit: str) -> None:
@@ -38,6 +42,9 @@ def test_spans(text: str, count: int, unit: str) -> None:
         ("0 days", "`0 days` is too short", "query"),
         ("100001 days", "`100001 days` is too long", "query"),
         ("3 dais", "there is no unit of time `dais`", "unknown_name"),
+        ("3m", "there is no unit of time `m`", "unknown_name"),
+        ("3ds", "there is no unit of time `ds`", "unknown_name"),
+        ("0d", "`0d` is too short", "query"),
         ("1 fiscal_year", "`1 fiscal_year` is not a duration", "query"),
     ],
 )
