@@ -116,7 +116,7 @@ def type_text(entry: Entry) -> str:
 
 
 def default_text(entry: Entry) -> str:
-    """Return a setting's default as it would stand in the file; empty when there is none."""
+    """Return a setting's default as it would appear in the file; empty if there is none."""
     if entry.setting.field.is_required():
         return "required"
     return "" if entry.setting.default is None else f"`{yaml.flow(entry.setting.default)}`"
@@ -164,13 +164,13 @@ _BACKENDS_HEADER = """\
 
 
 def example_yaml() -> str:
-    """Return the example; it loads without an error. Settings of other versions (no effect) are left out."""
+    """Return the example; it loads without an error. Settings of other versions (no effect) are omitted."""
     blocks = [textwrap.indent(text, "# ") for text in llm_blocks().values()]
     return "\n".join([_Example().text(), _BACKENDS_HEADER, *blocks])
 
 
 def llm_blocks() -> dict[str, str]:
-    """Return by backend a whole `llm` block, as it would stand in a file with nothing else."""
+    """Return by backend a whole `llm` block, as it would appear in a file with nothing else."""
     roles = _value(settings_of(Llm)["models"])
     return {
         "claude-code": _llm("claude-code", {}, roles),

@@ -245,7 +245,7 @@ def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PreviousScan:
-    """The last scan in the state database: the digest of the structure, and path -> blob id as it was committed."""
+    """The last scan in the state database: the digest of the structure, and path -> committed blob ID."""
 
     digest: str
     files: Mapping[str, str]

@@ -816,7 +816,7 @@ def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
 
 
 _FEW: Final = 5_000
-"""Words of which each is looked up, whether a document still has it."""
+"""Words to check for whether a document still contains them."""
 
 
 def forget_words(database: sqlite3.Connection, stems: Set[str]) -> None:

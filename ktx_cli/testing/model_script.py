@@ -66,7 +66,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A response of which only the first `share` (0 to 1) of the bytes is sent before the connection is dropped."""
+    """A response that is cut off: only the first `share` (0 to 1) of its bytes is sent before the connection drops."""
 
     turn: Turn
     share: float = 0.5

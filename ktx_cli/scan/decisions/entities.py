@@ -62,7 +62,7 @@ _PARENTS: Final = word_set(
     " matriz maison mere moeder padre household haushalt top global"
 )
 _VARIANTS: Final = word_set("variant variants base based parent master main core style model basis eltern")
-"""Words for references from a product to the product of which it is a variant."""
+"""Words for references from a variant to its product."""
 
 _GROUPS: Final = word_set(
     "household haushalt holding group konzern organization organisation org parent corporate enterprise family"

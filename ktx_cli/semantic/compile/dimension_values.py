@@ -103,7 +103,7 @@ def empty_values(build: Build) -> exp.Expr | None:
         return None
     if wanted is None and len(groups) > 1:
         build.note(
-            "dimension values without facts are omitted, because the dimensions come from several "
+            "dimension values that have no matching rows are omitted, because the dimensions come from several "
             "sources; include_empty adds them"
         )
         return None

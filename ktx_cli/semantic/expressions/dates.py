@@ -21,8 +21,8 @@ RAW: Final = ""
 class DatePart:
     """Within a period of `grain` the value never changes.
 
-    `cuts`: it tells every two of these periods apart. `starts`: it is the beginning of the period itself. `of_year`: it
-    tells those of one year apart.
+    `cuts`: it is different for any two of these periods. `starts`: it is the beginning of the period itself.
+    `of_year`: it is different for any two periods of one year.
     """
 
     grain: str
@@ -65,7 +65,10 @@ def date_part(tree: exp.Expr, settings: Settings) -> DatePart | None:
 
 
 def cut_to(inner: DatePart, grain: str, settings: Settings) -> DatePart | None:
-    """Return a truncated time cut to a grain; None for what is no time any more, or cut to others."""
+    """Return a truncated time, further truncated to a grain.
+
+    None if it is no longer a time, or truncated to another grain.
+    """
     if grain == WEEK and inner.grain == WEEK and inner.starts:
         return inner
     if not inner.starts or grain not in GRAINS:
@@ -138,7 +141,7 @@ def _part(value: exp.Expr, name: str, settings: Settings) -> DatePart | None:
 
 
 def _formatted(tree: exp.TimeToStr, settings: Settings) -> DatePart | None:
-    """Return what a text made by a format says: `%Y-%m` tells every two months apart, `%m` those of a year."""
+    """Return what a text made by a format says: `%Y-%m` is different for any two months, `%m` for those of a year."""
     form = tree.args.get("format")
     inner = _known(tree.this, settings)
     if inner is None or inner.grain != RAW or not isinstance(form, exp.Literal):

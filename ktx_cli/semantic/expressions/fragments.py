@@ -130,7 +130,7 @@ def _unread(text: str, dialect: str) -> str:
 
 
 def _is_all_columns(node: exp.Expr) -> bool:
-    """Say whether a node stands for columns nobody looked up, which may be hidden; `count(*)` counts rows."""
+    """Return whether a node refers to columns that were not resolved and may be hidden; `count(*)` counts rows."""
     if not isinstance(node, exp.Star):
         return False
     counted = node.parent.parent if isinstance(node.parent, exp.Column) else node.parent

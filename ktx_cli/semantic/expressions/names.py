@@ -41,8 +41,8 @@ class Name:
 class Expression:
     """A tree whose placeholders `0`, `1`, ... stand for `names`, which are looked for from `home`.
 
-    `home` None: the names are a question's, looked for from each fact. `text`: as it was written. `via`: what the paths
-    of a question's names must go through.
+    `home` None: the names are a question's, looked for from each fact. `text`: the expression as written. `via`: the
+    joins that the paths of a question's names must use.
     """
 
     tree: exp.Expr
@@ -253,7 +253,7 @@ class Names:
         return tuple(fixed)
 
     def target_of(self, hops: Sequence[str]) -> str:
-        """Return the source that hops lead to; `SemanticError` where the last is no source and no alias of one."""
+        """Return the source that hops lead to; `SemanticError` if the last is neither a source nor an alias of one."""
         last = hops[-1]
         if last in self.model.sources:
             return last

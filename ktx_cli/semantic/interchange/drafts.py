@@ -194,7 +194,7 @@ class Sources:
         return found[0] if found else None
 
     def _tables(self, table: str) -> list[Source]:
-        """Return the manifest's sources for a table: exact matches, or names of which one ends with the other."""
+        """Return the manifest's sources for a table: exact matches, or names that end with each other."""
         try:
             wanted = _folded(table_parts(table))
         except ConfigError:

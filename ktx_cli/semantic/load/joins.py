@@ -363,7 +363,7 @@ def table_parts(text: str) -> tuple[str, ...]:
 
 
 def _quoted_parts(text: str) -> tuple[str, ...]:
-    """Return the parts of a name of which some are in backticks or brackets; none where it is not one."""
+    """Return the parts of a name with backticks or brackets; none if it is not a name."""
     part = re.compile(_IDENTIFIER + r"| (?P<plain>[^.\"`\[\]]+)", re.VERBOSE)
     result: list[str] = []
     position = 0

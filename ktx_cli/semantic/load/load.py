@@ -32,11 +32,10 @@ _KEY_LINE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BrokenFile:
-    """A file of people's that cannot be read or parsed: what the lines of its text that begin with a key seem to say.
+    """A file of a person that cannot be read or parsed, and what the lines that begin with a key seem to state.
 
-    `names`: none where there is no such line; of a text with merge markers there may be several. `tables`: what stands
-    behind `table`. `own`: whether a line says that it is a source of its own. `protects`: whether something in it looks
-    as if it said who sees what.
+    `names`: none without such a line, several if the text has merge markers. `tables`: the values of `table`. `own`:
+    whether a line states that it is a source of its own. `protects`: whether it seems to restrict who sees what.
     """
 
     problem: Diagnostic
@@ -588,7 +587,7 @@ def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) 
 def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]:
     """Return (path, text) of what a source is made of: its entry in the manifest, then people's files, broken ones too.
 
-    Of a shard only the source's entry is returned, as it stands there. Empty where nothing has that name. Raises
+    Only the source's entry of a shard is returned, unchanged. Empty where nothing has that name. Raises
     `StorageError` for a file that cannot be read.
     """
     files = read_files(tree, connection)

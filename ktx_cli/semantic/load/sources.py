@@ -213,7 +213,7 @@ def _read_proposals(entry: Entry, draft: SourceDraft) -> None:
 
 
 def _read_origin(entry: Entry, draft: SourceDraft) -> None:
-    """Read `table` or `sql`, of which there must be one."""
+    """Read `table` or `sql`; a source must have exactly one."""
     draft.sql, table = entry.text("sql"), entry.values.get("table")
     if isinstance(table, dict):
         draft.table = _mapped_table(entry)
@@ -424,7 +424,7 @@ _REFUSED = {
 
 
 def apply_overlay(entry: Entry, draft: SourceDraft, dialect: str) -> None:
-    """Change a source as the overlay says; what an overlay may not say is an error and left out.
+    """Change a source as the overlay says; anything that an overlay may not contain is an error and is skipped.
 
     Where nobody can say which columns it takes out or hides, the source is lost.
     """

@@ -93,7 +93,10 @@ def instant(value: date | datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One column to group by: `name` of the answer's column, `grain` a time is cut to, `asked` as it was written."""
+    """One column to group by.
+
+    `name`: of the column in the answer. `grain`: to which a time is truncated. `asked`: the dimension as written.
+    """
 
     name: str
     expression: Expression

@@ -146,7 +146,7 @@ class Planner:
                         raise _fan_out(self.names, paths, name)
 
     def _paths(self, fact: str, hops: Sequence[str]) -> list[Path]:
-        """Return the path that a question takes, or those of which it has to say one."""
+        """Return the path of a question, or the paths that it has to choose from."""
         try:
             path = self.names.graph.path(fact, hops)
         except SemanticError:
@@ -614,7 +614,7 @@ def _finer(grain: str, than: str) -> bool:
 
 
 def _distinct_names(outputs: Sequence[Output], taken: set[str], given: set[str]) -> list[Output]:
-    """Return the outputs, those that would share a name called by their source too; an equal one is left out.
+    """Return the outputs, those that would share a name called by their source too; an equal one is skipped.
 
     `taken`: the names of the dimensions. `given`: those that the question gives its measures, which stay.
     """

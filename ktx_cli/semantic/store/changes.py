@@ -32,10 +32,10 @@ _MOST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LayerChanges:
-    """What changed files make of a stored layer.
+    """The effect of changed files on a stored layer.
 
-    `files`: path -> the file as it was read, None for one that is gone. `sources`: those that were read again, None for
-    one that is no longer there. `subjects`: their names in small letters. `problems`: of these.
+    `files`: path -> the parsed file, None for a removed one. `sources`: those that were read again, None for one that
+    no longer exists. `subjects`: their names in lower case. `problems`: their problems.
     """
 
     files: Mapping[str, SourceFile | None] = field(default_factory=dict)

@@ -221,7 +221,7 @@ def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | N
     """Return all entries of a layer as its files have them now, by path, from its store.
 
     Files that changed since then are read. None where there is no store, or a file that it does not keep as it was
-    parsed: then reading all files tells what there is, and what is wrong.
+    parsed: then all files have to be read to find the definitions and their problems.
     """
     from ktx_cli.semantic.store.parts import EntryFacts, is_shard, parts_of
 

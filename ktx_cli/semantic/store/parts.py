@@ -49,7 +49,7 @@ def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
 
 
 def _plain_items(tables: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
-    """Return the entries of a shard; `NotStorable` where one has a name that is no text, or is no mapping."""
+    """Return the entries of a shard; `NotStorable` if one has a name that is not text, or is not a mapping."""
     for name, entry in tables.items():
         if not isinstance(name, str) or not isinstance(entry, dict):
             raise NotStorable

@@ -382,7 +382,7 @@ def check_model(model: Model, *, errors_only: bool = False) -> list[Diagnostic]:
 def stored_checks(model: Model) -> dict[str, SourceChecks] | None:
     """Return the checks of the sources of a model; None where all have to be checked to tell.
 
-    Sources in which nothing is wrong, and that are computed from nothing, may be left out.
+    Sources in which nothing is wrong, and that are computed from nothing, may be skipped.
     """
     sources = model.sources
     base = sources.base if isinstance(sources, ChangedSources) else sources

@@ -191,7 +191,7 @@ def _clock(place: Path) -> Stamp | None:
 
 
 def _is_settled(stamp: Stamp, now: Stamp) -> bool:
-    """Whether a file changed long enough ago that its stamp tells of every later change."""
+    """Return whether a file changed long enough ago that any later change alters its stamp."""
     changed, current = max(stamp[2], stamp[3]), now[3]
     margin = _JUST_COARSE_NS if changed % 1_000_000_000 == 0 else _JUST_NS
     return changed + margin < current

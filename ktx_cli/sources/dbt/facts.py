@@ -325,7 +325,7 @@ def add_joins(
 
 def _why_not(each: Reference, target: LayerTable | None, wanted: Wanted) -> str | None:
     if target is None:
-        return f"`{'.'.join(each.to[1:])}` is no table that was found"
+        return f"`{'.'.join(each.to[1:])}` is not a table of the scan"
     if target.connection != each.table.connection:
         return f"its table is in another connection, `{target.connection}`"
     field = target.source.column(each.field)

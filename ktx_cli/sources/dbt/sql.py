@@ -276,7 +276,7 @@ class _Reader:
 
     @staticmethod
     def _dedup(condition: Any, numbered: Mapping[str, Any]) -> Any:
-        """Return the row number of which a condition keeps the first, or None for another condition."""
+        """Return the row number whose first row a condition keeps, or None for another condition."""
         if not isinstance(condition, exp.EQ) or condition.expression.sql() != "1":
             return None
         if isinstance(condition.this, exp.Column):

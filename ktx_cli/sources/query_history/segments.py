@@ -23,7 +23,7 @@ _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> list[dict[str, Any]]:
     """Return the segments of a source for conditions of its queries, as they appear in the manifest.
 
-    A condition concerns one column: a boolean, or texts of which the history kept every value. Redacted values,
+    A condition concerns one column: a boolean, or texts whose values the history kept in full. Redacted values,
     numbers, times, and conditions over several columns are specific to one question and become no segment.
     """
     taken = {name.casefold() for name in source.columns}

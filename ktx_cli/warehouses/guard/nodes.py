@@ -1,4 +1,4 @@
-"""The parts of which a statement may consist: an allow-list of the parser's node classes, arguments, and relations.
+"""The permitted parts of a statement: an allow-list of the parser's node classes, arguments, and relations.
 
 A class that is not listed is refused, so that new syntax in a new release of the parser stays excluded. Files, stages,
 other servers and catalogs with secrets are refused too.

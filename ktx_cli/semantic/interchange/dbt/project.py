@@ -460,12 +460,12 @@ class Scope:
             if method == "date_part" and arguments:
                 return f"extract({arguments[0]} from {column})"
             if method != "grain" or not arguments:
-                raise UnresolvedError(f"`.{method}()` is no call that is known")
+                raise UnresolvedError(f"`.{method}()` is not a known call")
             grain = arguments[0]
         if grain is None or str(grain).lower() == natural:
             return column
         if str(grain).lower() not in GRAINS:
-            raise UnresolvedError(f"`{grain}` is no grain")
+            raise UnresolvedError(f"`{grain}` is not a grain")
         return truncated(column, str(grain).lower(), self._semantic.draft.dialect)
 
     def _column(self, hops: list[str], name: str) -> tuple[str, str | None]:
@@ -477,7 +477,7 @@ class Scope:
             if found is not None and found.column is not None:
                 return self._named(path, found.column), found.grain
         shown = "__".join((*hops, name))
-        raise UnresolvedError(f"`{shown}` is no dimension that was imported")
+        raise UnresolvedError(f"`{shown}` is not an imported dimension")
 
     def _named(self, path: tuple[str, ...], column: str) -> str:
         return ".".join(quoted(each, self._semantic.draft.dialect) for each in (*path, column))
@@ -488,4 +488,4 @@ class Scope:
             found = end.entities.get(name)
             if found is not None and found.column is not None:
                 return self._named(path, found.column)
-        raise UnresolvedError(f"`{'__'.join((*hops, name))}` is no entity that was imported")
+        raise UnresolvedError(f"`{'__'.join((*hops, name))}` is not an imported entity")
