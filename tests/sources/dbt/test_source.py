@@ -171,7 +171,7 @@ def relation(to: str, **test: Any) -> str:
 @pytest.mark.table(
     ("text", "why"),
     [
-        (relation("ref('nobody')"), "`nobody` is no table that was found"),
+        (relation("ref('nobody')"), "`nobody` is not a table of the scan"),
         (relation("ref('visits')"), "its table is in another connection, `crm`"),
         (relation("ref('customers')", field="none"), "`customers` has no column `none`"),
         (relation("ref('customers')", field="region"), "nothing says that `region` is unique in `customers`"),
