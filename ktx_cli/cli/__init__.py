@@ -1,1 +1,1 @@
-"""Floor 5: the command line. It parses, calls one function of a lower floor, and renders."""
+"""The command line: it parses arguments, calls one function of a lower package, and renders the result."""

@@ -1,4 +1,4 @@
-"""The root of the command tree, with its common options; `app` has all commands under it."""
+"""The root of the command tree, with the common options; `app` contains all commands."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ COMMANDS: Final = tuple(name for names in SECTIONS.values() for name in names)
 
 
 class RootGroup(ContractGroup):
-    """The root, whose help has the commands by what they are for."""
+    """The root, whose help groups the commands by purpose."""
 
     sections = SECTIONS
 
 
 def new_app() -> typer.Typer:
-    """Return the root without a command."""
+    """Return the root without commands."""
     app = typer.Typer(
         name="ktx",
         cls=RootGroup,
@@ -81,7 +81,7 @@ def _commit_of_build(package: Path) -> str:
 
 
 def _root(ctx: typer.Context, **values: Any) -> None:
-    """Keep the common options given before the command's name for the command."""
+    """Pass the common options before the command's name on to the command."""
     values.pop("version")
     ctx.obj = Settings(**values)
     if ctx.invoked_subcommand is None:
@@ -112,7 +112,7 @@ _SHARED: Final = {
     **dict.fromkeys(("lint", "diff", "eval"), "check"),
     **dict.fromkeys(("index", "pack"), "search"),
 }
-"""The module of each command that has none of its own name."""
+"""The modules of commands whose module has another name."""
 
 
 @functools.cache
@@ -141,7 +141,7 @@ know_commands(lambda name: of_one(name) if name in COMMANDS else None)
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """Return `app`, for which all commands are imported; a command line needs only its own."""
+    """Return `app`, which imports all commands, on first use; a command line only needs its own."""
     if name != "app":
         raise AttributeError(name)
     return whole_app()

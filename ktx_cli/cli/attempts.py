@@ -1,7 +1,7 @@
-"""What to type when a command was refused: the command again, with the flag that was wrong.
+"""Hints of rejected commands: the same command, with the wrong flag corrected.
 
-A connection or a model that was refused is not in `ktx.yaml`, so a hint that names a setting there, or the command that
-changes it, would lead nowhere.
+A rejected connection or model is not in `ktx.yaml`, so a hint with a setting there, or the command that changes it,
+would not work.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CONNECTIONS: Final = "connections"
 
 @dataclass(frozen=True)
 class Attempt:
-    """A command that describes a connection by flags: how it begins, and the fields it was given by `ktx.yaml` key.
+    """A command that describes a connection by flags: its beginning, and the given fields by `ktx.yaml` key.
 
-    `flags`: key -> flag. `other_flag` takes `KEY=VALUE` for every other key. `id_flag` is empty where the id is an
+    `flags`: key -> flag. `other_flag` takes `KEY=VALUE` for every other key. `id_flag` is empty if the id is an
     argument.
     """
 
@@ -39,7 +39,7 @@ class Attempt:
 
     @contextlib.contextmanager
     def hinting(self) -> Iterator[None]:
-        """Let errors about the connection hint at this command: what they name in `ktx.yaml` is not there."""
+        """Make errors about the connection hint at this command, because the connection is not in `ktx.yaml`."""
         try:
             yield
         except KtxError as error:
@@ -48,7 +48,7 @@ class Attempt:
             raise
 
     def hint_for(self, error: KtxError) -> Hint | None:
-        """Return the hint of an error, as it is for a connection that is not in `ktx.yaml`."""
+        """Return the hint of an error, adapted to a connection that is not in `ktx.yaml`."""
         from ktx_cli.project import InvalidConfigError
 
         if isinstance(error, InvalidConfigError) and error.issues[0].keys[0] == _CONNECTIONS:
@@ -69,7 +69,7 @@ class Attempt:
     def _hint_for_issues(self, issues: Sequence[Issue]) -> Hint:
         issue, hint = issues[0], Hint(issues[0].hint or "")
         if issue.code == "id":
-            return Hint("take another id: {}", self.typed({}, _other_id(self.connection or "")))
+            return Hint("use another id: {}", self.typed({}, _other_id(self.connection or "")))
         declared = declared_of(self.fields.get("driver"))
         path = _path_in(issue)
         keys = [setting_at(path, declared)] if path else list(hint.settings)
@@ -84,7 +84,9 @@ class Attempt:
         return Hint("{}: {}", hint, typed) if hint else typed
 
     def _completed(self, keys: Sequence[str], declared: Mapping[str, Setting], *, one: bool = False) -> Command:
-        """Return the command with what is missing, `one` of it or all; from other names where it was given by them."""
+        """Return the command with the missing fields, one of them or all; under other names if they were given that
+        way.
+        """
         given = flat(self.fields)
         wanted = [each for key in keys for each in required(key, declared, given)]
         fields = renamed(given, wanted, declared)
@@ -97,11 +99,11 @@ class Attempt:
         return self.flags.get(key) or f"{self.other_flag} {key}".strip()
 
     def typed(self, changed: Mapping[str, str], connection: str | None = None) -> Command:
-        """Return the command with some fields changed; secrets given in clear are not shown again."""
+        """Return the command with some fields changed; plaintext secrets are not shown again."""
         return self.begins.with_words(*self.words(changed, connection))
 
     def words(self, changed: Mapping[str, str], connection: str | None = None) -> Iterator[str]:
-        """Yield the words that describe the connection, with some fields changed."""
+        """Yield the arguments that describe the connection, with some fields changed."""
         name = connection or self.connection
         yield from filter(None, [self.id_flag if name else "", name])
         for key, value in {**flat(self.fields), **changed}.items():
@@ -125,7 +127,7 @@ class Attempt:
 
 
 def _key_of(part: str) -> str:
-    """Return the key in its connection of a setting a hint names, empty for all else."""
+    """Return the key in its connection of a setting in a hint, empty for anything else."""
     root, _, rest = part.partition(".") if isinstance(part, SettingPath) else ("", "", "")
     return rest.partition(".")[2] if root == _CONNECTIONS else ""
 
@@ -142,7 +144,7 @@ def _path_in(issue: Issue) -> str:
 
 
 def _other_id(connection: str) -> str:
-    """Return an id that may be one, near to one that may not."""
+    """Return a valid id similar to an invalid one."""
     usable = re.sub(r"[^A-Za-z0-9_-]+", "-", connection).strip("-_")[:60].rstrip("-_")
     return f"{usable}-db" if usable == connection else usable or "warehouse"
 
@@ -164,7 +166,7 @@ MODEL_FLAGS: Final = {
 
 @dataclass(frozen=True)
 class SetupAttempt:
-    """A `ktx setup` as it was typed. `begins`: its first words; `values`: the flags; `answers`: what they come to."""
+    """A `ktx setup` as typed. `begins`: its first words; `values`: the flags; `answers`: the resulting answers."""
 
     begins: Command
     values: Mapping[str, Any]
@@ -172,7 +174,7 @@ class SetupAttempt:
 
     @contextlib.contextmanager
     def hinting(self) -> Iterator[None]:
-        """Let errors hint at this command: what they name in `ktx.yaml` is not there yet."""
+        """Make errors hint at this command, because what they name is not in `ktx.yaml` yet."""
         try:
             yield
         except KtxError as error:
@@ -180,7 +182,7 @@ class SetupAttempt:
             raise
 
     def retell(self, warning: ResultWarning) -> None:
-        """Let a warning hint at this command, too."""
+        """Make a warning hint at this command, too."""
         if warning.hint is not None and self.values["answers"] is None:
             warning.suggest(self._with_model_flags(warning.hint))
 
@@ -199,7 +201,9 @@ class SetupAttempt:
         return None if hint is None else self._with_model_flags(hint)
 
     def _with_model_flags(self, hint: Hint) -> Hint:
-        """Return a hint with every `ktx config set` of a setting that has a flag as this command with the flag."""
+        """Return a hint with every `ktx config set` of a setting that has a flag replaced by this command with the
+        flag.
+        """
 
         def by_flag(part: str) -> str:
             setting, value = (isinstance(part, Command) and part.sets) or ("", "")
@@ -222,7 +226,7 @@ class SetupAttempt:
         return self.begins.with_words(*flags, *other_words(self.values), *self._connection_words(connection))
 
     def _about(self, error: KtxError) -> ConnectionAnswer | None:
-        """Return the connection an error is about; the first where it does not say."""
+        """Return the connection that an error is about; the first if it does not say."""
         given = self.answers.connections
         named = error.details.get("connection")
         sources = self.answers.sources
@@ -261,7 +265,7 @@ class SetupAttempt:
 
 
 def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return dotted key -> value; what has keys that cannot be written with dots stays one value."""
+    """Return dotted key -> value; a mapping with keys that contain dots stays one value."""
     found: dict[str, Any] = {}
     for key, value in fields.items():
         inner = isinstance(value, dict) and value and all(re.fullmatch(r"[^.=\s]+", str(name)) for name in value)
@@ -270,7 +274,7 @@ def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def declared_of(driver: Any) -> dict[str, Setting]:
-    """Return the settings of a driver by dotted key, blocks too; none for a driver there is none of."""
+    """Return the settings of a driver by dotted key, including blocks; none for an unknown driver."""
     from ktx_cli.project import find_model
 
     model = find_model(driver)
@@ -288,23 +292,23 @@ def _declared(model: type[Block], above: str = "") -> dict[str, Setting]:
 
 
 def setting_at(path: str, declared: Mapping[str, Setting]) -> str:
-    """Return the dotted key of the setting in which a path (`include.0`, `metricflow.repoUrl`) lies."""
+    """Return the dotted key of the setting that contains a path (`include.0`, `metricflow.repoUrl`)."""
     keys = path.split(".")
     found = [".".join(keys[:count]) for count in range(len(keys), 0, -1)]
     return next((key for key in found if key in declared), keys[0])
 
 
 def required(key: str, declared: Mapping[str, Setting], given: Mapping[str, Any]) -> list[str]:
-    """Return a key, or where a block is wanted of which nothing is given, the keys in it that must be."""
+    """Return a key, or for a block of which nothing is given, its required keys."""
     if any(name == key or name.startswith(f"{key}.") for name in given):
         return [key]
     return [each for each, one in declared.items() if each.startswith(f"{key}.") and one.field.is_required()] or [key]
 
 
 def renamed(given: Mapping[str, Any], wanted: list[str], declared: Mapping[str, Setting]) -> dict[str, Any]:
-    """Return what was given, under the keys the driver has: `repo_url` as `repoUrl`, `url` as `base_url`.
+    """Return the given values under the keys of the driver: `repo_url` as `repoUrl`, `url` as `base_url`.
 
-    `wanted`: the keys one of which is missing. What fits no key stays under its own.
+    `wanted`: the keys of which one is missing. Values that fit no key keep their own.
     """
     found: dict[str, Any] = {}
     for key, value in given.items():
@@ -316,7 +320,7 @@ def renamed(given: Mapping[str, Any], wanted: list[str], declared: Mapping[str, 
 
 def _meant(key: str, free: list[str], wanted: list[str], declared: Mapping[str, Setting]) -> str | None:
     open_ = [each for each in wanted if each in free]
-    if key == "path":  # of a repository it is a folder in it; where no repository is named it is the project's own
+    if key == "path":  # the folder in a repository; without a repository, the project's own folder
         folder = next((each for each in open_ if _leaf(each).endswith("_dir")), None)
         if folder is not None:
             return folder
@@ -332,7 +336,7 @@ def _meant(key: str, free: list[str], wanted: list[str], declared: Mapping[str, 
 
 
 def placeholder(key: str) -> str:
-    """Return the word that stands for a value: `REPO_URL` for `metricflow.repoUrl`."""
+    """Return the placeholder for a value: `REPO_URL` for `metricflow.repoUrl`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", _leaf(key)).upper()
 
 

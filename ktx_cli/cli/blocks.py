@@ -1,4 +1,4 @@
-"""What a command prints for people: tables, fields and lines, drawn plain or pretty."""
+"""What a command prints for people: tables, fields and lines, in plain or pretty form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Styled(str):
-    """Text that a terminal with colour shows in a style, one of `STYLES`; anywhere else it is the text alone."""
+    """Text that a color terminal shows in a style, one of `STYLES`; elsewhere it is plain text."""
 
     __slots__ = ("style",)
     style: str
@@ -30,7 +30,7 @@ class Styled(str):
 
 
 STYLES: Final = {"bold": "1", "dim": "2", "ok": "32", "warning": "33", "error": "31"}
-"""Style -> the number a terminal knows it by."""
+"""Style -> its code for terminals."""
 
 Line = str | tuple[str, ...]
 """A line of text, or the parts of one, each of which may be `Styled`."""
@@ -38,7 +38,7 @@ Line = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines of text. A terminal wraps them at words; with `whole` it does not, so that commands can be copied."""
+    """Lines of text. A terminal wraps them at words, except with `whole`, so that commands can be copied."""
 
     lines: tuple[Line, ...]
     whole: bool = False
@@ -54,10 +54,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a header; in plain text one tab-separated line a row, the header first.
+    """Rows under a header; in plain text one tab-separated line per row, the header first.
 
-    `right`: the columns a terminal aligns right; None: those whose cells are all numbers. `expanded`: a terminal shows
-    each row as a record, one value a line, as it does where the columns do not fit side by side.
+    `right`: the columns that a terminal aligns right; None: those with only numbers. `expanded`: a terminal shows each
+    row as a record, one value per line, as it does if the columns do not fit side by side.
     """
 
     columns: tuple[str, ...]
@@ -79,19 +79,19 @@ Block = Lines | Fields | Table
 
 
 def filled(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[Table]:
-    """Return a table of rows; none where there are no rows."""
+    """Return a table of rows; none if there are no rows."""
     texts = tuple(map(tuple, rows))
     return [Table(tuple(columns), texts)] if texts else []
 
 
 TOKEN_COLUMNS = ("fresh", "cache writes", "cache reads", "output")
-"""The kinds of tokens that prices tell apart."""
+"""The kinds of tokens with different prices."""
 
 USAGE_COLUMNS = ("calls", *TOKEN_COLUMNS, "cost")
 
 
 def usage_cells(row: UsageRow) -> tuple[str, ...]:
-    """Return a sum of usage as a row of a table: what it is summed by, then `USAGE_COLUMNS`."""
+    """Return a sum of usage as a row of a table: its dimensions, then `USAGE_COLUMNS`."""
     cost = cost_cell(row.cost.usd, partial=row.unpriced > 0)
     return (*row.keys, str(row.units), *token_cells(row.usage), cost)
 
@@ -108,7 +108,7 @@ def cost_cell(usd: float | None, *, partial: bool = False) -> str:
 
 
 def render_plain(blocks: Sequence[Block]) -> str:
-    """Return stable text: no colour, no width, tables with tabs; every record is one line."""
+    """Return stable text: no color, no width, tables with tabs; every record is one line."""
     out: list[str] = []
     for block in blocks:
         if isinstance(block, Lines):
@@ -122,7 +122,7 @@ def render_plain(blocks: Sequence[Block]) -> str:
 
 
 def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
-    """Return text for a terminal of its width: numbers aligned right, words whole, nothing it would obey but colour."""
+    """Return text for a terminal of its width: numbers aligned right, words whole, no control characters but color."""
     drawing = _Drawing(terminal_width(), colour)
     lines: list[str] = []
     for place, block in enumerate(blocks):
@@ -133,7 +133,7 @@ def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal stdout is, 100 where it is none."""
+    """Return the number of columns of the terminal on stdout, 100 if it is none."""
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
@@ -144,23 +144,23 @@ def _is_number(cell: str) -> bool:
 
 
 _GAP: Final = "  "
-"""What stands between two columns."""
+"""Separates two columns."""
 _TALLEST: Final = 4
-"""Lines of a row, above which rows are shown as records."""
+"""Number of lines per row above which rows are shown as records."""
 _LOW: Final = 2
-"""Lines of a row that are always well to read."""
+"""Number of lines per row that is always readable."""
 _NARROWEST: Final = 20
-"""Columns that are left for a value, however long the names beside it are."""
+"""Minimum number of columns for a value, however long the names next to it are."""
 _WORD: Final = re.compile(r"`[^`]{0,40}`\S*|\S+")
-"""What is not broken: a word, or a short text between backquotes."""
+"""What is not broken: a word, or a short text in backquotes."""
 _COMMAND: Final = re.compile(r"`[^`]*`\S*|\S+")
 
 
 def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) -> list[str]:
     """Return text in lines of at most `width` columns, broken between words; `indent` begins all but the first.
 
-    A word that is wider than a line is broken at the edge. `commands`: what stands between backquotes is a command to
-    be copied, and is never broken.
+    A word that is wider than a line is broken at the edge. `commands`: text in backquotes is a command to be copied,
+    and is never broken.
     """
     lines: list[str] = []
     line, room = "", width
@@ -189,7 +189,7 @@ def _cut(word: str, width: int) -> int:
 
 
 def cells(text: str) -> int:
-    """Return how many columns of a terminal text takes."""
+    """Return the width of text in a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -220,7 +220,7 @@ class _Drawing:
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
 
     def _shown(self, text: str, given: str) -> str:
-        """Return text in the style of what it was made from."""
+        """Return text in the style of its source."""
         return self._styled(text, given.style) if isinstance(given, Styled) else text
 
     def _line(self, parts: Sequence[str], *, whole: bool) -> Iterator[str]:
@@ -269,7 +269,7 @@ class _Drawing:
             yield from self._below(table.columns[beside:], row[beside:])
 
     def _fitting(self, columns: Sequence[Sequence[str]]) -> tuple[int, list[int] | None]:
-        """Return how many of the first columns fit side by side, and their widths; the others stand below each row."""
+        """Return how many of the first columns fit side by side, and their widths; the others go below each row."""
         for beside in range(len(columns) - 1, 1, -1):
             widths = self._natural(columns[:beside])
             if widths is not None:
@@ -277,7 +277,7 @@ class _Drawing:
         return len(columns), None
 
     def _below(self, names: Sequence[str], values: Sequence[str]) -> Iterator[str]:
-        """Yield the values of a row that do not fit beside the others: a single one as it is, several with names."""
+        """Yield the values of a row that do not fit next to the others: a single one alone, several with names."""
         named = [
             value if len(names) == 1 else f"{name}: {value.rstrip('.')}"
             for name, value in zip(names, values, strict=True)
@@ -299,12 +299,12 @@ class _Drawing:
             yield _GAP.join(shown)
 
     def _natural(self, columns: Sequence[Sequence[str]]) -> list[int] | None:
-        """Return the widths of columns as their texts have them; None where they do not fit."""
+        """Return the natural widths of columns; None if they do not fit."""
         widths = [max(map(cells, column)) for column in columns]
         return widths if sum(widths) + len(_GAP) * (len(widths) - 1) <= self.width else None
 
     def _widths(self, columns: Sequence[Sequence[str]], tallest: int) -> list[int] | None:
-        """Return how wide each column is: as its texts, else wrapped at words; None where a row would be too tall."""
+        """Return the width of each column: natural, else wrapped at words; None if a row would be too tall."""
         if fitting := self._natural(columns):
             return fitting
         natural = [max(map(cells, column)) for column in columns]
@@ -335,11 +335,11 @@ class _Drawing:
 
 
 NULL = "NULL"
-"""How a table shows that there is no value."""
+"""How a table shows a missing value."""
 
 
 class RowFormat(StrEnum):
-    """How rows are printed."""
+    """The format of rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -354,10 +354,10 @@ def as_table(
     *,
     expanded: bool = False,
 ) -> Table:
-    """Return rows for a terminal; NULL is a word, so it cannot be told from the text `NULL`: other formats can.
+    """Return rows for a terminal; NULL looks like the text `NULL`, which other formats distinguish.
 
-    `formats`: how the numbers of each column are printed, None for one that has others; empty: each as it is.
-    `expanded`: one value a line.
+    `formats`: how the numbers of each column are printed, None for a column without numbers; empty: each unchanged.
+    `expanded`: one value per line.
     """
     styles = formats or row_formats(columns, rows)
     texts = tuple(
@@ -395,7 +395,7 @@ def as_lines(
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text: numbers without float noise, booleans and nested values as JSON writes them."""
+    """Return a value as text: numbers without float noise, booleans and nested values as JSON."""
     if isinstance(value, str):
         return value
     return plain_number(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
@@ -406,7 +406,7 @@ def _cell(value: Any, style: NumberFormat | None) -> str:
 
 
 def unique_names(columns: Sequence[str]) -> list[str]:
-    """Return the names with `_2`, `_3` ... behind those that were there already, so that each names one value."""
+    """Return the names with `_2`, `_3` ... appended to duplicates, so that each is unique."""
     ordered: dict[str, None] = {}
     for column in columns:
         name, number = column, 2
@@ -417,7 +417,7 @@ def unique_names(columns: Sequence[str]) -> list[str]:
 
 
 def _csv(value: Any) -> str:
-    """Return a field of RFC 4180; NULL is nothing, an empty text is `""`."""
+    """Return a field of RFC 4180; NULL is empty, an empty text is `""`."""
     if value is None:
         return ""
     text = as_text(value)
@@ -426,7 +426,7 @@ def _csv(value: Any) -> str:
 
 
 def _tsv(value: Any) -> str:
-    r"""Return a field with backslash, tab and line ends escaped; NULL is `\N`, as Postgres' COPY writes it."""
+    r"""Return a field with backslash, tab and line breaks escaped; NULL is `\N`, as in Postgres' COPY."""
     if value is None:
         return r"\N"
     text = as_text(value).replace("\\", r"\\")

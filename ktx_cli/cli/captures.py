@@ -36,12 +36,12 @@ _STDIN_NAME: Final = "stdin"
 _FOR_ALL: Final = frozenset(
     {"busy", "no_backend", "auth", "billing", "isolation", "rate_limit", "connection", "git", "git_missing", "config"}
 )
-"""Codes of errors that every further text would end in too."""
+"""Codes of errors that would also affect every further text."""
 
 
 @dataclass(slots=True)
 class _Items:
-    """What became of the texts so far, each as plain values, and the errors."""
+    """The results of the texts so far, as plain values, and the errors."""
 
     shown: list[dict[str, Any]] = field(default_factory=list)
     errors: list[KtxError] = field(default_factory=list)
@@ -51,13 +51,13 @@ class _Items:
         self.errors += [captured.error] if captured.error is not None else []
 
     def add_error(self, record: MemoryRecord, error: KtxError) -> None:
-        """Add a text of which nothing is stored, because it could not begin."""
+        """Add a text that could not begin, so that nothing of it is stored."""
         failed = {"run_id": None, "label": record.label, "status": "failed"}
         self.shown.append({**failed, "reason": error.message, "error": error.to_json()})
         self.errors.append(error)
 
     def error(self, wanted: int) -> KtxError | None:
-        """Return what the command ends with: the one error where nothing was captured, else a partial one."""
+        """Return the error of the command: the only one if nothing was captured, else a partial one."""
         if not self.errors:
             return None
         if len(self.errors) == wanted and len({each.code for each in self.errors}) == 1:
@@ -71,7 +71,7 @@ class _Items:
 def texts_of(
     texts: Sequence[str] | None, files: Sequence[str] | None, words: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (text, name) of everything given: the words as one text, then the texts, then the files."""
+    """Yield (text, name) of all input: the words as one text, then the texts, then the files."""
     if words:
         joined = " ".join(words)
         yield (text_of(STDIN, too_large=_TOO_LARGE), _STDIN_NAME) if joined == STDIN else (joined, "")

@@ -1,4 +1,4 @@
-"""How every command speaks: data on stdout, the rest on stderr, one envelope, one table of exit codes."""
+"""The contract of every command: data on stdout, the rest on stderr, one JSON envelope, one table of exit codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from ktx_cli.core import (
 from ktx_cli.project import mask
 
 _UNPRINTABLE = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""What a terminal obeys or a reader takes for the end of a line, and JSON does not demand to be escaped."""
+"""Control characters and line separators that JSON does not require to be escaped."""
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -61,10 +61,10 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 class Result:
     """What a command function returns.
 
-    `data` is the JSON-able answer; `blocks` the same for people, or `text` as it is (CSV, YAML); `notes` are lines
-    about it for stderr. `error` stands beside data when the command found something wrong (doctor) or finished in
-    part; `next_steps` are commands worth typing now. `is_report`: the blocks report what was done or checked, and
-    `--quiet` prints nothing when all is well.
+    `data` is the JSON answer; `blocks` the same for people, or `text` unchanged (CSV, YAML); `notes` are lines about it
+    for stderr. `error` accompanies data if the command found a problem (doctor) or finished only in part; `next_steps`
+    are useful next commands. `is_report`: the blocks report what was done or checked, and `--quiet` prints nothing if
+    all is well.
     """
 
     data: Any = None
@@ -78,10 +78,10 @@ class Result:
 
 @dataclass(slots=True)
 class Session:
-    """One invocation of a command: its settings, its warnings, where its events go.
+    """One invocation of a command: its settings, its warnings, its event listeners.
 
-    `ending`: what is done after it. `listeners` hear its events too; `concluding` get its answer before it is printed,
-    and may still warn. `mount`: the project it runs on, where the one of the command line mounts it.
+    `ending`: what is done after it. `listeners` receive its events too; `concluding` receive its answer before it is
+    printed, and may still warn. `mount`: the project it runs on, if the one of the command line mounts it.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Session:
 
     @property
     def place(self) -> ProjectPlace:
-        """What makes the commands of hints work on the project of this invocation."""
+        """Makes the commands in hints work on the project of this invocation."""
         typed, folder = self.settings.project_dir, None
         if typed is not None:
             folder = Path(typed)
@@ -105,11 +105,11 @@ class Session:
         return ProjectPlace(typed, folder)
 
     def warn(self, *warnings: ResultWarning) -> None:
-        """Add warnings to the answer; they are printed when the command is done."""
+        """Add warnings to the answer; they are printed at the end of the command."""
         self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
 
     def emitter(self) -> Emit:
-        """Return the function that shows events as `--progress` asks, until the command is over."""
+        """Return the function that shows events as `--progress` says, until the end of the command."""
         from ktx_cli.cli.progress import drawing
 
         shown = drawing(self.settings)
@@ -124,13 +124,13 @@ class Session:
         return observe
 
     def find_project(self) -> Path | None:
-        """Return the project's folder, or None where there is none."""
+        """Return the project folder, or None if there is none."""
         from ktx_cli.project import find_project
 
         return find_project(self.settings.project_dir, os.environ, current_folder())
 
     def require_project(self) -> Path:
-        """Return the project's folder; `NoProjectError` where there is none."""
+        """Return the project folder; raises `NoProjectError` if there is none."""
         from ktx_cli.project import require_project
 
         self.project = require_project(self.settings.project_dir, os.environ, current_folder())
@@ -139,7 +139,7 @@ class Session:
     def load_project(self, *, with_mounts: bool = False) -> tuple[Layout, KtxConfig]:
         """Return the paths and the configuration of the project, whose warnings become the command's.
 
-        `with_mounts`: the command reads mounted projects too; otherwise it is said that it does not.
+        `with_mounts`: the command reads mounted projects too; otherwise a note says that it does not.
         """
         from ktx_cli.project import Layout, load_config
 
@@ -151,7 +151,7 @@ class Session:
         return layout, loaded.config
 
     def require_own_project(self) -> Path:
-        """Return the project's folder, and say where it mounts others that the command does not work on them."""
+        """Return the project folder, with a note if it has mounts, on which the command does not work."""
         from ktx_cli.project import Layout
 
         folder = self.require_project()
@@ -165,14 +165,14 @@ class Session:
 
         first = next(iter(config.mounts.values()))
         folder = self._shown_folder(mount_folder(self.project or self.require_project(), first))
-        message = f"this command works on this project alone, not on what it mounts: {listing(config.mounts)}"
-        hint = Hint("for one of them add --project-dir {}", shell_words(folder))
+        message = f"this command only works on this project, not on its mounts: {listing(config.mounts)}"
+        hint = Hint("add --project-dir {} to run it on one of them", shell_words(folder))
         self.warn(ResultWarning("mounts_left_out", message, hint=hint))
 
     def _config_with_mounts(self, layout: Layout) -> KtxConfig | None:
-        """Return the settings of a project that mounts others; None for any other, and for one that is mounted.
+        """Return the settings of a project with mounts; None for any other, and for a mounted one.
 
-        Of most projects nothing but the text of `ktx.yaml` is read for it.
+        For most projects, this only reads the text of `ktx.yaml`.
         """
         from ktx_cli.project import read_bytes
 
@@ -185,9 +185,9 @@ class Session:
         return config if config.mounts else None
 
     def mounts(self) -> Mounts | None:
-        """Return what the project mounts, with a warning for each mount that cannot be read; None where it mounts none.
+        """Return the mounts of the project, with a warning for each that cannot be read; None if there are none.
 
-        A mounted project counts as one that mounts none: what it mounts itself is not followed.
+        A mounted project counts as one without mounts: its own mounts are not followed.
         """
         from ktx_cli.project import Layout
 
@@ -206,7 +206,7 @@ class Session:
         return self._mounts
 
     def qualified(self, name: str) -> str:
-        """Return an id or a key of the project this runs on as the command line names it."""
+        """Return an id or a key of the current project as the command line names it."""
         return name if self.mount is None else self.mount.qualified(name)
 
     def shown_path(self, path: str) -> str:
@@ -216,7 +216,7 @@ class Session:
     def run_in(self, mount: Mount, run: Callable[[Session], Result]) -> Result:
         """Return the answer of a command run on a mounted project.
 
-        What its hints, warnings and errors tell to type works on that project, from the folder of this command line.
+        Commands in its hints, warnings and errors work on that project, from the folder of this command line.
         """
         settings = replace(self.settings, project_dir=mount.typed)
         inner = Session(self.name, settings, ending=self.ending, listeners=self.listeners, mount=mount)
@@ -243,7 +243,7 @@ class Session:
     ) -> Result:
         """Return the answer of a command about one connection, run on the project that has it.
 
-        `asks`: what is meant without an id: the only semantic layer, the only database, or all of the project named.
+        `asks`: the default without an id: the only semantic layer, the only database, or all of the named project.
         """
         mounts = self.mounts()
         if mounts is None:
@@ -259,7 +259,7 @@ class Session:
     def run_all(
         self, connection: str | None, run: Callable[[Session, str | None], Result]
     ) -> list[tuple[Mount | None, Result]]:
-        """Return the answers of the project (None) and of all that it mounts, or of the one that has the connection."""
+        """Return the answers of the project (None) and of all its mounts, or of the one that has the connection."""
         mounts = self.mounts()
         if mounts is None:
             return [(None, run(self, connection))]
@@ -271,10 +271,10 @@ class Session:
         ]
 
     def run_each(self, connection: str | None, run: Callable[[Session, str | None], Result]) -> Result:
-        """Return the answer of a report about the project, with one for each project that it mounts.
+        """Return the answer of a report about the project, with one for each of its mounts.
 
-        `data` is that of the project, with `mounts`: name -> `data` and `error` of each. Where `connection` is of a
-        mount, the answer is of that project alone.
+        `data` is that of the project, with `mounts`: name -> `data` and `error` of each. If `connection` belongs to a
+        mount, the answer is only of that project.
         """
         mounts = self.mounts()
         if mounts is None or connection is not None:
@@ -297,22 +297,22 @@ class Session:
 
     @staticmethod
     def _shown_folder(folder: Path) -> str:
-        """Return a folder as it is typed: relative where it lies below the current one."""
+        """Return a folder as it is typed: relative if it is below the current one."""
         here = current_folder()
         return str(folder.relative_to(here)) if folder.is_relative_to(here) and folder != here else str(folder)
 
     def confirm(self, question: str) -> None:
-        """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
+        """Return if the user agrees (`--yes`, or by typing it); raises `CancelledError` otherwise."""
         if self.settings.yes:
             return
         if not self.settings.interactive:
-            raise UsageError(f"this needs a confirmation: {question}", hint="add --yes")
+            raise UsageError(f"confirmation required: {question}", hint="add --yes")
         if not typer.confirm(question, err=True):
-            raise CancelledError("not confirmed, nothing was changed")
+            raise CancelledError("not confirmed, so nothing was changed")
 
 
 def combined(errors: Sequence[KtxError]) -> KtxError | None:
-    """Return what several parts of a command failed with as one error; None where none failed."""
+    """Return the failures of several parts of a command as one error; None if there are none."""
     if len(errors) < 2:
         return errors[0] if errors else None
     same = {error.code for error in errors}
@@ -321,7 +321,7 @@ def combined(errors: Sequence[KtxError]) -> KtxError | None:
 
 
 def _close_stores(session: Session) -> None:
-    """Close the stores of semantic layers that the command read, if it read any."""
+    """Close the stores of semantic layers that the command read, if any."""
     if "ktx_cli.semantic.store.reader" in sys.modules:
         from ktx_cli.semantic import close_stores
 
@@ -342,9 +342,9 @@ def envelope(name: str, result: Result, warnings: Sequence[ResultWarning]) -> di
 def command(
     app: typer.Typer, name: str, *, schema: str | None = None, hidden: bool = False
 ) -> Callable[[Callable[..., Result]], Callable[..., None]]:
-    """Register a function `(session, ...options) -> Result` as a command that keeps the contract.
+    """Register a function `(session, ...options) -> Result` as a command that follows the contract.
 
-    `schema` names the envelope where the command is in a group (`connection-list`).
+    `schema` names the envelope if the command is in a group (`connection-list`).
     """
 
     def register(function: Callable[..., Result]) -> Callable[..., None]:
@@ -380,7 +380,9 @@ def _signature(function: Callable[..., Result]) -> inspect.Signature:
 def execute(session: Session, function: Callable[[Session], Result]) -> int:
     """Run a command function, print its answer, return the exit code."""
     if session.settings.json and session.settings.plain:
-        return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
+        return finish(
+            session, Result(error=UsageError("--json and --plain are mutually exclusive", hint="remove one of them"))
+        )
     try:
         with shown_log() if session.settings.debug else contextlib.nullcontext(), session.ending:
             session.ending.callback(_close_stores, session)
@@ -398,7 +400,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         result = Result(error=CancelledError("interrupted", hint="run the same command again"))
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug still keeps the contract
         _debug(session)
-        hint = "run the command again with --debug to see where"
+        hint = "run the command again with --debug to see the traceback"
         result = Result(error=internal_error(error, hint=hint))
     return finish(session, result)
 
@@ -448,7 +450,7 @@ def _waited_for(session: Session) -> Iterator[None]:
 
 
 def finish(session: Session, result: Result) -> int:
-    """Print the answer in the mode asked for and return the exit code."""
+    """Print the answer in the requested format and return the exit code."""
     result = _placed(session, result)
     for conclude in session.concluding:
         conclude(result)
@@ -463,7 +465,7 @@ def finish(session: Session, result: Result) -> int:
 
 
 def _placed(session: Session, result: Result) -> Result:
-    """Return the answer with hints and next steps that work where they are typed; warnings change in place."""
+    """Return the answer with hints and next steps that work in the current folder; warnings change in place."""
     place = session.place
     if place.typed is None and place.folder is None:
         return result
@@ -520,7 +522,7 @@ def _print_notes(session: Session, result: Result) -> None:
 
 
 def _says(error: KtxError | None, warning: ResultWarning) -> bool:
-    """Say whether the error that follows has a warning's sentence and its way out."""
+    """Return whether the following error has the same message and hint as a warning."""
     return error is not None and warning.message in error.message and (warning.hint or "") in (error.hint or "")
 
 
@@ -560,7 +562,7 @@ def _debug(session: Session) -> None:
 
 
 class ContractGroup(HelpGroup):
-    """The root group: turns usage errors, closed pipes and interrupts into the contract."""
+    """The root group: turns usage errors, closed pipes and interrupts into the contract's errors."""
 
     def main(
         self,
@@ -617,16 +619,16 @@ class ContractGroup(HelpGroup):
 
 
 def show_group(ctx: typer.Context, *, as_json: bool) -> None:
-    """Print the help of a group that was named without a command; `UsageError` where JSON was asked for."""
+    """Print the help of a group without a command; raises `UsageError` if JSON was requested."""
     if as_json:
         raise UsageError("a command is missing", hint=_help_hint(ctx))
     streams.write_out(ctx.get_help().rstrip() + "\n")
 
 
 def _with_wait_values(argv: list[str]) -> list[str]:
-    """Return the arguments with a value for every `--wait`: the number behind it, else `inf`.
+    """Return the arguments with a value for every `--wait`: the number after it, else `inf`.
 
-    The options of typer have a value always or never.
+    In typer, an option always has a value or never.
     """
     end = argv.index("--") if "--" in argv else len(argv)
     return [
@@ -647,7 +649,7 @@ def _schema_of(error: typer.TyperException) -> str:
 
 def _usage_error(error: typer.TyperException) -> UsageError:
     ctx = getattr(error, "ctx", None)
-    # of an unknown option typer's own sentence lists options by name, not by how near they are
+    # for an unknown option, typer's own message lists options by name, not by similarity
     option = getattr(error, "option_name", None) if type(error).__name__ == "NoSuchOption" else None
     message = f"no such option: {one_line(option, 60)}" if option else error.format_message().strip().rstrip(".")
     message = " ".join(message.split())
@@ -667,25 +669,25 @@ def _options_of(ctx: Any) -> list[str]:
 
 
 class _StandardError(logging.Handler):
-    """Writes records to stderr, secrets masked and control characters made harmless."""
+    """Writes records to stderr, with secrets masked and control characters made harmless."""
 
     def emit(self, record: logging.LogRecord) -> None:
         streams.write_err(shown(self.format(record)) + "\n")
 
 
 def shown(text: str) -> str:
-    """Return text that may be printed: no secret that ktx resolved stands in it, nothing that steers a terminal."""
+    """Return printable text: without resolved secrets and terminal control characters."""
     return harmless(mask(text))
 
 
 def harmless(text: str) -> str:
-    """Return text in which no character can steer a terminal."""
+    """Return text in which no character can control a terminal."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
 
 
 @contextlib.contextmanager
 def shown_log() -> Iterator[None]:
-    """Show what ktx logs while a command runs, from the lowest level on."""
+    """Show log messages of ktx while a command runs, from the lowest level on."""
     logger, handler = logging.getLogger("ktx_cli"), _StandardError()
     handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
     level = logger.level
@@ -701,7 +703,7 @@ def shown_log() -> Iterator[None]:
 def own_command(
     commands: typer.Typer, *, schema: str, ids: bool = False
 ) -> Callable[[Callable[..., Result]], Callable[..., None]]:
-    """Register a function as what the group does by itself, as `contract.command` does.
+    """Register a function as the group's own command, as `contract.command` does.
 
     `schema` names the envelope. `ids`: its words are ids of connections, not free text.
     """

@@ -1,4 +1,4 @@
-"""Findings as CI systems take them: annotations of GitHub Actions, JUnit XML; and those of `ktx doctor` for people."""
+"""Diagnostics for CI systems (annotations of GitHub Actions, JUnit XML), and `ktx doctor` results for people."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
-"""What GitHub calls a severity. It shows only the first ten annotations of each from one step."""
+"""GitHub's name for a severity. It only shows the first ten annotations of each from one step."""
 
 
 def annotation(diagnostic: Diagnostic, prefix: str = "", *, title: str | None = None) -> str:
-    """Return the line to print for a diagnostic, without its end; its code is the title unless one is given.
+    """Return the line for a diagnostic, without its line break; its code is the title unless one is given.
 
-    `prefix`: the way from the top of the repository to the project.
+    `prefix`: the path from the top of the repository to the project.
     """
     file, line = diagnostic.location.path, diagnostic.location.line
     properties = {
@@ -44,18 +44,18 @@ def annotation(diagnostic: Diagnostic, prefix: str = "", *, title: str | None = 
 
 
 def repository_prefix(project: Path) -> str:
-    """Return the way from the top of the repository to the project, with `/` at its end; empty where there is none."""
+    """Return the path from the top of the repository to the project, with a trailing `/`; empty if there is none."""
     from ktx_cli.project import discover_layout
 
     try:
         found = discover_layout(project)
-    except KtxError:  # the annotations name the files from the project then
+    except KtxError:  # annotations then have paths relative to the project
         return ""
     return "" if found is None else found[1].prefix
 
 
 def _data(text: str) -> str:
-    """Return a message that stays one command: GitHub decodes exactly these three. What does not show is blanked."""
+    """Return a message that stays one command: GitHub decodes exactly these three. Invisible characters are blanked."""
     encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return "".join(character if character.isprintable() else " " for character in encoded)
 
@@ -65,14 +65,14 @@ def _property(text: str) -> str:
 
 
 WIDEST_NAME: Final = 22
-"""Letters of a check's name that get a column of their own; what is longer pushes its message to the right."""
+"""Maximum width of the column of check names; longer ones push their message to the right."""
 _LEVEL: Final = 4
 _BARELY: Final = 30
-"""Columns a message needs to be broken at all."""
+"""Minimum number of columns for a message to be broken at all."""
 
 
 def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list[Line]:
-    """Return the lines of all findings, or of those that are well (`quiet`: the others are told in another way)."""
+    """Return the lines of all results, or only of passed ones (`quiet`: the others are reported in another way)."""
     findings = found.findings
     width = min(WIDEST_NAME, max((len(each.check) for each in findings), default=0))
     columns = terminal_width() if session.settings.pretty else None
@@ -90,7 +90,7 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
 
 
 def _line(level: str, check: str, message: str, width: int, columns: int | None) -> list[Line]:
-    """Return a finding, broken into several lines where a terminal is narrower; they begin below the message."""
+    """Return a result, broken into several lines in a narrow terminal, indented to the message."""
     head, text = f"  {check:<{width}}  ", one_line(message, 2000)
     shown = Styled(f"{level:<{_LEVEL}}", _LEVEL_STYLES.get(level, "ok"))
     below = " " * (_LEVEL + width + 4)
@@ -104,7 +104,7 @@ _LEVEL_STYLES: Final = {"warn": "warning", "fail": "error", "left": "error"}
 
 
 def annotations_of(found: Diagnosis, place: ProjectPlace) -> list[str]:
-    """Return a workflow command for each finding that is not well."""
+    """Return a workflow command for each result that is not ok."""
     prefix = "" if found.project_dir is None else repository_prefix(found.project_dir)
     lines = []
     for result in found.findings:
@@ -115,7 +115,7 @@ def annotations_of(found: Diagnosis, place: ProjectPlace) -> list[str]:
 
 
 def cases_of(found: Diagnosis, place: ProjectPlace, *, strict: bool) -> list[JunitCase]:
-    """Return each finding as a test; a warning that does not count as a failure is one that was skipped."""
+    """Return each result as a test; a warning that does not count as a failure is skipped."""
     seen: Counter[str] = Counter()
     cases = []
     for check, findings in found.answers.items():
@@ -146,19 +146,19 @@ def _fix(finding: CheckResult, place: ProjectPlace) -> list[Hint]:
 
 
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
-"""What a document of XML 1.0 cannot hold, or is asked not to: control characters, lone surrogates, no characters."""
+"""What a document of XML 1.0 cannot or should not contain: control characters, lone surrogates, non-characters."""
 
 _HEAD: Final = 1_000
-"""Bytes of a file that are looked at."""
+"""Number of bytes of a file to inspect."""
 
 _ELEMENTS: Final = {"fail": "failure", "error": "error", "skip": "skipped"}
 
 
 @dataclass(frozen=True, slots=True)
 class JunitCase:
-    """One finding as a test: `fail` is a wrong answer, `error` one that could not be had.
+    """One result as a test: `fail` is a wrong answer, `error` one that could not be determined.
 
-    `message` is one line about it, `detail` the text behind it; both are shown of a case that is not `ok`.
+    `message` is one line about it, `detail` the text below it; both are shown for a case that is not `ok`.
     """
 
     name: str
@@ -187,9 +187,9 @@ def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
 
 
 def require_report(path: Path) -> None:
-    """Raise `UsageError` where something is at a path that no report of JUnit was: nothing of anybody's is replaced."""
+    """Raise `UsageError` if a file exists that is not a JUnit report: ktx never replaces other files."""
     try:
-        if not path.exists() or path.is_dir():  # that nothing can be written there is told when it is tried
+        if not path.exists() or path.is_dir():  # a missing permission is reported on writing
             return
         if path.is_file():
             with path.open("rb") as stream:
@@ -198,7 +198,7 @@ def require_report(path: Path) -> None:
                 return
     except OSError as error:
         raise storage_error(path, error, "read") from error
-    raise UsageError(f"{path} is there and is no report of JUnit", hint="choose another file: --junit ktx-junit.xml")
+    raise UsageError(f"{path} exists but is not a JUnit report", hint="choose another file: --junit ktx-junit.xml")
 
 
 _COUNTED: Final = (("failures", "fail"), ("errors", "error"), ("skipped", "skip"))
@@ -215,5 +215,5 @@ def _write(suite: ElementTree.Element, case: JunitCase) -> None:
 
 
 def _clean(text: str) -> str:
-    """Return the text with what XML cannot hold as U+FFFD, so that a reader sees that something was there."""
+    """Return the text with U+FFFD for what XML cannot contain, so that a reader sees that something was there."""
     return _NO_XML.sub("\ufffd", text)

@@ -1,8 +1,8 @@
-"""Help and hints: which words a command line takes, and what to type next.
+"""Help and hints: which arguments a command line accepts, and what to type next.
 
-Help is plain text, options grouped by panel: a third of the start-up time of drawing it with rich. A group may do
-something by itself: `ktx scan shop` scans, `ktx scan diagram` is a command of the group; the first word behind the
-group's name decides. Hints work where they are typed: on the project of this command line, by the `ktx` that runs.
+Help is plain text, options grouped by panel: drawing it with rich would take a third of the start-up time. A group may
+be a command itself: `ktx scan shop` scans, `ktx scan diagram` is a command of the group; the first word after the
+group's name decides. Hints work in the current folder: on the project of this command line, with the running `ktx`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ktx_cli.cli.settings import PANEL, read_ourselves
 from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
 
 _RANGE: Final = re.compile(r"(?:(?P<low>-?[\d.]+)<=)?x(?:>=(?P<least>-?[\d.]+))?(?:<=(?P<high>-?[\d.]+))?")
-"""How typer writes the limits of a number: `x>=1`, `0<=x<=100`."""
+"""typer's notation for the limits of a number: `x>=1`, `0<=x<=100`."""
 
 _LONGEST_CHOICE: Final = 32
-"""Letters of the words of a choice that are shown beside the option; longer ones stand behind its text."""
+"""Maximum length of choices that are shown next to the option; longer ones follow its text."""
 
 EXAMPLES: Final = "Examples:"
-"""The line of a command's docstring below which each line is a command to type."""
+"""The line of a command's docstring after which each line is an example command."""
 
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -60,7 +60,7 @@ def format_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _readable(parameter: Any, names: str, text: str) -> tuple[str, str]:
-    """Return the names and the text of a parameter with words in place of types and signs."""
+    """Return the names and the text of a parameter, with words instead of types and signs."""
     word = "N" if "<int" in names or "<float" in names else str(parameter.name).rpartition("_")[2].upper()
     if parameter.param_type_name == "argument":
         names = re.sub(r" <[^>]*>", "", names)
@@ -112,11 +112,11 @@ class HelpCommand(TyperCommand):
     """A command with grouped help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, `--help` too, each with our way to read its words."""
+        """Return the parameters, including `--help`, with ktx's parsing of values."""
         return read_ourselves(super().get_params(ctx))
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write what the command does; its examples stand below the options."""
+        """Write what the command does; its examples follow the options."""
         format_help_text(self, ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -128,11 +128,11 @@ class HelpGroup(TyperGroup):
     """A group with grouped help, its commands first."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, `--help` too, each with our way to read its words."""
+        """Return the parameters, including `--help`, with ktx's parsing of values."""
         return read_ourselves(super().get_params(ctx))
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Heading -> the commands below it; without any, all stand below one."""
+    """Heading -> the commands below it; without headings, all are below one."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options by panel."""
@@ -140,7 +140,7 @@ class HelpGroup(TyperGroup):
         format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by section, each with the first sentence of its help, whole."""
+        """Write the commands by section, each with the first sentence of its help, unabridged."""
         names = self.list_commands(ctx)
         commands = {name: self.get_command(ctx, name) for name in names}
         shown = {name: _first_sentence(each.help or "") for name, each in commands.items() if each and not each.hidden}
@@ -152,7 +152,7 @@ class HelpGroup(TyperGroup):
                     formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names; `WordError`, with the nearest, where it names none."""
+        """Return the command for the first word; raises `WordError`, with the closest one, if there is none."""
         word = args[0]
         if self.get_command(ctx, word) is None and not ctx.resilient_parsing and not word.startswith("-"):
             near = did_you_mean(word, self.list_commands(ctx))
@@ -161,14 +161,14 @@ class HelpGroup(TyperGroup):
 
 
 class WordError(typer.BadParameter):
-    """A word that is wrong where it stands; `hint` says what to type."""
+    """A word that is wrong in its place; `hint` says what to type."""
 
     def __init__(self, message: str, *, hint: str, ctx: Any) -> None:
         super().__init__(message, ctx=ctx)
         self.hint = hint
 
     def format_message(self) -> str:
-        """Return the message alone."""
+        """Return only the message."""
         return self.message
 
 
@@ -178,24 +178,24 @@ def command_of(ctx: Any, *words: str) -> Command:
 
 
 OWN = "(own)"
-"""Under which name the group's own command is registered; nobody can reach it by this name."""
+"""The name under which the group's own command is registered; users cannot type this name."""
 
 
 class OwnCommand(HelpCommand):
-    """What a group does by itself. Its words may be free text: only the first can be meant as a subcommand."""
+    """A group's own command. Its words may be free text: only the first can mean a subcommand."""
 
     group: HelpGroup
     takes_ids = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words; `WordError` where one of them names a subcommand that options stand before."""
+        """Parse the words; raises `WordError` if one of them is a subcommand after options."""
         rest = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:
             self._refuse_names(ctx, free="--" in args and not self.takes_ids)
         return rest
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write how the group is used by itself, then with a subcommand."""
+        """Write the usage of the group itself, then with a subcommand."""
         super().format_usage(ctx, formatter)
         formatter.write_usage(ctx.command_path, self.group.subcommand_metavar, prefix="       ")
 
@@ -216,22 +216,22 @@ class OwnCommand(HelpCommand):
             yield from (value if isinstance(value, list | tuple) else [] if value is None else [str(value)])
 
     def _taken(self, ctx: Any, word: str) -> WordError:
-        what = "no connection goes by that id here" if self.takes_ids else "stands first where it is meant"
+        what = "it cannot be the id of a connection" if self.takes_ids else "as a subcommand, it must come first"
         message = f"`{one_line(word, 60)}` is a subcommand of `{ctx.command_path}`: {what}"
         hint: Hint = command_of(ctx, word)
         if not self.takes_ids:
-            hint = Hint("{}, or to look for the word: {}", hint, command_of(ctx, "--", word))
+            hint = Hint("{}, or to search for the word: {}", hint, command_of(ctx, "--", word))
         return WordError(message, hint=hint, ctx=ctx)
 
 
 class OwnCommandOfIds(OwnCommand):
-    """What a group does by itself to connections: none of their ids may be the name of a subcommand."""
+    """A group's own command for connections: none of their ids may be the name of a subcommand."""
 
     takes_ids = True
 
 
 class OwnGroup(HelpGroup):
-    """A group with a command of its own, `own`, which is not among `commands`."""
+    """A group with its own command, `own`, which is not among `commands`."""
 
     own: OwnCommand
 
@@ -244,7 +244,7 @@ class OwnGroup(HelpGroup):
         self.help = own.help
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the group when a subcommand is named, else that of its own command."""
+        """Return the context of the group if a subcommand is given, else that of its own command."""
         named = args[0] in self.commands if args else bool(extra.get("resilient_parsing"))
         responsible: Any = super() if named else self.own
         word = args[0] if args else ""
@@ -258,7 +258,7 @@ class OwnGroup(HelpGroup):
             raise WordError(f"No such command {word!r}.", hint=command_of(ctx, near), ctx=ctx) from error
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return what the first word may be: a subcommand, or what the group's own command takes."""
+        """Return the completions of the first word: subcommands, and the arguments of the group's own command."""
         subcommands = [item for item in super().shell_complete(ctx, incomplete) if item.value in self.commands]
         own = self.own.make_context(ctx.info_name, [], parent=ctx.parent, resilient_parsing=True)
         first = next((each for each in self.own.params if each.param_type_name == "argument"), None)
@@ -267,24 +267,24 @@ class OwnGroup(HelpGroup):
 
 
 def group(help: str) -> typer.Typer:
-    """Return a group of commands, still without one."""
+    """Return a group of commands, still empty."""
     return typer.Typer(cls=HelpGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
 def own_group() -> typer.Typer:
-    """Return a group that does something by itself; its help is that of its own command."""
+    """Return a group with its own command, whose help it uses."""
     return typer.Typer(cls=OwnGroup, rich_markup_mode=None)
 
 
 ELSEWHERE: Final = frozenset({"demo", "completion"})
-"""Commands that work on no project, or on one they are given as an argument."""
+"""Commands that do not work on a project, or get one as an argument."""
 
 ANYWHERE: Final = frozenset({"-C", "config", "ls-remote"})
 """First words of a git command that works in every folder."""
 
 
 def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> Hint:
-    """Return commands that run as they stand: `ktx` becomes the path of the running one where PATH has no such `ktx`.
+    """Return executable commands: `ktx` becomes the path of the running one if PATH has no such `ktx`.
 
     `argv`: the words that started this process. A ktx that was not started as a program of its own stays `ktx`.
     """
@@ -306,7 +306,7 @@ def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
 
 
 def runnable(hint: str) -> str:
-    """Return a hint or a next step on one line, with the path of this `ktx` where PATH does not have it."""
+    """Return a hint or a next step as one line, with the path of this `ktx` if it is not on PATH."""
     return one_line_typed(with_program(hint, sys.argv, os.environ))
 
 
@@ -314,7 +314,7 @@ _trees: list[Callable[[str], Any]] = []
 
 
 def know_commands(tree_of: Callable[[str], Any]) -> None:
-    """Take the function that returns the app with one command, None where there is none of that name."""
+    """Register the function that returns the app with one command, None for an unknown name."""
     _trees.append(tree_of)
 
 
@@ -333,7 +333,7 @@ def _naming(words: Sequence[str]) -> int:
 
 @functools.cache
 def _tree(name: str) -> Any:
-    """Return the tree of a command, as click has it; a command line has no need of that of another but for a hint."""
+    """Return click's tree of a command; a command line only needs that of another command for a hint."""
     import typer.main
 
     app = _trees[-1](name)
@@ -342,7 +342,7 @@ def _tree(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """The project of a command line: as it was typed (None: not at all), and where git has to run (None: here)."""
+    """The project of a command line: as typed (None: not given), and where git has to run (None: here)."""
 
     typed: str | None
     folder: Path | None
@@ -362,7 +362,7 @@ class ProjectPlace:
         return part
 
     def data(self, value: Any) -> Any:
-        """Return an answer whose hints and next steps are changed likewise; other texts are not."""
+        """Return an answer whose hints and next steps are adapted likewise; other texts are unchanged."""
         if isinstance(value, Hint):
             return self.command(value)
         if isinstance(value, Mapping):

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 _COLLECT_EVERY: Final = (100_000, 20, 50)
-"""How rarely unreachable cycles are looked for: nearly all a command makes lives as long as it does, and with Python's
-own thresholds a sixth of the time that imports take goes into looking through it."""
+"""How rarely the garbage collector runs: nearly everything a command creates lives as long as it does, and with
+
+Python's own thresholds it would take a sixth of the time of imports.
+"""
 
 
 def main() -> None:
@@ -28,20 +30,20 @@ def main() -> None:
     atexit.register(_leave_cycles)
     guard_standard_streams()
     for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` has it ignored, and so it stays
+        number = getattr(signal, name, None)  # Windows has no SIGHUP; `nohup` ignores it, and that stays so
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
 
     try:
         command_line(sys.argv[1:])(prog_name="ktx")
-    except KeyboardInterrupt:  # between two commands' own handlers
+    except KeyboardInterrupt:  # between the handlers of two commands
         sys.exit(130)
 
 
 def _leave_cycles() -> None:
-    """Look for no cycles at the end either: what the process held goes with it.
+    """Do not collect garbage at the end either: the process ends anyway.
 
-    DuckDB alone takes objects that are still there for a leak, and says so on stderr.
+    DuckDB would report objects that still exist as a leak on stderr.
     """
     if "_duckdb" not in sys.modules:
         gc.freeze()
@@ -53,9 +55,9 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
-    """Return the app for a command line: with the one command it names first, common options aside, or with all.
+    """Return the app for a command line: with the one command it names first, ignoring common options, or with all.
 
-    All are needed to complete words, and to say which command was meant.
+    All are needed to complete words, and to suggest commands.
     """
     from ktx_cli.cli.app import COMMANDS, of_one, whole_app
 
@@ -64,7 +66,7 @@ def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -
 
 
 def _first_word(argv: Sequence[str]) -> str:
-    """Return the first word that is neither a common option nor the value of one; empty where that cannot be told."""
+    """Return the first word that is neither a common option nor the value of one; empty if that is unknown."""
     from ktx_cli.cli.settings import FLAGS, VALUED
 
     words = iter(argv)

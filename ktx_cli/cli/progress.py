@@ -1,4 +1,4 @@
-"""Draws the events of a run on stderr: one moving view or lines for people, JSON Lines for programs, or nothing."""
+"""Draws the events of a run on stderr: a live view or lines for people, JSON Lines for programs, or nothing."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from ktx_cli.core import (
 )
 
 Clock = Callable[[], datetime]
-"""Says when the event that is drawn happened: now, or, where a run is shown again, then."""
+"""Returns the time of the event that is drawn: now, or that of a replayed event."""
 
 
 class Drawing(Protocol):
-    """What draws events. `is_live`: it moves, so that whoever shows a run again keeps its pauses."""
+    """Draws events. `is_live`: it moves, so a replay keeps the pauses of the run."""
 
     is_live: bool
 
@@ -59,7 +59,7 @@ class Drawing(Protocol):
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was, with the lines that stay; may be called again."""
+        """Restore the terminal, keeping the permanent lines; may be called again."""
         ...
 
 
@@ -74,12 +74,12 @@ class _Silent:
 
 
 class _Plain:
-    """A line for everything that is over, and for every wait."""
+    """A line for every finished step, and for every wait."""
 
     is_live = False
 
     def emit(self, event: Event) -> None:
-        """Write the line of an event that has one."""
+        """Write the line of an event, if it has one."""
         line = describe(event)
         if line is not None and not isinstance(event, StepStarted):
             streams.write_err(line + "\n")
@@ -89,7 +89,7 @@ class _Plain:
 
 
 class _JsonLines:
-    """A JSON document a line, with the time in `at`."""
+    """One JSON document per line, with the time in `at`."""
 
     is_live = False
 
@@ -105,10 +105,10 @@ class _JsonLines:
 
 
 def drawing(settings: Settings, clock: Clock = now) -> Drawing:
-    """Return what draws events under these settings.
+    """Return the drawer of events for these settings.
 
-    `auto` is a view that moves on a terminal that can draw over it and plain lines elsewhere; `--quiet` and `--json`
-    are silent unless `--progress` asks for something.
+    `auto` is a live view on a terminal that supports it and plain lines elsewhere; `--quiet` and `--json` are silent
+    unless `--progress` is given.
     """
     mode = settings.progress
     if mode is None:
@@ -124,13 +124,13 @@ def drawing(settings: Settings, clock: Clock = now) -> Drawing:
 
 
 def describe(event: Event) -> str | None:
-    """Return the line a person reads for an event, safe for a terminal, or None for events that have none."""
+    """Return the line for an event, safe for a terminal, or None for events without one."""
     text = _text(event)
     return None if text is None else one_line(text, 2000)
 
 
 def label_of(step: str, connection: str | None) -> str:
-    """Return `shop: profile`, or the step alone where it is for the whole run."""
+    """Return `shop: profile`, or only the step if it is for the whole run."""
     return f"{connection}: {step}" if connection else step
 
 
@@ -143,10 +143,10 @@ def _text(event: Event) -> str | None:
         case UnitsPlanned(connection=connection, units=units):
             return f"{connection}: {plural(units, 'unit')} for agents"
         case WorkUnitFinished(connection=connection, unit=unit, status=status, reason=reason):
-            earlier = ", taken from an earlier run" if event.replayed else ""
+            earlier = ", from an earlier run" if event.replayed else ""
             return f"{label_of(unit, connection)}: {status}{earlier}" + (f": {reason}" if reason else "")
         case WorkUnitResumed(connection=connection, unit=unit, steps=steps):
-            return f"{label_of(unit, connection)} goes on after {plural(steps, 'step')} of an earlier run"
+            return f"{label_of(unit, connection)} continues after {plural(steps, 'step')} of an earlier run"
         case Waiting(reason=reason, seconds=seconds):
             return f"waiting: {reason}" + (f" (at most {seconds:.0f} s)" if seconds else "")
         case Notice(message=message):
@@ -155,7 +155,7 @@ def _text(event: Event) -> str | None:
 
 
 _SHOWN: Final = (StepStarted, UnitsPlanned, Waiting, WorkUnitResumed)
-"""Events that the view itself shows, without a line that stays."""
+"""Events that the view itself shows, without a permanent line."""
 
 UNITS: Final = "units"
 """The step whose lines are those of the sources and their units."""
@@ -163,7 +163,7 @@ UNITS: Final = "units"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the view. `style` as rich has it."""
+    """A line of the view. `style` is one of rich."""
 
     text: str
     style: str = ""
@@ -190,7 +190,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class RunView:
-    """The state of what is drawn. Nothing is drawn while nothing is under way."""
+    """The state of what is drawn. Nothing is drawn while nothing is in progress."""
 
     command: str = ""
     since: datetime | None = None
@@ -205,13 +205,13 @@ class RunView:
 
     @property
     def is_active(self) -> bool:
-        """Whether something is under way."""
+        """Whether something is in progress."""
         return bool(self.since or self.steps or self.units or self.wait)
 
     def take(self, event: Event, at: datetime) -> str | None:
-        """Take in an event that happened at a time; return the line that stays above the view, None where none does.
+        """Process an event; return the permanent line above the view, None if there is none.
 
-        Of units it names those that did not land; the others are counted in the view.
+        It names units that were not merged; the others are counted in the view.
         """
         self._note(event, at)
         if isinstance(event, WorkUnitFinished) and not event.reason:
@@ -225,7 +225,7 @@ class RunView:
             case RunFinished():
                 self._forget()
             case StepStarted(step=step, connection=connection):
-                self.steps[step, connection], self.reconcile = _RunningStep(at), None  # what comes next is begun
+                self.steps[step, connection], self.reconcile = _RunningStep(at), None  # the next event begins something
             case StepProgress():
                 self._progress(event, at)
             case StepFinished(step=step, connection=connection):
@@ -272,7 +272,7 @@ class RunView:
             each.clear()
 
     def lines(self, at: datetime, most: int) -> list[Line]:
-        """Return what is under way at a time, in at most `most` lines (3 or more)."""
+        """Return what is in progress at a time, in at most `most` lines (3 or more)."""
         head, foot = list(self._head(at)), list(self._foot(at))
         body = [*self._steps(at), *self._sources(at)]
         room = max(1, most - len(head) - len(foot))
@@ -288,7 +288,7 @@ class RunView:
 
     def _foot(self, at: datetime) -> Iterator[Line]:
         if self.reconcile is not None:
-            yield Line(f"  looking over everything: step {self.reconcile.step} of at most {self.reconcile.budget}")
+            yield Line(f"  reconciling the run: step {self.reconcile.step} of at most {self.reconcile.budget}")
         if self.wait is not None and (self.wait[1] is None or at < self.wait[1]):
             left = "" if self.wait[1] is None else f" (at most {_seconds(self.wait[1] - at)})"
             yield Line(f"  waiting: {one_line(self.wait[0])}{left}", "yellow")
@@ -301,7 +301,7 @@ class RunView:
                 yield Line(f"  {one_line(label_of(step, connection))}{done}{total} · {_seconds(at - found.since)}")
 
     def _sources(self, at: datetime) -> Iterator[Line]:
-        """Yield a line for each source that agents work on, below it one for each unit under way."""
+        """Yield a line for each source that agents process, followed by one for each unit in progress."""
         under_way = dict.fromkeys(connection for connection, _ in self.units)
         is_open = (UNITS, None) in self.steps
         for connection in dict.fromkeys((*(self.planned if is_open else ()), *under_way)):
@@ -314,7 +314,7 @@ class RunView:
         ended, planned = self.ended.get(connection, Counter()), self.planned.get(connection)
         of = f" of {planned.units:,}" if planned and is_open else ""
         others = [f"{count} {status}" for status, count in sorted(ended.items()) if status != "done"]
-        earlier = [f"{self.replayed[connection]:,} of them by an earlier run"] if self.replayed[connection] else []
+        earlier = [f"{self.replayed[connection]:,} of them from an earlier run"] if self.replayed[connection] else []
         return ", ".join([f"{ended['done']:,}{of} units done", *earlier, *others])
 
 
@@ -322,7 +322,7 @@ def _so_far(unit: _Unit) -> str:
     calls = plural(unit.before + unit.calls, "tool call")
     done = "begun" if not unit.step else f"step {unit.step} of at most {unit.budget}, {calls}"
     if unit.step and not unit.budget:
-        done = f"goes on after step {unit.step} of an earlier run"
+        done = f"continues after step {unit.step} of an earlier run"
     return done if unit.usage is None else f"{done}, {_taken(unit.usage)}"
 
 
@@ -342,7 +342,7 @@ def _seconds(passed: timedelta) -> str:
 
 
 WIDEST: Final = 100
-"""Cells of a line at most, so that a window made narrower does not break it in two."""
+"""Maximum width of a line, so that a narrowed window does not break it in two."""
 
 MOST_LINES: Final = 20
 PER_SECOND: Final = 8
@@ -351,7 +351,7 @@ _Draw = Callable[[], list[Text]]
 
 
 class LiveDrawing:
-    """Draws a `RunView`; what others write to stderr meanwhile stands above it."""
+    """Draws a `RunView`; other output to stderr appears above it."""
 
     is_live = True
 
@@ -363,15 +363,15 @@ class LiveDrawing:
             highlight=False, markup=False, emoji=False, legacy_windows=False,
         )  # fmt: skip
         self._region: _Region | None = None
-        self._known = threading.Lock()  # over the view; rich draws it under locks of its own, so nothing waits inside
+        self._known = threading.Lock()  # over the view; rich draws it under its own locks, so nothing waits inside
         self._drawing = threading.RLock()  # over the region
 
     def emit(self, event: Event) -> None:
-        """Take in an event; the view is redrawn by itself."""
+        """Process an event; the view redraws itself."""
         with self._known:
             line = self._view.take(event, self._clock())
             is_active = self._view.is_active
-        with self._drawing, contextlib.suppress(OSError, ValueError):  # a stderr nobody reads must not stop the work
+        with self._drawing, contextlib.suppress(OSError, ValueError):  # an unread stderr must not stop the work
             if line is not None:
                 self._console.print(Text(line), soft_wrap=True)
             if is_active and self._region is None:
@@ -383,7 +383,7 @@ class LiveDrawing:
                 self._region.refresh()
 
     def close(self) -> None:
-        """Take the view away; the cursor is shown again."""
+        """Remove the view and show the cursor again."""
         with self._drawing, contextlib.suppress(OSError, ValueError):
             region, self._region = self._region, None
             if region is not None:
@@ -400,7 +400,7 @@ class LiveDrawing:
 
 
 class _Region(Live):
-    """The lines that are drawn over. A terminal made narrower breaks lines in two: those are taken away too."""
+    """The lines that are redrawn. A narrowed terminal breaks lines in two: those are erased too."""
 
     def __init__(self, console: Console, draw: _Draw) -> None:
         self._draw = draw
@@ -411,7 +411,7 @@ class _Region(Live):
         )  # fmt: skip
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """See `rich.console.RenderHook`: what is written, with the steps to and over the old lines before it."""
+        """See `rich.console.RenderHook`: the output, preceded by the control codes that erase the old lines."""
         return [self._broken_lines(), *super().process_renderables(renderables)]
 
     def _broken_lines(self) -> Control:

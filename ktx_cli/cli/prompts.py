@@ -104,7 +104,7 @@ class TerminalPrompter:
         return bool(self._ask("confirm", question, default=default))
 
     def _fitted(self, choice: MenuItem) -> str:
-        """Return a choice in one line of the terminal; of a long one the label is cut, not the note."""
+        """Return a choice as one line of the terminal; if it is long, the label is cut, not the note."""
         note = f" ({choice.note})" if choice.note else ""
         room = shutil.get_terminal_size().columns - 6 - len(note)
         label = choice.label if len(choice.label) <= room else choice.label[: max(room - 3, 10)] + "..."
@@ -126,7 +126,7 @@ class TerminalPrompter:
 
 
 def _wrapped(question: str) -> str:
-    """Return a question in lines of the terminal's width, broken between words."""
+    """Return a question wrapped to the terminal's width."""
     return _filled(question, "? ", "  ")[2:]
 
 
@@ -157,7 +157,7 @@ def _validated(check: Check) -> Any:
 
 
 _BACK_WORDS: Final = ("<", "\x1b")
-"""What goes back when it is typed alone: the second is what Esc sends."""
+"""Typed alone, these go back: the second is what Esc sends."""
 
 
 class PlainPrompter:

@@ -1,4 +1,4 @@
-"""The report that `ktx ingest` and `ktx scan` print, the options that they share, and findings as lines."""
+"""The report of `ktx ingest` and `ktx scan`, their shared options, and diagnostics as lines."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _result_table(report: IngestReport) -> Block:
 
 
 def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
-    """Return what to say of sources: what was not read, not landed, dropped, and what a model would add."""
+    """Return notes about sources: what was not read, not merged or dropped, and what a model would add."""
     rows: list[tuple[str, str, str]] = []
     for work in report.sources:
         notes = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
@@ -177,7 +177,7 @@ def _dropped(item: Fidelity) -> str:
 
 
 def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
-    """Draw the joins that were found, of connections where something changed, and those that are gone."""
+    """Draw the inferred joins of connections where something changed, and the removed ones."""
     found = [row for c in report.connections if c.status != "unchanged" for row in _join_rows(c, verbose=verbose)]
     gone = [(c.connection, each.name, each.reason) for c in report.connections for each in c.gone]
     tables: list[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]] = [
@@ -258,7 +258,7 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
 
 
 def _is_shown(record: Mapping[str, Any]) -> bool:
-    """Say whether what an agent noted is for everybody: what a person should look at, what is gone, what was left."""
+    """Return whether a record of an agent is relevant for everybody: to review, removed or skipped."""
     return bool(record.get("flagged")) if record["record"] == "conflicts" else record["record"] != "resolutions"
 
 
@@ -270,7 +270,7 @@ def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
-    """Return what models took, and what they did not come to the end of."""
+    """Return what models used, and what they did not finish."""
     from ktx_cli.engine import usage_words
 
     facts: list[tuple[str, str]] = []

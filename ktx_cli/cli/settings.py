@@ -64,14 +64,14 @@ class Settings:
     debug: bool = False
 
     def over(self, base: Settings) -> Settings:
-        """Return these settings, with those of `base` where they were not given here."""
+        """Return these settings, with those of `base` for options not given here."""
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
         given = {name: value for name, value in mine.items() if value is not None and value is not False}
         return replace(base, **given)
 
     @property
     def interactive(self) -> bool:
-        """Say whether a question may be asked: terminals, no `--no-input`, no `CI`."""
+        """Return whether prompts are allowed: terminals, no `--no-input`, no `CI`."""
         return (
             not self.no_input
             and not self.json
@@ -82,17 +82,17 @@ class Settings:
 
     @property
     def pretty(self) -> bool:
-        """Say whether stdout gets tables with lines instead of plain text."""
+        """Return whether stdout gets tables with lines instead of plain text."""
         return not (self.json or self.plain) and sys.stdout.isatty()
 
     @property
     def project_words(self) -> list[str]:
-        """Return the words that name the project again, where they were typed."""
+        """Return the arguments that name the project again, from the current folder."""
         return [] if self.project_dir is None else ["--project-dir", self.project_dir]
 
 
 def current_folder() -> Path:
-    """Return the current folder; `UsageError` where it was removed or cannot be read."""
+    """Return the current folder; raises `UsageError` if it was removed or cannot be read."""
     try:
         return Path.cwd()
     except OSError as error:
@@ -101,7 +101,7 @@ def current_folder() -> Path:
 
 
 def use_colour(stream: Any) -> bool:
-    """Say whether `stream` gets colour: a terminal, and none of NO_COLOR, TERM=dumb, CI."""
+    """Return whether `stream` gets color: a terminal, and none of NO_COLOR, TERM=dumb, CI."""
     environ = os.environ
     if environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") == "dumb":
         return False
@@ -148,11 +148,11 @@ def _names_of(option: Any) -> tuple[str, ...]:
 
 
 FLAGS, VALUED = _spelled(flags=True), _spelled(flags=False)
-"""How the common options are spelled: those that stand alone, and those that take a value."""
+"""The spellings of the common options: those without and those with a value."""
 
 
 class RefusedValueError(typer.BadParameter):
-    """A value that does not fit; `hint` says what does."""
+    """An invalid value; `hint` says what is valid."""
 
     def __init__(self, message: str, *, hint: str, ctx: Any, param: Any) -> None:
         super().__init__(message, ctx=ctx, param=param)
@@ -160,7 +160,7 @@ class RefusedValueError(typer.BadParameter):
 
 
 class Word(RuntimeParam):
-    """The value of an argument or option: a text, a whole number, a number, one of a few words, or a list of them."""
+    """The value of an argument or option: text, a whole number, a number, one of several words, or a list of them."""
 
     def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
         kind: Any = self.annotation
@@ -182,7 +182,7 @@ class Word(RuntimeParam):
         known = {str(choice.value): choice for choice in kind}
         if value in known:
             return known[value]
-        message = f"`{one_line(value, 60)}` is none of {', '.join(known)}"
+        message = f"`{one_line(value, 60)}` is not one of {', '.join(known)}"
         example = did_you_mean(value, known) or next(iter(known))
         raise RefusedValueError(message, hint=_usage(param, ctx, example), ctx=ctx, param=param)
 
@@ -207,7 +207,7 @@ def _usage(param: Any, ctx: Any, value: str) -> str:
 
 
 def read_ourselves(parameters: list[Any]) -> list[Any]:
-    """Let parameters of the kinds known here be read by `Word`; typer would build a pydantic model for each."""
+    """Parse parameters of these types with `Word`; typer would build a pydantic model for each."""
     for parameter in parameters:
         descriptor = parameter.type_descriptor
         if parameter._runtime_param is None and _known(descriptor.annotation):

@@ -1,4 +1,4 @@
-"""The flags of `ktx setup`: one for each question of the wizard, grouped by step, and the answers they give."""
+"""The flags of `ktx setup`: one for each question of the wizard, grouped by step, and the resulting answers."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def _name(word: Word) -> str:
 
 
 def answers_of(values: Values) -> Answers:
-    """Return the answers given as flags; raises `UsageError` for flags that cannot be used together."""
+    """Return the answers in the flags; raises `UsageError` for flags that cannot be combined."""
     return Answers(
         llm=_llm(values),
         embeddings=_embeddings(values),
@@ -205,7 +205,7 @@ def llm_flags(values: Values) -> dict[str, str]:
 
 
 def shown_words(flags: Mapping[str, str]) -> list[str]:
-    """Return model flags as words of a command; a plaintext key is replaced by a placeholder."""
+    """Return model flags as arguments of a command; a plaintext key is replaced by a placeholder."""
     from ktx_cli.project import is_reference, redact_url
 
     words: list[str] = []
@@ -227,7 +227,7 @@ def connection_flags(prefix: str, driver: str) -> dict[str, str]:
 
 
 def other_words(values: Values) -> list[str]:
-    """Return the flags that are neither about the model nor about a connection, as words of a command."""
+    """Return the flags that are neither about the model nor about a connection, as arguments of a command."""
     words: list[str] = []
     for name in _OTHERS:
         value = values[name]

@@ -1,4 +1,4 @@
-"""The only place that writes to stdout and stderr, and knows what to do when nobody reads them."""
+"""The only module that writes to stdout and stderr, and handles closed readers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ktx_cli.core import Command, StorageError, UsageError
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our stdout has gone away; the command ends quietly with 141."""
+    """The reader of stdout has gone away; the command ends quietly with 141."""
 
 
 class OutputError(StorageError):
-    """Stdout does not take the output (disk full); it is said on stderr in every mode."""
+    """Stdout does not accept the output (disk full); reported on stderr in every mode."""
 
 
 def guard_standard_streams() -> None:
     """Fill closed descriptors 0-2 and make odd characters harmless.
 
-    Without this the next file we open would become descriptor 1, and output would be written into it. A closed
-    stdout becomes a pipe without a reader, so that every write ends as one whose reader went away.
+    Otherwise the next opened file would become descriptor 1, and output would be written into it. A closed stdout
+    becomes a pipe without a reader, so that every write behaves as if the reader went away.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -42,7 +42,7 @@ def guard_standard_streams() -> None:
 
 
 def _fill(descriptor: int) -> None:
-    """Open the lowest free descriptor, which it is, for us and our children."""
+    """Open the lowest free descriptor, which is this one, for ktx and its children."""
     if descriptor != 1:
         os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         return
@@ -54,7 +54,7 @@ def _fill(descriptor: int) -> None:
 def write_out(text: str) -> None:
     """Write data to stdout and flush it.
 
-    Raises `ReaderGoneError` when the reader went away, `OutputError` when the output cannot be stored.
+    Raises `ReaderGoneError` if the reader went away, `OutputError` if the output cannot be stored.
     """
     try:
         sys.stdout.write(text)
@@ -67,14 +67,16 @@ def write_out(text: str) -> None:
 
 
 def output_error(error: OSError) -> OutputError:
-    """Return the error for a write to stdout that failed, after silencing stdout."""
+    """Return the error for a failed write to stdout, after silencing stdout."""
     silence_stdout()
     reason = error.strerror or str(error)
-    return OutputError(f"cannot write the output: {reason}", hint="the work itself is done; send the output elsewhere")
+    return OutputError(
+        f"cannot write the output: {reason}", hint="the command itself has finished; redirect the output elsewhere"
+    )
 
 
 def write_err(text: str) -> None:
-    """Write to stderr; a stderr nobody reads must not stop the work, so its errors are ignored."""
+    """Write to stderr; errors are ignored, because an unread stderr must not stop the work."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -89,12 +91,12 @@ def silence_stdout() -> None:
 
 
 def stdout_speaks_utf8() -> bool:
-    """Say whether stdout can take any character."""
+    """Return whether stdout accepts any character."""
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
 LARGEST: Final = 1_000_000
-"""How many bytes of a text are read."""
+"""Maximum size in bytes of a text."""
 
 STDIN: Final = "-"
 
@@ -102,9 +104,9 @@ STDIN: Final = "-"
 def text_of(
     file: str, *, too_large: str, name: str | None = None, unread: str | None = None, what: str | None = None
 ) -> str:
-    """Return the text of a file, of stdin for `-`; `UsageError` for one that cannot be read or is too large.
+    """Return the text of a file, or of stdin for `-`; raises `UsageError` for one that is unreadable or too large.
 
-    `name`: how errors name the file; `unread`: what helps where it cannot be read; `what`: what the text is.
+    `name`: the file's name in errors; `unread`: the hint if it cannot be read; `what`: what the text is.
     """
     name = name or file
     try:

@@ -1,4 +1,4 @@
-"""What every floor needs: errors, events, text, YAML, time."""
+"""What every package uses: errors, events, text, YAML, time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time and run identity, in one place so that tests can hold them still."""
+"""Time and run ids, in one module so that tests can freeze them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 RUN_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
-"""The form of a run's id."""
+"""The format of a run's id."""
 
 
 def now() -> datetime:
@@ -40,7 +40,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Recent(Generic[_Kept]):
-    """The values that were used last, by key. Two that ask for the same at once may both make it."""
+    """The most recently used values, by key. Two concurrent requests for the same key may both compute it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -48,7 +48,7 @@ class Recent(Generic[_Kept]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
-        """Return the value of a key, made where it is not there."""
+        """Return the value of a key, computed if it is missing."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

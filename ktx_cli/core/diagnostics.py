@@ -1,7 +1,7 @@
-"""What ktx reports about a project, and the commands it advises: severity, place, sentence and hint.
+"""Diagnostics, which ktx reports about a project, and hints, which say what to do about them.
 
 A hint is text that knows which of its parts are commands. The parts are rendered late, so that a terminal can show a
-command as it works where it is typed, and no code has to look for commands in sentences:
+command as it works in the current folder, and no code has to search sentences for commands:
 
     Hint("correct {}, then: {}", SettingPath("connections.shop.url"), Command("ingest", "shop"))
 """
@@ -18,7 +18,7 @@ from ktx_cli.core.text import escaped, shell_words
 
 
 class Severity(StrEnum):
-    """How bad a finding is. Severities compare by weight: `Severity.ERROR > Severity.WARNING > Severity.INFO`."""
+    """Severity of a diagnostic. Severities compare by weight: `Severity.ERROR > Severity.WARNING > Severity.INFO`."""
 
     INFO = "info"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
     @property
     def weight(self) -> int:
-        """The place in the order: the more severe, the larger."""
+        """The weight: the more severe, the larger."""
         return _BY_WEIGHT.index(self)
 
     def __lt__(self, other: str) -> bool:
@@ -47,12 +47,12 @@ _BY_WEIGHT: Final = tuple(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something is: in a file, in a connection, in an object (a source, a table, a setting), as far as known."""
+    """A location: in a file, in a connection, in an object (a source, a table, a setting), as far as known."""
 
     path: str | None = None
-    """The file, from the project's folder."""
+    """The file, relative to the project folder."""
     line: int | None = None
-    """The line in the file, from 1."""
+    """The line in the file, starting at 1."""
     object: str | None = None
     connection: str | None = None
 
@@ -68,29 +68,29 @@ class Location:
 
 
 THEN: Final = "; then: "
-"""What stands between steps that are taken one after the other."""
+"""Separates steps that are taken one after the other."""
 AND: Final = " && "
-"""What stands between commands that are typed in one line."""
+"""Separates commands that are typed on one line."""
 
 
 class Hint(str):
-    """A sentence, a command, or both: what helps. As a string it is its plain text, as JSON and agents get it.
+    """A sentence, a command, or both. As a string it is plain text, the form for JSON and agents.
 
-    `Hint(sentence, *parts)` puts each part where the sentence has `{}`; a sentence without parts is taken literally.
-    Write the sentence as a literal and give what varies as parts: an f-string could hold braces of its own, and a
-    command that is formatted into it is nothing but text. Hints keep their parts when they are added or nested.
+    `Hint(sentence, *parts)` puts each part in place of a `{}` in the sentence; a sentence without parts is literal.
+    Write the sentence as a literal and pass what varies as parts: an f-string could contain braces of its own, and a
+    command formatted into it is only text. Hints keep their parts when they are added or nested.
     """
 
     parts: tuple[str, ...]
-    """Texts, and what the caller may show in another form: `Command`, `SettingPath`, `Suggestion`."""
+    """Text, and parts that the caller may render in another form: `Command`, `SettingPath`, `Suggestion`."""
 
     def __new__(cls, sentence: str = "", *parts: object) -> Hint:
-        """Return a hint; `ValueError` where the sentence has not as many `{}` as there are parts."""
+        """Return a hint; raises `ValueError` if the number of `{}` in the sentence differs from the number of parts."""
         if not parts:
             return Hint._of(_parts(sentence))
         texts = sentence.split("{}")
         if len(texts) != len(parts) + 1:
-            raise ValueError(f"a hint of {len(texts) - 1} places got {len(parts)} parts: {sentence}")
+            raise ValueError(f"a hint with {len(texts) - 1} placeholders got {len(parts)} parts: {sentence}")
         filled = [item for text, part in zip(texts, parts, strict=False) for item in (text, *_parts(part))]
         return Hint._of([*filled, texts[-1]])
 
@@ -103,7 +103,7 @@ class Hint(str):
 
     @classmethod
     def of(cls, value: str | None) -> Hint | None:
-        """Return a text as a hint; what is one, or None, as it is."""
+        """Return a text as a hint; a hint or None is unchanged."""
         return value if value is None or isinstance(value, Hint) else Hint(value)
 
     @classmethod
@@ -113,7 +113,7 @@ class Hint(str):
 
     @property
     def is_typed(self) -> bool:
-        """Whether a shell can run this hint as it stands: a command, or several with `&&` between them."""
+        """Return whether a shell can run this hint: it is a command, or several joined by `&&`."""
         return bool(self.commands) and all(isinstance(part, Command) or part == AND for part in self.parts)
 
     @property
@@ -123,23 +123,23 @@ class Hint(str):
 
     @property
     def command(self) -> Command | None:
-        """The command this hint is, None where it is anything else or more."""
+        """The command that this hint consists of, None if it contains anything else."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Command) else None
 
     @property
     def suggestion(self) -> Suggestion | None:
-        """The one value this hint suggests, None where there is none or a choice."""
+        """The only value that this hint suggests, None if there is none or a choice."""
         found = [part for part in self.parts if isinstance(part, Suggestion)]
         return found[0] if len(found) == 1 else None
 
     @property
     def settings(self) -> tuple[SettingPath, ...]:
-        """The settings this hint names, in order."""
+        """The settings that this hint names, in order."""
         return tuple(part for part in self.parts if isinstance(part, SettingPath))
 
     def rewrite(self, change: Callable[[str], str]) -> Hint:
-        """Return this hint with what `change` makes of each of its parts: how a caller adapts commands."""
+        """Return this hint with `change` applied to each of its parts: how a caller adapts commands."""
         return Hint._of([item for part in self.parts for item in _parts(change(part))])
 
     def __add__(self, other: str) -> Hint:
@@ -150,23 +150,23 @@ class Hint(str):
 
 
 def _parts(value: object) -> tuple[str, ...]:
-    """Return what a value becomes in a hint: a hint what it consists of, another string itself, all else its text."""
+    """Return the parts of a value in a hint: those of a hint, another string itself, anything else as text."""
     if isinstance(value, Hint):
         return value.parts
     return (value if isinstance(value, str) else str(value),)
 
 
 class Command(Hint):
-    """A command line as data: a program and its words. As a string it is quoted for a shell; it is a hint by itself.
+    """A command line as data: a program and its arguments. As a string it is quoted for a shell; it is itself a hint.
 
-    `Command("sl", "query", "-m", name)` is one of ktx; `Command("add", "--", path, program="git")` is one of git.
+    `Command("sl", "query", "-m", name)` is a ktx command; `Command("add", "--", path, program="git")` is a git command.
     """
 
     program: str
     words: tuple[str, ...]
 
     def __new__(cls, *words: object, program: str = "ktx") -> Command:
-        """Return a command; words are quoted where a shell needs it, each `Placeholder` stands as it is."""
+        """Return a command; arguments are quoted if a shell requires it, a `Placeholder` never is."""
         texts = tuple(word if isinstance(word, str) else str(word) for word in words)
         shown = (word if isinstance(word, Placeholder) else shell_words(word) for word in (program, *texts))
         command = str.__new__(cls, " ".join(shown))
@@ -175,13 +175,13 @@ class Command(Hint):
 
     @property
     def sets(self) -> tuple[SettingPath, str] | None:
-        """The setting that this `ktx config set` changes, and its new value; None for another command."""
+        """The setting and value of a `ktx config set` command; None for any other command."""
         if self.program != "ktx" or self.words[:2] != ("config", "set") or len(self.words) < 4:
             return None
         return SettingPath(self.words[2]), self.words[3]
 
     def with_words(self, *words: object, after: int | None = None) -> Command:
-        """Return the command with more words: at its end, or behind the first `after` of its own."""
+        """Return the command with more arguments: at the end, or after the first `after` of its own."""
         at = len(self.words) if after is None else after
         return Command(*self.words[:at], *words, *self.words[at:], program=self.program)
 
@@ -189,11 +189,11 @@ class Command(Hint):
         return self.words, {"program": self.program}
 
     def __getstate__(self) -> None:
-        """Leave nothing to restore: a copy is made from the words."""
+        """There is nothing to restore: a copy is built from the arguments."""
 
 
 class Placeholder(str):
-    """A word of a command that is shown as it stands, without quotes: what the user replaces or a shell expands."""
+    """A command argument that is shown without quotes: the user replaces it or a shell expands it."""
 
     __slots__ = ()
 
@@ -217,7 +217,7 @@ class Statement(str):
 
 
 class Suggestion(str):
-    """A value to write in place of what was written; `setting`: the path in `ktx.yaml` of what it is for, if known.
+    """A value to write instead of another; `setting`: the path in `ktx.yaml` that it is for, if known.
 
     `Hint("did you mean `{}`?", Suggestion("sqlite", setting="connections.shop.driver"))`
     """
@@ -242,21 +242,21 @@ _PLACES: Final = frozenset(("path", "line", "object", "connection"))
 
 @dataclass(frozen=True, slots=True, init=False)
 class Diagnostic:
-    """Something wrong, or worth knowing, at a place: what `lint`, `validate` and `doctor` report."""
+    """An error, a warning or a note about a location: what `lint`, `validate` and `doctor` report."""
 
     code: str
     """A stable code for programs."""
     severity: Severity
     message: str
-    """One sentence without a full stop."""
+    """One sentence without a trailing full stop."""
     location: Location
     hint: Hint | None
-    """What helps."""
+    """What fixes it."""
 
     def __init__(
         self, code: str, severity: Severity, message: str, location: Location = Location(), hint: str | None = None
     ) -> None:
-        """Return a diagnostic; a plain text becomes a hint."""
+        """Return a diagnostic; plain text becomes a hint."""
         _assign(self, "code", code)
         _assign(self, "severity", severity)
         _assign(self, "message", message)
@@ -265,12 +265,12 @@ class Diagnostic:
 
     @property
     def path(self) -> str:
-        """The file it is in; empty where it is in none."""
+        """The file of the diagnostic; empty if it has none."""
         return self.location.path or ""
 
     @property
     def line(self) -> int | None:
-        """The line it is on."""
+        """The line of the diagnostic."""
         return self.location.line
 
     def select(self, keys: Mapping[str, str]) -> dict[str, Any]:
@@ -278,11 +278,11 @@ class Diagnostic:
         return {key: getattr(self.location if name in _PLACES else self, name) for key, name in keys.items()}
 
     def __str__(self) -> str:
-        """Return the place and the message, as one line of a report."""
+        """Return the location and the message, as one line of a report."""
         return f"{place}: {self.message}" if (place := str(self.location)) else self.message
 
 
 def severity_counts(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
-    """Return how many diagnostics there are of each severity, the worst first."""
+    """Return the number of diagnostics of each severity, most severe first."""
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     return {severity.value: counts[severity] for severity in reversed(Severity)}

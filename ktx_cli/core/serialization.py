@@ -1,4 +1,4 @@
-"""Turns results into plain data for JSON: the `Record` of the whole program."""
+"""Turns results into plain data for JSON with `Record`, used in the whole program."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 class Record:
     """A dataclass whose fields are its JSON.
 
-    A dataclass that has only some of its fields in the JSON, under other names, or with facts that are computed, lists
-    what it has in `json_keys`. An entry is the name of an attribute, or `key=attribute` where they differ; the
-    attribute may be a property, a method without arguments, or a path such as `edge.name`:
+    A dataclass that only has some of its fields in the JSON, or under other names, or computed values, lists them in
+    `json_keys`. An entry is the name of an attribute, or `key=attribute` if they differ; the attribute may be a
+    property, a method without arguments, or a path such as `edge.name`:
 
         @dataclass(frozen=True, slots=True)
         class Decision(Record):
@@ -28,7 +28,7 @@ class Record:
     json_keys: ClassVar[tuple[str, ...]] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object, as it stands in an envelope, a report or a file."""
+        """Return the JSON object for an envelope, a report or a file."""
         return picked(self, self.json_keys) if self.json_keys else _fields(self)
 
 
@@ -39,9 +39,9 @@ def picked(value: Any, keys: Iterable[str]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: dataclasses and mappings as objects, sequences as lists, enums by value.
+    """Return a value as JSON: dataclasses and mappings as objects, sequences as lists, enums by value.
 
-    What has a `to_json` of its own is asked for it; numbers, texts and None stay as they are.
+    Uses the value's own `to_json` if it has one; numbers, text and None are unchanged.
     """
     if isinstance(value, Enum):
         return value.value

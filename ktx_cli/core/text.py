@@ -1,4 +1,4 @@
-"""Small helpers for text a person reads: suggestions, plurals, safe one-liners."""
+"""Helpers for text that people read: suggestions, plurals, safe one-liners."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word nearest to `word`, or None when nothing is near.
+    """Return the known word closest to `word`, or None if none is close.
 
-    Of all that are alike it is the first known one that `word` is the leading part of (`claude` of `claude-code`),
-    then the one that takes the fewest edits, then the one most alike.
+    Among similar words, the first one of which `word` is a prefix (`claude` of `claude-code`) wins, then the one with
+    the fewest edits, then the most similar one.
     """
     import difflib
 
@@ -30,10 +30,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def nearest_values(text: str, known: Iterable[str]) -> list[str]:
-    """Return up to three known values that `text` may have been meant to be, the nearest first.
+    """Return up to three known values that `text` may have meant, closest first.
 
-    Those that differ in case, blanks, accents or punctuation alone stand for all others. Then come those that take the
-    fewest edits, at most one in three characters, then those that have `text` as whole words.
+    Values that differ only in case, blanks, accents or punctuation exclude all others. Then come those with the fewest
+    edits, at most one in three characters, then those that contain `text` as whole words.
     """
     wanted = _plain_form(text)
     forms = [(value, _plain_form(value)) for value in dict.fromkeys(known) if value != text]
@@ -50,14 +50,14 @@ def nearest_values(text: str, known: Iterable[str]) -> list[str]:
 
 
 def _plain_form(text: str) -> str:
-    """Return a text in lower case, without accents, punctuation and blanks around and between words but one."""
+    """Return a text in lower case, without accents, punctuation and extra blanks."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return re.sub(r"[\W_]+", " ", bare).strip() or bare.strip()
 
 
 def count_edits(one: str, other: str) -> int:
-    """Return how many letters must be put in, taken out, changed or swapped with the next to make one word the other.
+    """Return how many letters must be inserted, deleted, changed or swapped to turn one word into the other.
 
     The optimal string alignment distance.
     """
@@ -80,27 +80,27 @@ def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
 
 
 def counted(found: Mapping[str, int]) -> str:
-    """Return `3 errors, 1 warning, 4 info` for what was found of each severity; `none` for nothing."""
+    """Return the number of diagnostics of each severity, such as `3 errors, 1 warning, 4 info`; `none` if empty."""
     named = (plural(count, name, "info" if name == "info" else None) for name, count in found.items() if count)
     return ", ".join(named) or "none"
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Return `text` on one line, control characters blanked, cut to `limit` characters."""
+    """Return `text` on one line, with control characters blanked, truncated to `limit` characters."""
     flat = re.sub(r"\s+", " ", _CONTROL.sub(" ", text)).strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def one_line_typed(text: str, limit: int = 2000) -> str:
-    """Return `text` on one line to be copied into a shell: blanks stay as they are, else as `one_line`."""
+    """Return `text` on one line for copying into a shell: blanks are kept, otherwise like `one_line`."""
     flat = _CONTROL.sub(" ", text).strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def shell_words(*words: object) -> str:
-    """Return words as they are typed in a shell, so that each stands for itself: quoted where that is needed.
+    """Return arguments as typed in a shell, each quoted if necessary.
 
-    What a terminal does not show is written as bash and zsh read it: `$'\\n'`.
+    Characters that a terminal does not show are written in the syntax of bash and zsh: `$'\n'`.
     """
     return " ".join(map(_shell_word, words))
 
@@ -122,17 +122,17 @@ def _shell_character(character: str) -> str:
 
 
 def is_device_name(name: str) -> bool:
-    """Say whether Windows takes a file of this name (whatever its ending) for a device: `con`, `NUL`, `com1`."""
+    """Return whether Windows treats a file name (with any extension) as a device: `con`, `NUL`, `com1`."""
     return _DEVICE_NAME.fullmatch(name.lower()) is not None
 
 
 def is_utf8(path: str) -> bool:
-    """Say whether a path, as Python has it, is UTF-8: else it holds lone surrogates, which few things can store."""
+    """Return whether a path in Python is UTF-8: otherwise it contains lone surrogates, which few formats can store."""
     return path.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in path)
 
 
 def escaped(path: str) -> str:
-    """Return a path as people can read it: bytes that are not UTF-8 as `\\xff`."""
+    """Return a path for display: bytes that are not UTF-8 as `\\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -145,13 +145,13 @@ def listing(words: Iterable[str], limit: int = 5) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return a file name (without ending) for an in-file name, the same for every program that writes the project.
+    """Return a file name (without extension) for a name in a file, the same in every program that writes projects.
 
-    A plain lower-case name is its own; any other becomes `slug-<first 8 hex digits of its sha256>`.
+    A plain lower-case name is unchanged; any other becomes `slug-<first 8 hex digits of its sha256>`.
     """
     if _PLAIN_FILE_NAME.fullmatch(name) and not _DEVICE_NAME.fullmatch(name):
         return name
-    import hashlib  # OpenSSL, which most commands do without
+    import hashlib  # OpenSSL, which most commands do not need
 
     slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:48] or "x"
     return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
@@ -159,7 +159,7 @@ def file_stem(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Something suspicious at a character of a text. `length`: its characters, 0 where only its beginning is known."""
+    """Something suspicious at a position of a text. `length`: its characters, 0 if only its beginning is known."""
 
     at: int
     code: str
@@ -169,7 +169,7 @@ class Spot:
 
 
 def line_start(text: str, line: int) -> int:
-    """Return the character a line begins with, counted from 0."""
+    """Return the offset at which a line begins, counted from 0."""
     place = 0
     for _ in range(line):
         place = text.find("\n", place) + 1

@@ -1,6 +1,6 @@
-"""How numbers are printed for people: by the scale of their column, as percentages, never with float noise.
+"""Formats numbers for people: by the scale of their column, as percentages, never with float noise.
 
-JSON keeps full precision and does not come by here.
+JSON keeps full precision and does not use this module.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 FLOAT_DIGITS: Final = 15
-"""The significant digits of a 64-bit float that a decimal survives; the ones behind are noise."""
+"""The significant decimal digits of a 64-bit float; further digits are noise."""
 
 EXACT_INTEGER: Final = 2**53
-"""Up to here every reader of JSON keeps whole numbers exact."""
+"""Up to here, every reader of JSON keeps whole numbers exact."""
 
 _NOISE: Final = Decimal("1e-9")
-"""By how much of itself a sum of floats may be off its column's scale for that to be rounding alone."""
+"""Relative deviation of a sum of floats from its column's scale that is attributed to rounding."""
 
 _NEAR: Final = 6
-"""From this many digits behind those of its column on, a float near 0 is noise."""
+"""Number of digits beyond those of its column from which a float near 0 is noise."""
 _MOST_DECIMALS: Final = 12
 _PADDED: Final = 6
 _ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -30,12 +30,12 @@ _ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 
 @dataclass(frozen=True, slots=True)
 class NumberStyle:
-    """How the numbers of a column are wanted, as far as its definition says.
+    """How the numbers of a column should be printed, as far as its definition says.
 
-    `decimals`: digits behind the point, None where nothing is known. `computed`: a quotient, an average or what a
-    format rounds, whose other digits nobody wants; where all numbers are below 1, the largest keeps `significant` ones,
-    with 0 none but `decimals`. `percent`: what makes a percentage of a
-    value: 100 for a share, 1 for one that is a percentage already; 0: it is none.
+    `decimals`: digits after the decimal point, None if unknown. `computed`: a quotient, an average or a rounding
+    format, whose other digits are not wanted; if all numbers are below 1, the largest keeps `significant` ones, with 0
+    only `decimals`. `percent`: the factor that makes a percentage of a value: 100 for a share, 1 for a value that is
+    already a percentage; 0: it is not one.
     """
 
     decimals: int | None = None
@@ -46,16 +46,16 @@ class NumberStyle:
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How the numbers of one column of an answer are printed, all with the same number of digits behind the point.
+    """How the numbers of one column of an answer are printed, all with the same number of decimals.
 
-    `decimals`: of what is printed, None: each number as it is, without float noise. `percent`: see `NumberStyle`.
+    `decimals`: of the printed number, None: each number unchanged, without float noise. `percent`: see `NumberStyle`.
     """
 
     decimals: int | None = None
     percent: int = 0
 
     def text(self, value: float | str) -> str:
-        """Return a number as people read it: `15.20`, `15.2%`; decimals may be given as texts."""
+        """Return a number for people: `15.20`, `15.2%`; decimals may be passed as text."""
         exact = exact_number(value)
         if exact is None:
             return str(value)
@@ -64,7 +64,7 @@ class NumberFormat:
         return _fixed(exact * (self.percent or 1), self.decimals) + ("%" if self.percent else "")
 
     def machine_text(self, value: float | str) -> str:
-        """Return a number as programs read it: the same digits without a sign; a share stays a fraction (`0.152`)."""
+        """Return a number for programs: the same digits without a sign; a share stays a fraction (`0.152`)."""
         exact = exact_number(value)
         if exact is None:
             return str(value)
@@ -80,12 +80,12 @@ def without_noise(value: float) -> float:
 
 
 def plain_number(value: float | str) -> str:
-    """Return a number with all its digits but float noise: whole numbers and decimals as they are."""
+    """Return a number with all its digits except float noise: whole numbers and decimals are unchanged."""
     return repr(without_noise(value)) if isinstance(value, float) else str(value)
 
 
 def exact_number(value: Any) -> Decimal | None:
-    """Return the number that a value stands for, a float without noise; None for booleans, NaN and what is none."""
+    """Return the number in a value, a float without noise; None for booleans, NaN and anything else."""
     if isinstance(value, bool) or value is None:
         return None
     text = plain_number(value) if isinstance(value, int | float | str) else str(value)
@@ -97,9 +97,9 @@ def exact_number(value: Any) -> Decimal | None:
 
 
 def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> NumberFormat | None:
-    """Return how the numbers of a column are printed; None for one whose values, as the driver gives them, are others.
+    """Return how the numbers of a column are printed; None if its values are not numbers.
 
-    A style never hides digits that are no noise: a column that has more than its definition says is printed with them.
+    A style never hides real digits: a column with more than its definition says is printed with them.
     """
     present = [value for value in values if value is not None]
     if not all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in present):
@@ -120,35 +120,35 @@ def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> Nu
 
 
 def row_formats(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[NumberFormat | None, ...]:
-    """Return for each column of plain rows how its numbers are printed: by the type the driver gives them."""
+    """Return for each column of plain rows how its numbers are printed, by the type that the driver returns."""
     return tuple(column_format(row[place] for row in rows) for place in range(len(columns)))
 
 
 def _computed_decimals(numbers: list[Decimal], wanted: NumberStyle) -> int:
-    """Return the digits of averages, quotients and percentages, more where the largest number is below 1."""
+    """Return the digits of averages, quotients and percentages, more if the largest number is below 1."""
     decimals = 2 if wanted.decimals is None else wanted.decimals
     largest = max((abs(each) for each in numbers), default=Decimal(0)) * (wanted.percent or 1)
     if not 0 < largest < 1 or not wanted.significant:
         return decimals
-    first = -largest.adjusted()  # the place of its first digit behind the point
+    first = -largest.adjusted()  # the position of its first digit after the decimal point
     return max(decimals, min(_MOST_DECIMALS, first + wanted.significant - 1))
 
 
 def _scale(numbers: list[Decimal], decimals: int) -> int:
-    """Return the scale of a column, or the digits its numbers have where they do not keep to it."""
+    """Return the scale of a column, or the digits of its numbers if they exceed it."""
     least = Decimal(1).scaleb(-decimals - _NEAR)  # amounts that cancel each other leave noise, not 0
     off = [each for each in numbers if abs(each - _rounded(each, decimals)) > max(_NOISE * abs(each), least)]
     return min(_MOST_DECIMALS, max(map(_own_decimals, off))) if off else decimals
 
 
 def _decimals_of(numbers: list[Decimal]) -> int:
-    """Return the digits of exact decimals: their scale, without the zeros a database fills a division up with."""
+    """Return the digits of exact decimals: their scale, without the zeros that a database appends to quotients."""
     scale = max((-int(each.as_tuple().exponent) for each in numbers), default=0)
     return max(0, scale if scale <= _PADDED else max(map(_own_decimals, numbers)))
 
 
 def _own_decimals(number: Decimal) -> int:
-    """Return how many digits behind the point a number has, without zeros at the end."""
+    """Return the number of decimals of a number, without trailing zeros."""
     return max(0, -int(number.normalize(_ROUNDING).as_tuple().exponent))
 
 
@@ -164,10 +164,10 @@ def _fixed(number: Decimal, decimals: int) -> str:
 def json_value(value: Any) -> Any:
     """Return the value for JSON.
 
-    Numbers, texts, booleans and NULL stay. A decimal becomes its exact text, also one without a fraction, and so does a
-    whole number beyond 2^53, which most readers of JSON would round; a date, time or timestamp ISO 8601; a duration
-    ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is no number `NaN`, `Infinity` or `-Infinity`.
-    Lists and mappings are kept, with values in the same way; anything else is its text.
+    Numbers, text, booleans and NULL are unchanged. A decimal becomes its exact text, even without a fraction, and so
+    does a whole number beyond 2^53, which most readers of JSON would round; a date, time or timestamp ISO 8601; a
+    duration ISO 8601 in seconds (`PT90S`); bytes lower-case hex; a float that is not a number `NaN`, `Infinity` or
+    `-Infinity`. Lists and mappings are kept, with their values converted; anything else becomes its text.
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -191,7 +191,7 @@ def json_value(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as `json_value` does, to be kept: NaN as None, nested values as text, any text UTF-8."""
+    """Return a value like `json_value`, for storage: NaN as None, nested values as text, any text UTF-8."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     known = json_value(value)

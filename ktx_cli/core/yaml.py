@@ -1,7 +1,7 @@
-"""Writes YAML that YAML 1.2 and YAML 1.1 readers read alike, in the layout of the TypeScript ktx.
+"""Reads YAML 1.2, and writes YAML that YAML 1.2 and YAML 1.1 readers read alike, in the layout of the TypeScript ktx.
 
-Block style, sequences indented below their key, double quotes where quotes are needed, multi-line texts as literal
-blocks, no aliases and no folded lines. The same value always gives the same text.
+Block style, sequences indented below their key, double quotes if quotes are needed, multi-line text as literal blocks,
+no aliases and no folded lines. The same value always produces the same text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.yaml_text import MAX_DEPTH, TAG_PREFIX, YamlText, scalar_value
 
 _LONGEST_SIMPLE_KEY: Final = 1000
-"""Characters; parsers look for the colon of a key within 1,024."""
+"""Maximum number of characters: parsers look for the colon of a key within 1,024."""
 
 _NOT_PRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -35,10 +35,10 @@ _WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a file is laid out.
+    """The layout of a file.
 
-    `step`: columns a mapping level (1 to 9). `offset`: columns from a key to the dashes below it. `literals`:
-    multi-line texts become literal blocks where that is possible; else they are double-quoted.
+    `step`: columns per mapping level (1 to 9). `offset`: columns from a key to the dashes below it. `literals`:
+    multi-line text becomes a literal block if possible; else it is double-quoted.
     """
 
     step: int = 2
@@ -47,13 +47,13 @@ class Layout:
 
 
 FILE_LAYOUT: Final = Layout()
-"""The layout of files ktx writes."""
+"""The layout of files that ktx writes."""
 
 
 def dump(value: Any) -> str:
     """Return `value` as a YAML document that ends in a newline.
 
-    Takes None, bool, int, float, str, list, tuple and dict (with scalar keys), nothing else (`TypeError`).
+    Accepts None, bool, int, float, str, list, tuple and dict (with scalar keys), nothing else (`TypeError`).
     `ValueError` for a value nested deeper than `MAX_DEPTH` (or inside itself) and for text with surrogates.
     """
     if isinstance(value, dict) and value:
@@ -64,12 +64,12 @@ def dump(value: Any) -> str:
 
 
 def flow(value: Any) -> str:
-    """Return `value` on one line, as it may stand inside brackets; same errors as `dump`."""
+    """Return `value` on one line, as it may be written inside brackets; same errors as `dump`."""
     return _flow(value, 1)
 
 
 def write_entry(key: Any, value: Any, column: int, layout: Layout) -> str:
-    """Return the block entry `key: value` of a mapping whose keys stand at `column`.
+    """Return the block entry `key: value` of a mapping whose keys are at `column`.
 
     The first line comes without its indentation, the last one without a newline.
     """
@@ -77,7 +77,7 @@ def write_entry(key: Any, value: Any, column: int, layout: Layout) -> str:
 
 
 def write_item(value: Any, column: int, layout: Layout) -> str:
-    """Return the block item `- value` of a sequence whose dashes stand at `column`; lines as in `write_entry`."""
+    """Return the block item `- value` of a sequence whose dashes are at `column`; lines as in `write_entry`."""
     return _written(_sequence, [value], column, layout)
 
 
@@ -162,7 +162,7 @@ def _scalar(value: Any, in_flow: bool = False) -> str:
         return int.__repr__(value)
     if isinstance(value, float):
         return _float(value)
-    raise TypeError(f"YAML has no form for a {type(value).__name__}")
+    raise TypeError(f"YAML cannot represent a {type(value).__name__}")
 
 
 def _float(value: float) -> str:
@@ -171,12 +171,12 @@ def _float(value: float) -> str:
     if math.isinf(value):
         return ".inf" if value > 0 else "-.inf"
     text = float.__repr__(value)
-    # `1e+16` is a number in YAML 1.2 and a text in YAML 1.1; `1.0e+16` is a number in both.
+    # `1e+16` is a number in YAML 1.2 and text in YAML 1.1; `1.0e+16` is a number in both.
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
 def _text(value: str, column: int, inset: int, layout: Layout) -> str:
-    """Return a text as a block's value: a literal block whose parent stands at `column` where that is possible."""
+    """Return a text as a block's value: as a literal block, whose parent is at `column`, if possible."""
     if "\n" not in value or not layout.literals or not _can_be_literal(value):
         return _quoted_if_needed(str(value), False)
     body = value.removesuffix("\n")
@@ -198,7 +198,7 @@ def _quoted_if_needed(value: str, in_flow: bool) -> str:
     if not value:
         return '""'
     if _SURROGATE.search(value):
-        raise ValueError(f"the text {value!r} holds a surrogate, which no encoding of YAML has")
+        raise ValueError(f"the text {value!r} contains a surrogate, which no encoding of YAML can represent")
     if _NOT_PRINTABLE.search(value) or "\n" in value or "\t" in value:
         return _double_quoted(value)
     if not _needs_quotes(value, in_flow):
@@ -209,7 +209,7 @@ def _quoted_if_needed(value: str, in_flow: bool) -> str:
 
 
 def _needs_quotes(value: str, in_flow: bool) -> bool:
-    """Say whether some reader takes the plain text for syntax, a number, a time, a boolean or null."""
+    """Return whether some reader would parse the plain text as syntax, a number, a time, a boolean or null."""
     if _UNSAFE_PLAIN.search(value) or (in_flow and _UNSAFE_IN_FLOW.search(value)):
         return True
     return value.casefold() in _WORDS or _LIKE_NUMBER.fullmatch(value) is not None
@@ -233,13 +233,13 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_ALIASED_NODES: Final = 100_000
-"""How many nodes all aliases of a document may stand for together."""
+"""Maximum number of nodes that all aliases of a document may expand to."""
 
 _GC_PAUSE_FROM: Final = 100_000
-"""Characters from which a load pauses the garbage collector: half of a big load is its work, all in vain."""
+"""Number of characters from which a load pauses the garbage collector, which would take half the time in vain."""
 
 _MOST_TABS: Final = 200
-"""How many literal blocks of a text may begin with a tab: each is found by a parse of its own."""
+"""Maximum number of literal blocks of a text that begin with a tab: each costs a separate parse."""
 
 _Result = TypeVar("_Result")
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -248,13 +248,12 @@ _NO_KEY: Final = object()
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node of a document and where it stands.
+    """One node of a document and its position.
 
-    `kind` is `scalar`, `sequence`, `mapping` or `alias`. `start` and `end` are character indexes into the text
-    without its byte order mark; `end` of a block collection or block scalar is where the parser found the next
-    token, after blanks and comments. `line` and `column` count from 0. `style` is a scalar's quoting (`""`
-    plain, `'`, `"`, `|`, `>`). `value` is a scalar's value or an alias's anchor; `items` are a sequence's
-    nodes; `pairs` a mapping's.
+    `kind` is `scalar`, `sequence`, `mapping` or `alias`. `start` and `end` are character indexes into the text without
+    its byte order mark; `end` of a block collection or block scalar is where the parser found the next token, after
+    blanks and comments. `line` and `column` count from 0. `style` is a scalar's quoting (`""` plain, `'`, `"`, `|`,
+    `>`). `value` is a scalar's value or an alias's anchor; `items` are a sequence's nodes; `pairs` a mapping's.
     """
 
     kind: str
@@ -274,10 +273,10 @@ class Node:
 def load(text: str | bytes, *, where: str) -> Any:
     """Return the value of a YAML document, None for an empty one.
 
-    Mappings become dicts in the document's order, aliases copies of what they stand for. `where` names the text
-    in errors. Raises `ConfigError` (`WHERE:LINE:COLUMN: what`) for whatever is not one valid document: also for
-    duplicate keys, unknown tags, nesting deeper than `MAX_DEPTH`, aliases that expand without measure, NUL and
-    bytes that are not UTF-8 (or UTF-16 with a byte order mark).
+    Mappings become dicts in the document's order, aliases copies of their targets. `where` names the text in errors.
+    Raises `ConfigError` (`WHERE:LINE:COLUMN: what`) for anything but one valid document, including duplicate keys,
+    unknown tags, nesting deeper than `MAX_DEPTH`, aliases that expand excessively, NUL and bytes that are not UTF-8 (or
+    UTF-16 with a byte order mark).
     """
     return _read(YamlText(text, where), _build)
 
@@ -285,13 +284,13 @@ def load(text: str | bytes, *, where: str) -> Any:
 def compose(text: str | bytes, *, where: str) -> Node | None:
     """Return the document's root node, or None for an empty document.
 
-    Raises `ConfigError` as `load` does, except for what only the values show (duplicate keys, undefined aliases).
+    Raises `ConfigError` as `load` does, except for errors in values (duplicate keys, undefined aliases).
     """
     return _read(YamlText(text, where), _compose)
 
 
 def _read(source: YamlText, reader: Callable[[YamlText], _Result]) -> _Result:
-    """Run a reader over the text; again when it failed at what is text in YAML 1.2: a tab, a colon."""
+    """Run a reader over the text; again if it failed at what is text in YAML 1.2: a tab, a colon."""
     with _collector_paused(source):
         for _ in range(_MOST_TABS):
             try:
@@ -330,11 +329,11 @@ def _compose(source: YamlText) -> Node | None:
 
 
 Lines = dict["str | int", "int | tuple[int, Lines]"]
-"""Step into a document, a key or an index -> the line, from 1, where that stands, and what is in it."""
+"""Step into a document, a key or an index -> the line, from 1, and its content."""
 
 
 def lines_of(text: str | bytes, *, where: str) -> Lines:
-    """Return the lines of everything in a document; of a key that is no text, by the text of it.
+    """Return the lines of everything in a document; keys that are not text are converted to text.
 
     Raises `ConfigError` as `compose`, in a fraction of its time and memory.
     """
@@ -344,7 +343,7 @@ def lines_of(text: str | bytes, *, where: str) -> Lines:
 def _lines(source: YamlText) -> Lines:
     root: Lines = {}
     top: Lines | None = None
-    key: str | int | None = None  # of a mapping: the key whose value comes; of a sequence: the next index
+    key: str | int | None = None  # of a mapping: the key whose value follows; of a sequence: the next index
     line = 0
     stack: list[tuple[Lines | None, str | int | None]] = []
     for event in _events(source):
@@ -379,9 +378,9 @@ def _lines(source: YamlText) -> Lines:
 
 
 def locate(text: str | bytes, path: Sequence[str | int]) -> tuple[int, int] | None:
-    """Return (line, column), counted from 1, of the deepest part of `path` the document has.
+    """Return (line, column), counted from 1, of the deepest part of `path` that the document has.
 
-    A mapping's entry stands at its key. None when the text does not parse, or has nothing of the path.
+    An entry of a mapping is located at its key. None if the text is not valid YAML, or contains nothing of the path.
     """
     try:
         node = compose(text, where="")
@@ -411,7 +410,7 @@ def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
 def _events(source: YamlText) -> Iterator[Any]:
     """Yield the events of the single document, without those of stream and document.
 
-    Depth is bounded here, before anything nested is built: the C scanner itself does not recurse.
+    Depth is limited here, before anything nested is built: the C scanner itself does not recurse.
     """
     parser = _PARSER(source.text_for_parser)
     depth = documents = 0
@@ -431,7 +430,7 @@ def _events(source: YamlText) -> Iterator[Any]:
             elif kind is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    hint = "keep one document in the file: remove the '---' and what belongs to the other"
+                    hint = "keep one document in the file: remove the '---' and the content of the other"
                     raise source.error(event.start_mark, "a second document begins", hint)
                 continue
             elif kind is yaml.StreamStartEvent or kind is yaml.DocumentEndEvent:
@@ -442,7 +441,7 @@ def _events(source: YamlText) -> Iterator[Any]:
 
 
 class _Builder:
-    """Builds the value from events, with a stack of its own instead of recursion."""
+    """Builds the value from events, with a stack instead of recursion."""
 
     __slots__ = ("anchors", "budget", "key", "root", "source", "stack", "top")
 
@@ -456,7 +455,7 @@ class _Builder:
         self.budget = MAX_ALIASED_NODES
 
     def take(self, event: Any) -> None:
-        """Take the next event of the document."""
+        """Process the next event of the document."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
             value = scalar_value(event, self.source)
@@ -481,7 +480,7 @@ class _Builder:
         return container
 
     def add(self, value: Any, event: Any) -> None:
-        """Put `value` where the document has come to: root, list item, key or value."""
+        """Put `value` at the current position: root, list item, key or value."""
         top = self.top
         if type(top) is dict:
             if self.key is _NO_KEY:
@@ -496,19 +495,19 @@ class _Builder:
             top.append(value)
 
     def check_key(self, key: Any, event: Any) -> None:
-        """Refuse a key that is a collection or is already there."""
+        """Reject a key that is a collection or a duplicate."""
         if type(key) is dict or type(key) is list:
-            message = "a mapping's key is a collection"
+            message = "a key of the mapping is a collection"
             raise self.source.error(event.start_mark, message, "use a string, a number or a boolean as the key")
         if key in self.top:
-            message = f"the key {key!r} is there twice"
+            message = f"the key {key!r} occurs twice"
             advice = f"keep one of the two {key!r} entries"
             if type(self.top[key]) is list:
                 advice = f"move the items of the second {key!r} to the first, and delete the second"
             raise self.source.error(event.start_mark, message, advice)
 
     def expand(self, event: Any) -> Any:
-        """Return a copy of what an alias stands for."""
+        """Return a copy of an alias's target."""
         if event.anchor not in self.anchors:
             hint = f"define &{event.anchor} above it, or quote the value if it is a string that begins with '*'"
             raise self.source.error(event.start_mark, f"the alias *{event.anchor} has no anchor before it", hint)
@@ -520,7 +519,7 @@ class _Builder:
         return self.copy(value, len(self.stack), event)
 
     def copy(self, value: Any, depth: int, event: Any) -> Any:
-        """Return a deep copy within what is left of the budget of nodes and of `MAX_DEPTH`."""
+        """Return a deep copy within the remaining budget of nodes and `MAX_DEPTH`."""
         self.budget -= 1
         if self.budget < 0 or depth > MAX_DEPTH:
             message = f"the aliases expand to more than {MAX_ALIASED_NODES:,} nodes or {MAX_DEPTH} levels"
@@ -565,7 +564,7 @@ def _close(node: Node, children: list[Node], event: Any) -> None:
 
 @contextlib.contextmanager
 def _collector_paused(source: YamlText) -> Iterator[None]:
-    """Pause the garbage collector for a big text: a loaded document has no cycles it could find."""
+    """Pause the garbage collector for a large text: a loaded document has no cycles to collect."""
     if len(source.text) < _GC_PAUSE_FROM or not gc.isenabled():
         yield
         return

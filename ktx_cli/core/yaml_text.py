@@ -1,4 +1,4 @@
-"""The text side of YAML reading: decoding, what a plain scalar means, errors with their place."""
+"""The text side of reading YAML: decoding, resolving plain scalars, and errors with their position."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from ktx_cli.core.errors import ConfigError
 
 MAX_DEPTH: Final = 200
-"""How deep a document may nest."""
+"""Maximum nesting depth of a document."""
 
 TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
@@ -21,7 +21,7 @@ _BREAK = re.compile(r"\r\n?|\n")
 _LITERAL_WITH_TAB = re.compile(r"\|[^\r\n]*(?:[\r\n] *)+(?<= )\t")
 _COLON_OF_TEXT = re.compile(r":(?=[^ \t\r\n,\[\]{}])")
 _COLONS_OF_TEXTS = re.compile(r"(?<=[\[{,:])([ \t\r\n]*):(?=[^ \t\r\n,\[\]{}])")
-"""Colons that begin a plain text, or stand where it makes no difference that they are taken for a letter."""
+"""Colons that begin a plain text, or can be read as a letter without a difference."""
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -35,15 +35,15 @@ _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 
 
 def line_hint(line: int, where: str) -> str:
-    """Return the hint for a text that cannot be read, where nothing better is known."""
+    """Return the default hint for a text that cannot be parsed."""
     return f"correct line {line} of {where}"
 
 
 class YamlText:
     """A text to parse, decoded, with its name for errors.
 
-    `text` has no byte order mark. `text_for_parser` has the same length and the same places; characters that
-    the 1.1 parser would misread are private ones in it, which `original` turns back.
+    `text` has no byte order mark. `text_for_parser` has the same length and positions; characters that the 1.1 parser
+    would misread are replaced by private ones, which `original` turns back.
     """
 
     __slots__ = ("_back", "hidden_tab", "text", "text_for_parser", "where")
@@ -62,7 +62,7 @@ class YamlText:
             self._hide_misread()
 
     def original(self, value: str) -> str:
-        """Return a scalar of the parser's as it stands in the document."""
+        """Return a scalar of the parser as it is written in the document."""
         return value.translate(self._back) if self._back else value
 
     def error(self, mark: Any, what: str, hint: str | None = None) -> ConfigError:
@@ -99,7 +99,7 @@ class YamlText:
         if "cannot start any token" in what:
             return f'put the value in double quotes: no plain value can begin with "{character}"'
         if "mapping values are not allowed" in what:
-            return "check the indentation, or put a value that holds ': ' in double quotes"
+            return "check the indentation, or put a value that contains ': ' in double quotes"
         if "could not find expected ':'" in what:
             return "add a colon and a space after the key; indent or quote text that spans several lines"
         return None
@@ -124,9 +124,9 @@ class YamlText:
         self._back = {hidden: code for code, hidden in away.items()}
 
     def hide_tab(self, error: Any) -> bool:
-        """Hide the tab a literal block begins with, if that is the parser's error; say whether it was.
+        """Hide the tab that a literal block begins with, if it is the parser's error; return whether it was.
 
-        YAML 1.2 has such blocks (`|`, spaces, then a tab of the text), libyaml refuses them.
+        YAML 1.2 has such blocks (`|`, spaces, then a tab of the text), but libyaml rejects them.
         """
         if error.context_mark is None or error.problem_mark is None or "tab character" not in (error.problem or ""):
             return False
@@ -139,9 +139,9 @@ class YamlText:
         return True
 
     def hide_colons(self, error: Any) -> bool:
-        """Hide the colons that begin a text, if one inside brackets is the parser's error; say whether it was.
+        """Hide the colons that begin a text, if one inside brackets is the parser's error; return whether it was.
 
-        YAML 1.2 has such texts in brackets (`[:0]`), libyaml takes each of these colons for that behind a key.
+        YAML 1.2 has such texts in brackets (`[:0]`), but libyaml reads each of these colons as one after a key.
         """
         mark, text = error.problem_mark, self.text_for_parser
         if mark is None or "node content" not in (error.problem or ""):
@@ -155,7 +155,7 @@ class YamlText:
         return True
 
     def _free_code(self) -> int:
-        """Return a private character the text has neither as such nor as an escape."""
+        """Return a private character that the text contains neither literally nor as an escape."""
         folded = self.text.casefold()
         free = (code for code in range(0xF0000, 0xFFFFD) if code not in self._back)
         code = next(code for code in free if chr(code) not in folded and f"{code:x}" not in folded)
@@ -178,9 +178,9 @@ def _encoding(data: bytes) -> str:
 
 
 def scalar_value(event: Any, source: YamlText) -> Any:
-    """Return the value of a scalar event: by its tag, its quotes, or what it means plain."""
+    """Return the value of a scalar event: by its tag, its quotes, or its plain meaning."""
     if source.hidden_tab is not None and source.hidden_tab in event.value and event.style != "|":
-        raise source.error(event.start_mark, "a tab stands where an indentation is expected", TAB_HINT)
+        raise source.error(event.start_mark, "there is a tab where indentation is expected", TAB_HINT)
     text = source.original(event.value)
     if event.tag is None:
         return _plain_value(text, event, source) if event.implicit[0] else text
@@ -190,7 +190,7 @@ def scalar_value(event: Any, source: YamlText) -> Any:
 
 
 def _plain_value(text: str, event: Any, source: YamlText) -> Any:
-    """Return what a plain scalar means in the YAML 1.2 core schema."""
+    """Return the meaning of a plain scalar in the YAML 1.2 core schema."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:

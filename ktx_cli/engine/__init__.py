@@ -1,4 +1,4 @@
-"""Runs agents over what was read: plans, tasks, integration, publication, reports."""
+"""The run engine: plans, agent tasks, integration, publication and reports."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The agents' part of a run: work units as agent tasks, side by side, then integration.
+"""The agents' part of a run: runs work units as agent tasks, concurrently, and then integrates their results.
 
-Nothing of it is written to the project before the commit."""
+It writes nothing to the project before the commit.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ ROLE: Final = "writer"
 
 
 def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentTask:
-    """Return the task of a unit, on an overlay of its own."""
+    """Return the task of a unit, on its own overlay."""
     files = {**work.beside, **work.snapshot.files}
     session = context.open_session(
         context.base.child(),
@@ -69,11 +70,11 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
         if not outcome.tool_calls:
-            return outcome.failed(UnitStatus.FAILED, "the model ended without having called a tool")
+            return outcome.failed(UnitStatus.FAILED, "the model ended without calling a tool")
         judged = judge_writes(context, session, outcome, result)
         ignored = [] if outcome.did_something else unread(unit.files, result.invocations, work.connection)
         if judged.status is UnitStatus.DONE and ignored:
-            return outcome.failed(UnitStatus.FAILED, f"the model ended without having read {listing(ignored)}")
+            return outcome.failed(UnitStatus.FAILED, f"the model ended without reading {listing(ignored)}")
         return judged
 
     return AgentTask(
@@ -99,19 +100,19 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
 
 
 def judge_writes(context: AgentContext, session: ToolSession, outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
-    """Return an outcome as failed where a tool failure was left as it was, or definitions it wrote are wrong."""
+    """Return an outcome as failed if a failed tool call was not made good, or the definitions it wrote are invalid."""
     failures = unresolved_failures(session, result.invocations)
     if failures:
         messages = listing(f"{failure.target}: {failure.message}" for failure in failures)
-        return outcome.failed(UnitStatus.FAILED, f"tool failures nothing made good: {messages}")
+        return outcome.failed(UnitStatus.FAILED, f"tool calls failed and were not repeated successfully: {messages}")
     wrong = context.gates.definitions(session.workspace, outcome.changes)
     if wrong:
-        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are wrong: {listing(map(str, wrong))}")
+        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are invalid: {listing(map(str, wrong))}")
     return outcome
 
 
 def unit_key(context: AgentContext, work: SourceWork, unit: WorkUnit) -> str:
-    """Return the key that a unit is stored by: the same key is the same work."""
+    """Return the key under which a unit is stored: the same key means the same work."""
     files = {**work.beside, **work.snapshot.files}
     hashes = (_hashes(unit.files, files), _hashes(unit.dependencies, files))
     return store_key(work.connection, work.kind, [context.version(ROLE), unit.key, unit.notes, unit.semantic, *hashes])
@@ -123,13 +124,13 @@ def _hashes(paths: Sequence[str], files: Mapping[str, RawFile]) -> list[list[str
 
 _READERS: Final = frozenset(("read_raw_file", "read_raw_span"))
 _EVIDENCE_READER: Final = "context_evidence_read"
-"""It names passages, not files: whoever calls it has looked at the documents."""
+"""Names passages instead of files: whoever calls it has read the documents."""
 
 
 def unread(files: Sequence[str], invocations: Iterable[ToolInvocation], source: str = "") -> list[str]:
-    """Return the files of a unit that no call asked for; one that was refused was asked for.
+    """Return the files of a unit that no call requested; a refused call counts as a request.
 
-    `source`: the connection they are of, which may stand in front of their paths.
+    `source`: their connection, which may prefix their paths.
     """
     asked: set[str] = set()
     for call in invocations:
@@ -148,13 +149,15 @@ async def run_units(
     at_once: int,
     cancellation: Cancellation,
 ) -> list[UnitOutcome]:
-    """Run the units of all sources side by side and return their outcomes in order; one not begun is `left`."""
+    """Run the units of all sources concurrently and return their outcomes in order; one that did not
+    start is `left`.
+    """
     slots = asyncio.Semaphore(at_once)
 
     async def run_one(work: SourceWork, unit: WorkUnit) -> UnitOutcome:
         async with slots:
             if cancellation.is_set:
-                return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it")
+                return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it started")
             return await run(work, unit)
 
     units = [(work, unit) for work in works if work.error is None for unit in work.units]
@@ -171,11 +174,11 @@ class AgentWork:
 
     plan: RunPlan
     works: Sequence[SourceWork]
-    """The sources whose units are worked through."""
+    """The sources whose units are processed."""
     workspace: Workspace
-    """The overlay of the run, which the agents begin with."""
+    """The overlay of the run, which the agents start from."""
     task: Callable[[AgentContext, SourceWork, WorkUnit], AgentTask] = unit_task
-    """Makes the task of a unit."""
+    """Creates the task of a unit."""
     prompts: Sequence[str] = PROMPTS
     """The names of the prompts."""
     after_units: AfterUnits = _no_conclusions
@@ -183,7 +186,7 @@ class AgentWork:
     is_ingest: bool = True
     """Whether the units are consolidated at the end, and announced as a step."""
     is_patient: bool = True
-    """Whether the first interrupt lets the tasks in progress end."""
+    """Whether tasks in progress may finish after the first interrupt."""
 
     def context(self, database: sqlite3.Connection, find: Find, library: Library | None = None) -> AgentContext:
         """Return what the tasks share; `database`: where values of columns are read."""
@@ -210,14 +213,14 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """The result of the agents of a run; nothing of it is in the overlay of the run yet."""
+    """The result of the agents of a run, none of which is in the overlay of the run yet."""
 
     integration: Integration
     documents: Documents
     is_interrupted: bool
-    """Whether the user asked to end: what is finished is kept for the next run."""
+    """Whether the user asked to stop: finished work is kept for the next run."""
     stopped: KtxError | None
-    """Why the model was not asked any more."""
+    """Why the model is no longer called."""
     failed: KtxError | None
     """What ended the units."""
     asked: DocumentsAsked = field(default_factory=DocumentsAsked)
@@ -225,7 +228,7 @@ class AgentResult:
 
 
 def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) -> AgentResult:
-    """Let agents work through the units of all sources, and bring together what they wrote."""
+    """Let agents process the units of all sources, and integrate what they wrote."""
     documents, cancellation = Documents.of(work.works, database), Cancellation()
     models.cancels(cancellation)
     with contextlib.closing(open_searcher(work.plan.layout, work.plan.config, work.plan.environ)) as searcher:
@@ -239,7 +242,7 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
 
 @dataclass(slots=True)
 class _Phase:
-    """The agents' part of a run, while it lasts."""
+    """The agents' part of a run, while it is running."""
 
     work: AgentWork
     context: AgentContext
@@ -252,12 +255,12 @@ class _Phase:
     runner: AgentRunner = field(init=False)
 
     def interrupt(self) -> None:
-        """Begin nothing new; what is in progress may end."""
+        """Start nothing new; work in progress may finish."""
         self.cancellation.requested = True
         self.work.plan.emit(Notice(ENDING_NOTICE))
 
     async def run(self, runtime: LlmRuntime) -> Integration:
-        """Return the agents' part as it would land."""
+        """Return the agents' part as it would be committed."""
         work, context = self.work, self.context
         store = TaskStore(self.database, work.plan.layout.state)
         self.runner = AgentRunner(runtime, self.cancellation, store, work.plan.emit)
@@ -278,7 +281,7 @@ class _Phase:
         return QuestionRunner(runtime, StateEnrichmentStore(plan.layout, self.database), self.cancellation, at_once)
 
     def _repair_session(self, trial: Workspace) -> ToolSession:
-        """Return what records the contradictions of a repair: any raw file of the run may be a source of one."""
+        """Return the recorder of a repair's contradictions: any raw file of the run may be a source of one."""
         raw = raw_files(self.work.works)
         return self.context.open_session(trial, raw=raw, files=tuple(raw), whole_run=True)
 
@@ -351,5 +354,5 @@ class _Phase:
 
 
 def _has_changes(outcomes: Sequence[UnitOutcome]) -> bool:
-    """Whether a unit that is done wrote anything."""
+    """Whether a finished unit wrote anything."""
     return any(outcome.status is UnitStatus.DONE and (outcome.changes or wrote(outcome)) for outcome in outcomes)

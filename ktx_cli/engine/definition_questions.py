@@ -1,7 +1,7 @@
-"""Questions that definitions of a semantic layer answer, and other names of them: many sources in one call.
+"""Generates questions that definitions of a semantic layer answer, and their synonyms: many sources per model call.
 
-They are written at the end of a run, when all that databases, sources and agents define is there. Only sources whose
-definitions changed are asked about. Answers are kept in the state database until a run commits them.
+They are written at the end of a run, once all definitions of databases, sources and agents are complete. Only sources
+with changed definitions are sent to the model. Answers are kept in the state database until a run commits them.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ KIND: Final = "definition_questions"
 """The kind of the answers in the store, and the name of the prompt."""
 
 ROLE: Final = "candidateExtraction"
-"""The role whose model writes them, as it writes the descriptions of tables."""
+"""The role whose model writes them, the same as for descriptions of tables."""
 
 ROOM: Final = 30_000
-"""Characters of the sources of one call."""
+"""Maximum number of characters of the sources in one call."""
 
 _COLUMNS: Final = 60
 _TEXT: Final = 300
-"""The most of a source that is shown: columns, and characters of a description or expression."""
+"""Limits per source: number of columns, and characters of a description or expression."""
 
 _Name = tuple[str, str]
 
 
 class DefinitionQuestions(BaseModel):
-    """What one definition is found by."""
+    """The search terms of one definition."""
 
     name: str = Field(description="The kind and the name of the definition, such as `measure net_revenue`.")
     questions: list[str] = Field(description="Three to five questions that the definition answers.")
@@ -62,32 +62,32 @@ _KEPT: Final = TypeAdapter(list[DefinitionQuestions])
 
 
 class SourceQuestions(BaseModel):
-    """What the definitions of one source are found by."""
+    """The search terms of the definitions of one source."""
 
     source: str = Field(description="The label of the source, such as `s1`.")
     definitions: list[DefinitionQuestions]
 
 
 class QuestionsAnswer(BaseModel):
-    """The questions of the sources of a message."""
+    """The search terms of the sources in a message."""
 
     sources: list[SourceQuestions]
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A source to be asked about. `names`: its definitions."""
+    """A source to send to the model. `names`: its definitions."""
 
     source: str
     key: str
     text: str
-    """What the model sees of it."""
+    """The text that the model sees."""
     names: tuple[_Name, ...]
 
 
 @dataclass(slots=True)
 class _Layer:
-    """One semantic layer: the texts it has so far, and the sources that need new ones."""
+    """One semantic layer: its current texts, and the sources that need new ones."""
 
     connection: str
     texts: dict[str, SourceTexts]
@@ -97,7 +97,7 @@ class _Layer:
 def definition_demand(
     plan: RunPlan, workspace: Workspace, connections: Collection[str], is_kept: IsKept
 ) -> QuestionDemand:
-    """Return what `write_definition_questions` would ask, as the overlay is now; nothing is asked."""
+    """Return the calls that `write_definition_questions` would make for the current overlay, without making them."""
     version = load_prompt(KIND, plan.layout.root).version
     layers = [_layer(plan, workspace, connection, version) for connection in sorted(connections)]
     waiting = [[item for item in layer.waiting if not is_kept(KIND, item.key)] for layer in layers]
@@ -107,7 +107,7 @@ def definition_demand(
 def write_definition_questions(
     plan: RunPlan, workspace: Workspace, connections: Collection[str], models: Models, store: EnrichmentStore
 ) -> None:
-    """Write the questions of the definitions of some connections to the overlay of a run; what fails is a warning."""
+    """Write the search terms of the definitions of some connections to the overlay of a run; failures are warnings."""
     prompt = load_prompt(KIND, plan.layout.root)
     layers = [_layer(plan, workspace, connection, prompt.version) for connection in sorted(connections)]
     waiting = [layer for layer in layers if layer.waiting]
@@ -124,19 +124,19 @@ def write_definition_questions(
 
     for layer in waiting:
         if (damage := search_texts_problem(workspace, layer.connection)) is not None:
-            plan.warn(ResultWarning("questions_unreadable", f"{damage.message}; its questions are written again"))
+            plan.warn(ResultWarning("questions_unreadable", f"{damage.message}; ktx writes its questions again"))
     models.ask(ask)
     for layer in waiting:
         workspace.write(search_texts_path(layer.connection), search_texts_bytes(layer.texts))
     missing = sum(len(layer.waiting) for layer in waiting)
     if missing and question.tally.problem:
         what = f"questions for {plural(missing, 'source')} of the semantic layer"
-        message = f"{what} could not be written, and a later run tries again: {question.tally.problem}"
+        message = f"could not write {what}; a later run retries: {question.tally.problem}"
         plan.warn(ResultWarning("questions_failed", message))
 
 
 def _layer(plan: RunPlan, workspace: Workspace, connection: str, version: str) -> _Layer:
-    """Return a layer with what of its texts still holds; those of changed definitions stay until there are new ones."""
+    """Return a layer with its texts that are still valid; those of changed definitions stay until they are replaced."""
     items = list(_items(plan.layers.model(workspace, connection), version))
     known = read_search_texts(workspace, connection)
     texts = {item.source: _restricted(known[item.source], item) for item in items if item.source in known}
@@ -170,13 +170,13 @@ def _member_line(shown: VisibleModel, source: Source, kind: str, member: Measure
 
 
 def _line(kind: str, name: str, text: str) -> str:
-    """Return a definition on one line; a text with a secret or personal data in it is left out."""
+    """Return a definition as one line, without texts that contain a secret or personal data."""
     is_private = any(secrets(text)) or any(personal_data(text))
     return f"{kind} {one_line(name)}: {'' if is_private else one_line(text, 2 * _TEXT)}".rstrip()
 
 
 class _Forgetful:
-    """Keeps no answer to a whole message: one that left a source out would stand in the way of asking again."""
+    """Stores no answer to a whole message: an answer that omits a source would prevent a retry."""
 
     def get(self, kind: str, key: str) -> None:
         """Return nothing."""
@@ -188,7 +188,7 @@ class _Forgetful:
 async def _ask_about(
     layer: _Layer, question: Question[QuestionsAnswer], runner: QuestionRunner, store: EnrichmentStore, emit: Emit
 ) -> None:
-    """Ask about the sources of a layer that need it, and take the answers; what is left waiting has none."""
+    """Send the sources of a layer that need it to the model, and apply the answers; those still waiting have none."""
     emit(StepStarted("questions", layer.connection))
     started, total = monotonic(), len(layer.waiting)
 
@@ -196,7 +196,7 @@ async def _ask_about(
         layer.texts[item.source] = texts
         layer.waiting.remove(item)
 
-    for item in list(layer.waiting):  # a run that did not land may have asked about it
+    for item in list(layer.waiting):  # an earlier run that was not committed may have the answer
         if (kept := _parsed(item, store.get(KIND, item.key))) is not None:
             take(item, kept)
 
@@ -214,7 +214,7 @@ async def _ask_about(
 async def _answered(
     batch: Sequence[_Item], question: Question[QuestionsAnswer], runner: QuestionRunner
 ) -> list[tuple[_Item, list[DefinitionQuestions]]]:
-    """Return what a call says of each source; what the answer leaves out is asked again in a later run."""
+    """Return the answer of a call for each source; sources that it omits are sent again in a later run."""
     labelled = {f"s{number}": item for number, item in enumerate(batch, 1)}
     sources = (f"{label}:\n{wrapped(item.text, 'a source')}" for label, item in labelled.items())
     answer = await runner.ask(question, "\n\n".join(("The sources:", *sources)))
@@ -227,7 +227,7 @@ async def _answered(
 
 
 def _parsed(item: _Item, kept: Any) -> SourceTexts | None:
-    """Return the texts of an answer that is kept; None where there is none of the form of today."""
+    """Return the texts of a stored answer; None if it does not have the current format."""
     try:
         return _fit(item, _KEPT.validate_python(kept)) if kept is not None else None
     except ValidationError:
@@ -237,11 +237,11 @@ def _parsed(item: _Item, kept: Any) -> SourceTexts | None:
 def _count_left_out(tally: Tally, left_out: int) -> None:
     if left_out:
         tally.failures += 1
-        tally.problem = tally.problem or f"the answer left out {plural(left_out, 'source')}"
+        tally.problem = tally.problem or f"the answer omitted {plural(left_out, 'source')}"
 
 
 def _fit(item: _Item, given: Iterable[DefinitionQuestions]) -> SourceTexts:
-    """Return what of an answer may be kept; a name that is no definition of the source is left out."""
+    """Return the parts of an answer that may be stored; names that are not definitions of the source are dropped."""
     names: Mapping[str, _Name] = {f"{kind} {one_line(name)}": (kind, name) for kind, name in item.names}
     texts: dict[_Name, SearchTexts] = {}
     for each in given:

@@ -1,7 +1,7 @@
-"""Definitions of semantic layers that do not compile, and which of them did before a change.
+"""Finds definitions of semantic layers that do not compile, and those among them that a change broke.
 
-What was found is kept in `.ktx/cache` with the sizes and times of the files it was found in, so that `ktx status` and
-runs without changes need not read a layer again.
+Results are cached in `.ktx/cache` with the sizes and times of their files, so that `ktx status` and runs without
+changes need not read a layer again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
 
 @dataclass(frozen=True, slots=True)
 class BrokenDefinition(Record):
-    """A definition no question can use. `kind`: measure, segment, column, policy, join or source."""
+    """A definition that no query can use. `kind`: measure, segment, column, policy, join or source."""
 
     connection: str
     kind: str
@@ -49,12 +49,12 @@ class BrokenDefinition(Record):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What stays the same when lines move."""
+        """The identity of the definition, which does not change when lines move."""
         return self.connection, self.kind, self.name
 
 
 def counted(broken: Sequence[BrokenDefinition]) -> str:
-    """Return how many definitions of each kind there are, such as `4 measures and 1 segment`."""
+    """Return the number of definitions of each kind, such as `4 measures and 1 segment`."""
     counts = Counter(each.kind for each in broken)
     kinds = {"policy": "policies"}
     found = [plural(counts[kind], kind, kinds.get(kind)) for kind in _ORDER if counts[kind]]
@@ -62,14 +62,14 @@ def counted(broken: Sequence[BrokenDefinition]) -> str:
 
 
 def broken_sentence(broken: Sequence[BrokenDefinition], verb: str) -> str:
-    """Return one sentence that names the definitions; `verb`: `no longer compile` or `do not compile`."""
+    """Return one sentence that lists the definitions; `verb`: `no longer compile` or `do not compile`."""
     singular = {"do not compile": "does not compile", "no longer compile": "no longer compiles"}
     verb = singular[verb] if len(broken) == 1 else verb
     return f"{counted(broken)} {verb}: {listing(map(str, broken))}"
 
 
 def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
-    """Return the files to edit, and the command that says what is wrong in them."""
+    """Return the files to edit, and the command that reports their errors."""
     paths = listing(dict.fromkeys(each.path for each in broken), 3)
     connections = {each.connection for each in broken}
     named = ("-c", *connections) if len(connections) == 1 else ()
@@ -77,7 +77,7 @@ def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
 
 
 def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[BrokenDefinition, ...]:
-    """Return the definitions with an error, and those that are computed from them; measures first, then by place."""
+    """Return the definitions with an error, and those computed from them; measures first, then by location."""
     from ktx_cli.semantic import NO_CONNECTION
 
     errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
@@ -105,7 +105,7 @@ def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[Br
 
 
 def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> tuple[BrokenDefinition, ...]:
-    """Return the definitions of a connection that compile in the tree `before` and not in the one `after`."""
+    """Return the definitions of a connection that compile in the tree `before` but not in `after`."""
     wrong = broken_definitions(layers.model(after, connection), layers.problems(after, connection))
     if not wrong:
         return ()
@@ -117,7 +117,7 @@ def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> 
     for each in wrong:
         lost = old.sources.get(each.name) if each.kind == "source" else None
         members = list(_members_of(lost)) if lost is not None else []
-        for kind, name, place in members:  # the whole source is gone, and every question to it
+        for kind, name, place in members:  # the whole source is gone, and no query can use it
             if (connection, kind, f"{each.name}.{name}") not in broken:
                 _add(found, old, kind, f"{each.name}.{name}", place)
         if not members and each.identity in known - broken:
@@ -126,7 +126,7 @@ def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> 
 
 
 def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...]:
-    """Return the definitions of all databases that do not compile, in the files as they are; nothing is written.
+    """Return the definitions of all databases that do not compile, for the current files; writes nothing.
 
     Raises `KtxError` for files that cannot be read.
     """
@@ -137,7 +137,7 @@ def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...
 def keep_broken(
     layout: Layout, config: KtxConfig, layers: Callable[[], Layers] | None = None
 ) -> tuple[BrokenDefinition, ...]:
-    """Return the same, and keep it for the next time; for runs only, which hold the lock.
+    """Return the same, and cache it; only for runs, which hold the lock.
 
     `layers`: returns those of a run that has mostly read the same files already; None: they are read from their stores.
     """
@@ -153,7 +153,7 @@ def keep_broken(
 
 
 _Checked = tuple[str, tuple[BrokenDefinition, ...]]
-"""The signature of a connection's files, and what of them does not compile."""
+"""The signature of a connection's files, and which of their definitions do not compile."""
 
 
 def _known_or_checked(
@@ -184,7 +184,7 @@ def _signature(layout: Layout, config: KtxConfig, connection: str) -> str:
 
 
 def _kept(layout: Layout) -> dict[str, _Checked]:
-    """Return what the last run kept; disposable."""
+    """Return the cached result of the last run; disposable."""
     try:
         stored = json.loads(read_bytes(_path(layout)) or b"{}")
         kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
@@ -201,14 +201,14 @@ def _path(layout: Layout) -> Path:
 
 
 def _members(model: Model) -> Iterator[tuple[Source, str, str, Place]]:
-    """Yield source, kind, name and place of everything that may fail by itself."""
+    """Yield source, kind, name and location of everything that can fail on its own."""
     for source in model.sources.values():
         for kind, name, place in _members_of(source):
             yield source, kind, name, place
 
 
 def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
-    """Yield kind, name and place of what a source defines; what ktx proposes goes and comes with its columns."""
+    """Yield kind, name and location of a source's definitions, except those that ktx proposes from its columns."""
     computed = (column for column in source.columns.values() if column.expr is not None)
     members = [
         *(("measure", each.name, each.place) for each in source.measures.values() if not each.is_proposed),
@@ -226,7 +226,7 @@ def _is_written(join: Join) -> bool:
 
 
 _SCANNED: Final = ("formal", "inferred")
-"""Where joins come from that scans write themselves."""
+"""The origin of joins that scans write themselves."""
 
 
 def _add(found: dict[tuple[str, str], BrokenDefinition], model: Model, kind: str, name: str, place: Place) -> None:
@@ -240,9 +240,9 @@ def _sorted(broken: Iterable[BrokenDefinition]) -> tuple[BrokenDefinition, ...]:
 def check_definitions(
     plan: RunPlan, base: Tree, workspace: Workspace, *, write: bool = True
 ) -> tuple[BrokenDefinition, ...]:
-    """Return what a run broke, and warn of what does not compile for longer; without `write`, warn of both.
+    """Return what a run broke, and warn about older errors; without `write`, warn about both.
 
-    Of a database whose definitions did not change nothing is read. That a check cannot be made is a warning.
+    Nothing is read of databases whose definitions did not change. A check that fails is a warning.
     """
     layout, config = plan.layout, plan.config
     try:
@@ -254,10 +254,10 @@ def check_definitions(
     except Exception as error:
         if ends_more(error) and not isinstance(error, KtxError):
             raise
-        log.debug("the definitions could not be checked", exc_info=error)
+        log.debug("could not check the definitions", exc_info=error)
         why = error.message if isinstance(error, KtxError) else unexpected(type(error).__name__)
         hint = error.hint if isinstance(error, KtxError) else Command("sl", "validate", "--no-data", "--debug")
-        plan.warn(ResultWarning("definitions_not_checked", f"the definitions were not checked: {why}", hint=hint))
+        plan.warn(ResultWarning("definitions_not_checked", f"definitions were not checked: {why}", hint=hint))
         return ()
     known = {each.identity for each in fresh}
     if not write:

@@ -1,7 +1,7 @@
 """Digests: one-paragraph texts about files that need no tools, for many work units in one structured call.
 
-A unit that got its text is done; one that did not is left to an agent. Each text is stored as soon as it is there, so
-that no run pays for it twice.
+A unit with a digest is done; one without is left to an agent. Each text is stored at once, so that no run pays for it
+twice.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ KIND: Final = "digest"
 """The kind of these texts in the store."""
 
 ROLE: Final = "candidateExtraction"
-"""The role whose model writes them, as it writes the descriptions of tables."""
+"""The role whose model writes them, the same as for descriptions of tables."""
 
 MOST: Final = 20
-"""Items of one call."""
+"""Maximum number of items per call."""
 
 ROOM: Final = 90_000
-"""Characters of the data of one call."""
+"""Maximum number of characters of data per call."""
 
 LONGEST: Final = 2_000
-"""Characters of a text."""
+"""Maximum number of characters per text."""
 
 
 class TableDigest(BaseModel):
     """The text about one table."""
 
     table: str = Field(description="The table, exactly as in the message.")
-    narrative: str = Field(description="Two or three plain sentences; empty where the queries say nothing.")
+    narrative: str = Field(description="Two or three plain sentences; empty if the queries reveal nothing.")
 
 
 class DigestAnswer(BaseModel):
@@ -72,7 +72,7 @@ class _Item:
 
 @dataclass(slots=True)
 class Digests:
-    """The units that were done by a digest, and how the calls went."""
+    """The units that digests completed, and statistics of the calls."""
 
     outcomes: dict[tuple[SourceKey, str], UnitOutcome] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
@@ -90,12 +90,12 @@ class Digests:
 
 
 IsKept = Callable[[str, str], bool]
-"""Says whether an earlier run left an answer of a kind under a key."""
+"""Returns whether an earlier run stored an answer of a kind under a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestDemand:
-    """The units that digests would do: those of `tables` in `calls` calls of a model, the others by kept texts."""
+    """The units that digests would complete: those of `tables` in `calls` model calls, the others from stored texts."""
 
     units: int = 0
     tables: int = 0
@@ -103,7 +103,7 @@ class DigestDemand:
 
 
 def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | None = None) -> DigestDemand:
-    """Return what `write_digests` would ask; nothing is asked."""
+    """Return the calls that `write_digests` would make, without making them."""
     units = tables = calls = 0
     for work in works:
         form = work.source.digest
@@ -119,7 +119,7 @@ def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | Non
 async def write_digests(
     works: Iterable[SourceWork], questions: QuestionRunner, root: Path | None = None, emit: Emit = ignore_events
 ) -> Digests:
-    """Return the digests of all units of the sources that have a form for them."""
+    """Return the digests of all units of the sources that support them."""
     digests = Digests()
     for work in works:
         form = work.source.digest
@@ -174,7 +174,7 @@ class Asked(Protocol):
 
     @property
     def text(self) -> str:
-        """What the model sees of it."""
+        """The text that the model sees."""
 
 
 AskedT = TypeVar("AskedT", bound=Asked)
@@ -197,9 +197,9 @@ def batches(items: Iterable[AskedT], room: int) -> Iterator[list[AskedT]]:
 async def _asked(
     batch: Sequence[_Item], question: Question[DigestAnswer], questions: QuestionRunner
 ) -> list[tuple[_Item, str]]:
-    """Return the texts of a call, empty where there is nothing to say.
+    """Return the texts of a call, empty if there is nothing to say.
 
-    What the answer leaves out, or says with a secret or personal data in it, is left to an agent.
+    Items that the answer omits, or describes with a secret or personal data, are left to an agent.
     """
     data = wrapped("\n".join(item.text for item in batch), "the use of tables")
     answer = await questions.ask(question, f"The tables:\n{data}")

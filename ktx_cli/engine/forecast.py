@@ -1,4 +1,4 @@
-"""The forecast of a run: what its agents would have to do, and what that took in earlier runs, by role."""
+"""The forecast of a run: how much work its agents would have, and what that cost in earlier runs, by role."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _WRITER: Final = "writer"
 _TRIAGE: Final = "triage"
 _ONCE: Final = ("curator", "reconcile", "repair")
-"""The roles that a run asks about as much as a run before: they look over what was written."""
+"""The roles that a run uses as much as the previous run: they review what was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleEstimate(Record):
-    """What the models of a role would take, as in earlier runs. `work`: what they would work on."""
+    """The expected usage of a role, based on earlier runs. `work`: what it would work on."""
 
     role: str
     work: str
@@ -36,18 +36,18 @@ class RoleEstimate(Record):
     usd: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
+        """Return the forecast as it appears in a report."""
         return {"role": self.role, "work": self.work, **self.usage.to_json(), "cost_usd": _rounded(self.usd)}
 
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """What agents would have to do in a run, and what that took before.
+    """The work that agents would have in a run, and its cost in earlier runs.
 
-    `units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
-    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent; `sections` of documents and
-    `sources` of semantic layers get questions. `roles`: empty where nothing is known; `by_units`: the units of earlier
-    runs that they are of.
+    `units`: an upper limit, because some documents may not be worth one; each has at most `steps` steps. `documents`
+    are triaged first. `tables` get a text in `calls` calls, without an agent; `sections` of documents and `sources` of
+    semantic layers get questions. `roles`: empty if nothing is known; `by_units`: the number of units of earlier runs
+    that they are based on.
     """
 
     units: int
@@ -62,17 +62,17 @@ class RunEstimate:
 
     @property
     def most_steps(self) -> int:
-        """The steps of all units, if each took all it may."""
+        """The steps of all units, if each used all it may."""
         return self.units * self.steps
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of all roles; None where nothing is known."""
+        """The tokens of all roles; None if nothing is known."""
         return sum((each.usage for each in self.roles), Usage()) if self.roles else None
 
     @property
     def usd(self) -> float | None:
-        """US dollars at list prices; None where the price of some role is not known."""
+        """US dollars at list prices; None if the price of some role is not known."""
         known = [each.usd for each in self.roles if each.usd is not None]
         return sum(known) if known and len(known) == len(self.roles) else None
 
@@ -90,13 +90,13 @@ class RunEstimate:
         bound = "; ".join(parts)
         usage = self.usage
         if usage is None:
-            return f"{bound}; the cost is unknown, because no earlier run has worked on units"
+            return f"{bound}; the cost is unknown, because no earlier run has processed units"
         usd = "" if self.usd is None else f" and ${self.usd:.2f} at list prices"
         words = usage_words(usage)
         return f"{bound}; about {words}{usd}, based on the average of {plural(self.by_units, 'earlier unit')}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
+        """Return the forecast as it appears in a report."""
         usage = self.usage
         return {
             "units": self.units,
@@ -122,10 +122,10 @@ _NOTHING: Final = QuestionDemand()
 def estimate_run(
     plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept, sources: QuestionDemand = _NOTHING
 ) -> RunEstimate | None:
-    """Return what agents would have to do; None where no model would be asked.
+    """Return the work that agents would have; None if no model would be called.
 
-    `is_kept`: whether an earlier run left an answer, which costs nothing again. `sources`: those of semantic
-    layers that would get questions.
+    `is_kept`: whether an earlier run stored an answer, which costs nothing again. `sources`: those of semantic layers
+    that would get questions.
     """
     from ktx_cli.runs import earlier_usage
 
@@ -153,11 +153,11 @@ def estimate_run(
 
 
 def _sections(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> QuestionDemand:
-    """Return for which sections of documents questions would be written."""
+    """Return the sections of documents that would get questions."""
     root = plan.layout.root
     try:
         known = read_state(plan.layout, lambda database: question_demand(works, database, is_kept, root))
-    except KtxError:  # the run itself has warned of it
+    except KtxError:  # the run itself has already warned about it
         known = None
     return question_demand(works, None, is_kept, root) if known is None else known
 

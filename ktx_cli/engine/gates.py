@@ -1,4 +1,4 @@
-"""The gates of a change: definitions, metric tests and references that were right before and are wrong after it."""
+"""The gates of a change: definitions, metric tests and references that were valid before it and are not after it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Warn = Callable[[ResultWarning], None]
 
 @dataclass(frozen=True)
 class Gates:
-    """The checks every change passes before it is committed."""
+    """The checks that every change must pass before it is committed."""
 
     base: Tree
-    """What a change is compared with: what is wrong here already does not count against it."""
+    """The base of the comparison: what is already wrong here does not count against the change."""
     layers: Layers
     """The semantic layers of the databases."""
     run_tests: RunTests = lambda before, after: []
     check_data: CheckData | None = None
-    """Checks what a change brings on the database; None: no database is asked."""
+    """Checks a change on the database; None: no database is queried."""
     warn: Warn = lambda warning: None
 
     def definitions(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
-        """Return the errors of the semantic layer that the touched files of a tree brought, by place."""
+        """Return the errors of the semantic layer that the touched files of a tree introduced, by location."""
         found: list[Diagnostic] = []
         for connection in self._touched(touched):
             known = {_identity(each) for each in _errors(self.layers.problems(self.base, connection))}
@@ -46,11 +46,10 @@ class Gates:
         return sorted(found, key=lambda each: (each.path, each.line, each.code, each.message))
 
     def everything(self, tree: Tree, touched: Collection[str], by_agents: Collection[str] = ()) -> list[Diagnostic]:
-        """Return the errors of definitions and of references, also in pages that nobody touched, and failing tests.
+        """Return the errors of definitions and of references, also in untouched pages, and failing tests.
 
-        Where definitions are wrong, nothing is checked on the database and no test is run. `by_agents`: the touched
-        files that agents wrote; their pages may hold no secrets and no contact data of persons that were not there
-        before.
+        If definitions are invalid, nothing is checked on the database and no test is run. `by_agents`: the touched
+        files that agents wrote; their pages must not introduce secrets or contact data of persons.
         """
         models = {each: self.layers.model(tree, each) for each in self.layers.dialects}
         known = {_identity(each) for each in check_pages(self.base, self._models, touched)}
@@ -70,9 +69,9 @@ class Gates:
     def invented(
         self, before: Tree, after: Tree, paths: Collection[str], texts: Iterable[str] = ()
     ) -> list[Diagnostic]:
-        """Return the unknown names that a repair brought into pages: see `invented_names`.
+        """Return the unknown names that a repair introduced into pages: see `invented_names`.
 
-        Units look names up before they write them; a repair has no tools to look anything up.
+        Units look names up before they write them; a repair has no tools for that.
         """
         pages = [path for path in paths if place_of(path) is not None]
         if not pages:
@@ -81,7 +80,7 @@ class Gates:
         return invented_names(before, after, pages, models, texts)
 
     def _on_data(self, before: Model, after: Model) -> list[Diagnostic]:
-        """Return the errors that the database finds in what a change brought; what it was not asked is a warning."""
+        """Return the errors that the database finds in a change; statements that were not run are warnings."""
         if self.check_data is None:
             return []
         from ktx_cli.semantic import NOT_CHECKED
@@ -98,12 +97,12 @@ class Gates:
         return {each: self.layers.model(self.base, each) for each in self.layers.dialects}
 
     def _touched(self, paths: Collection[str]) -> list[str]:
-        """Return the connections of whose semantic layers one of the files is."""
+        """Return the connections whose semantic layers contain one of the files."""
         return [each for each in self.layers.dialects if any(path.startswith(folder(each)) for path in paths)]
 
 
 def folder(connection: str) -> str:
-    """Return what the paths of a connection's definitions begin with."""
+    """Return the path prefixes of a connection's definitions."""
     return f"{SEMANTIC_NAME}/{connection}/"
 
 
@@ -112,12 +111,12 @@ def _errors(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _identity(finding: Diagnostic) -> tuple[str, str, str]:
-    """Return what tells a finding from others when lines move."""
+    """Return the identity of a diagnostic, which does not change when lines move."""
     return finding.path, finding.code, finding.message
 
 
 class MetricGate:
-    """Runs the tests of a connection on its database, as two states of the semantic layer have them."""
+    """Runs the tests of a connection on its database, for two states of the semantic layer."""
 
     def __init__(
         self, layout: Layout, config: KtxConfig, environ: Mapping[str, str], warn: Callable[[ResultWarning], None]
@@ -126,9 +125,9 @@ class MetricGate:
         self._warned: set[str] = set()
 
     def __call__(self, before: Model, after: Model) -> list[Diagnostic]:
-        """Return the tests that fail after and did not fail before; a new test counts.
+        """Return the tests that fail after the change but did not before; new tests count.
 
-        A database that cannot be asked is a warning: its tests are not run.
+        If the database cannot be queried, that is a warning and its tests are not run.
         """
         tests = [(source.name, test) for source in after.sources.values() for test in source.tests]
         try:
@@ -175,17 +174,17 @@ def _finding(result: TestResult) -> Diagnostic:
         Severity.ERROR,
         f"the test `{result.test.name}` of `{result.source}` fails: {got}",
         Location() if place is None else place,
-        "the definitions must leave what is tested as it was",
+        "the definitions must not change the results of tests",
     )
 
 
 def page_warnings(
     works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome], before: Tree, after: Workspace
 ) -> list[ResultWarning]:
-    """Return what the lint finds in the pages an overlay changes and did not find in them `before`.
+    """Return the lint diagnostics of the pages that an overlay changes which did not exist `before`.
 
-    A link is expected where a raw file has it that a unit named for the page, now or in an earlier run; a large figure,
-    where any file of the run has it.
+    A link is expected if it is in a raw file that a unit named for the page, now or in an earlier run; a large number
+    if it is in any file of the run.
     """
     files = _files(works, outcomes)
     found = [finding for path in sorted(after.changes()) for finding in _found(path, before, after, files)]
@@ -200,7 +199,7 @@ def page_warnings(
 def _text(file: RawFile) -> str:
     try:
         return raw_text(file)
-    except KtxError:  # no figure can come from a file that nobody can read
+    except KtxError:  # no number can come from a file that nobody can read
         return ""
 
 
@@ -222,7 +221,7 @@ def _page(path: str, tree: Tree) -> Page | None:
 
 
 def _files(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> Mapping[str, list[RawFile]]:
-    """Return artifact -> the raw files it comes of, as far as they are there."""
+    """Return artifact -> the raw files it comes from, as far as they exist."""
     by_source = {(work.connection, work.kind): work for work in works}
     named: list[tuple[str, SourceWork, Iterable[str]]] = [
         (artifact, work, (path,))

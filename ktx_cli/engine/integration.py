@@ -1,4 +1,4 @@
-"""Brings finished units together: merge in order, reconcile, check, and repair or quarantine what does not fit."""
+"""Integrates finished units: merges in order, reconciles, checks, and repairs or quarantines what does not fit."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _STEPS: Final[Mapping[str, int]] = {CONFLICT_REPAIR: 12, GATE_REPAIR: 16}
 """The prompt of a repair -> the steps of an attempt."""
 
 LONGEST: Final = 200_000
-"""Characters of a file that a repair may write."""
+"""Maximum number of characters of a file that a repair may write."""
 
 Check = Callable[[Workspace], Sequence[str]]
-"""Returns what is wrong, one line each; nothing when the repair worked."""
+"""Returns what is wrong, one line each; nothing if the repair worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Repairer:
     runner: AgentRunner
     prompts: Mapping[str, Prompt]
     open_session: Callable[[Workspace], ToolSession] | None = None
-    """Opens what records contradictions in a repair of a conflict; None: none can be recorded."""
+    """Opens the recorder of contradictions for the repair of a conflict; None: none can be recorded."""
     recorded: list[Contradiction] = field(default_factory=list)
     """The contradictions that repairs recorded."""
 
     async def repair(
         self, workspace: Workspace, kind: str, task: str, allowed: Collection[str], check: Check
     ) -> Sequence[str]:
-        """Let the model change the allowed files until nothing is wrong, at most twice; return what still is.
+        """Let the model change the allowed files until nothing is wrong, at most twice; return what remains wrong.
 
-        `kind`: `conflict_repair` or `gate_repair`. Nothing of a repair that failed stays in the overlay, and nothing
-        is tried where the run begins no new task.
+        `kind`: `conflict_repair` or `gate_repair`. A failed repair leaves nothing in the overlay, and no repair is
+        attempted if the run starts no new task.
         """
         problems = check(workspace)
         for _ in range(ATTEMPTS):
@@ -81,7 +81,7 @@ def repair_task(
     problems: Sequence[str],
     session: ToolSession | None = None,
 ) -> AgentTask:
-    """Return the task of one attempt at a repair; `session`: what contradictions are recorded in."""
+    """Return the task of one repair attempt; `session`: where contradictions are recorded."""
     recording = [] if session is None else [contradiction_tool(session)]
     text = f"{task}\n\n" + "\n".join(f"- {problem}" for problem in problems)
     return AgentTask(
@@ -114,7 +114,7 @@ class DeleteFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RepairTools:
-    """The tools of a repair: of the whole project they reach the allowed paths alone."""
+    """The tools of a repair, which only reach the allowed paths of the project."""
 
     workspace: Workspace
     allowed: frozenset[str]
@@ -129,13 +129,13 @@ class RepairTools:
 
     async def _read(self, asked: ReadFile) -> str:
         text = self.workspace.read_text(self._checked(asked.path))
-        return "There is no such file now." if text is None else wrapped(text, asked.path)
+        return "The file does not exist." if text is None else wrapped(text, asked.path)
 
     async def _write(self, asked: WriteFile) -> str:
         path = self._checked(asked.path)
         unfit = unfit_lines(asked.content, self.workspace.read(path))
         if unfit:
-            raise ToolError("this may not be in a file, so nothing was written:\n" + "\n".join(unfit))
+            raise ToolError("a file must not contain this, so nothing was written:\n" + "\n".join(unfit))
         self.workspace.write(path, asked.content)
         return f"{asked.path} is written."
 
@@ -145,13 +145,13 @@ class RepairTools:
 
     def _checked(self, path: str) -> str:
         if path not in self.allowed:
-            raise ToolError(f"{path} is not among the files of this task", hint=f"they are {listing(self.allowed)}")
+            raise ToolError(f"{path} is not one of the files of this task", hint=f"they are {listing(self.allowed)}")
         return path
 
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """The tasks over a whole run after its units were merged: what they decided. What they wrote is in the overlay."""
+    """The outcome of the tasks over a whole run after its units were merged. What they wrote is in the overlay."""
 
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
     curations: tuple[Curation, ...] = ()
@@ -166,22 +166,22 @@ AfterUnits = Callable[[Workspace, Sequence[UnitOutcome]], Conclusions]
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """The agents' part of a run as it lands."""
+    """The agents' part of a run as it is committed."""
 
     workspace: Workspace
     outcomes: list[UnitOutcome]
     consolidation: Consolidation = field(default_factory=Consolidation)
     repaired: tuple[str, ...] = ()
-    """What the last gates found wrong and the model corrected."""
+    """What the last gates rejected and the model corrected."""
     conclusions: Conclusions = field(default_factory=dict)
-    """What the sources wrote after their units had landed."""
+    """What the sources wrote after their units were merged."""
     contradictions: tuple[Contradiction, ...] = ()
-    """The contradictions that were recorded in it: by units, passes of the curator, repairs and reconciliation."""
+    """The contradictions recorded by units, passes of the curator, repairs and reconciliation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Integrator:
-    """Brings the units of a run together on one overlay."""
+    """Integrates the units of a run in one overlay."""
 
     gates: Gates
     repairer: Repairer
@@ -189,7 +189,7 @@ class Integrator:
     after_units: AfterUnits
 
     async def integrate(self, base: Workspace, outcomes: Sequence[UnitOutcome]) -> Integration:
-        """Merge, consolidate and check; a unit to blame for what is wrong is quarantined, and the rest begins again.
+        """Merge, consolidate and check; a unit that causes an error is quarantined, and the rest starts again.
 
         `base` is not changed.
         """
@@ -209,19 +209,21 @@ class Integrator:
                 found = recorded_contradictions(merged, consolidation, self.repairer.recorded)
                 return Integration(workspace, merged, consolidation, tuple(map(str, wrong)), conclusions, found)
             blamed = _blame(merged, wrong, conclusions)
-            if not blamed and consolidation.reconciliation.problem:  # no remaining task wrote it: nothing lands
+            if (
+                not blamed and consolidation.reconciliation.problem
+            ):  # no remaining task wrote it, so nothing is committed
                 blamed = {outcome.unit.key: str(wrong[0]) for outcome in merged}
-            elif not blamed:  # only reconciliation can have written it: the run lands without that task
+            elif not blamed:  # only reconciliation can have written it, so the run is committed without that task
                 consolidate = _without_consolidation(wrong)
             remaining = [
-                outcome.failed(UnitStatus.QUARANTINED, f"the last checks found an error: {blamed[outcome.unit.key]}")
+                outcome.failed(UnitStatus.QUARANTINED, f"the final checks found an error: {blamed[outcome.unit.key]}")
                 if outcome.unit.key in blamed
                 else outcome
                 for outcome in merged
             ]
 
     async def merge(self, workspace: Workspace, outcomes: Iterable[UnitOutcome]) -> list[UnitOutcome]:
-        """Return the outcomes as they landed; the overlay then holds those that did, in their order."""
+        """Return the outcomes after merging; the overlay then contains the merged ones, in order."""
         merged: list[UnitOutcome] = []
         for outcome in outcomes:
             is_done = outcome.status is UnitStatus.DONE
@@ -233,17 +235,21 @@ class Integrator:
         conflicts = merge_outcome(trial, outcome)
         problems = await self._resolve(trial, outcome, before, conflicts) if conflicts else ()
         if problems:
-            return outcome.failed(UnitStatus.QUARANTINED, f"it conflicts with what others wrote: {problems[0]}")
+            return outcome.failed(
+                UnitStatus.QUARANTINED, f"it conflicts with the changes of other units: {problems[0]}"
+            )
         problems = await self._pass_gates(trial, outcome)
         if problems:
-            return outcome.failed(UnitStatus.QUARANTINED, f"with what others wrote it is wrong: {problems[0]}")
+            return outcome.failed(
+                UnitStatus.QUARANTINED, f"it is invalid together with the changes of other units: {problems[0]}"
+            )
         workspace.absorb(trial, text_merge=merge_lines)
         return outcome
 
     async def _resolve(
         self, trial: Workspace, outcome: UnitOutcome, landed: Sequence[UnitOutcome], conflicts: Sequence[Conflict]
     ) -> Sequence[str]:
-        """Let the model put both changes into the files; return why it could not."""
+        """Let the model combine both changes in the files; return why it could not."""
         contested = {conflict.path for conflict in conflicts}
         trial.apply({path: content for path, content in outcome.contents.items() if path not in contested})
         before = {path: trial.read(path) for path in contested}
@@ -268,7 +274,7 @@ class Integrator:
             found = (*self.gates.definitions(tree, written), *self.gates.invented(trial, tree, written))
             return [str(finding) for finding in found]
 
-        task = "Definitions this unit wrote are wrong beside what is there now."
+        task = "Definitions that this unit wrote are invalid together with what is there now."
         return await self.repairer.repair(trial, GATE_REPAIR, task, outcome.changes, wrong)
 
     async def _repaired(
@@ -281,12 +287,12 @@ class Integrator:
             found = self.gates.everything(tree, repaired | touched, repaired | by_agents)
             return [str(each) for each in (*found, *self.gates.invented(workspace, tree, repaired))]
 
-        task = "The last checks of this run found errors in references or definitions."
+        task = "The final checks of this run found errors in references or definitions."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)
 
 
 def _changed_since(before: Mapping[str, bytes | None], workspace: Workspace) -> frozenset[str]:
-    """Return the files of an overlay that are not as they were."""
+    """Return the changed files of an overlay."""
     changes = workspace.changes()
     return frozenset(path for path in changes if path not in before or before[path] != changes[path])
 
@@ -297,9 +303,7 @@ def _wanted(outcome: UnitOutcome, landed: Sequence[UnitOutcome], path: str) -> s
     sides = [f"- later change: {_side(outcome)}"]
     sides += [f"- earlier change: {_side(each)}" for each in landed if path in each.contents]
     who = wrapped("\n".join(sides), "the units and their files")
-    return (
-        f"{path} as the unit `{outcome.unit.key}` wants it:\n{wrapped(text, path)}\nWhere the changes come from:\n{who}"
-    )
+    return f"{path} as the unit `{outcome.unit.key}` wants it:\n{wrapped(text, path)}\nOrigin of the changes:\n{who}"
 
 
 def _side(outcome: UnitOutcome) -> str:
@@ -310,7 +314,7 @@ def _side(outcome: UnitOutcome) -> str:
 def recorded_contradictions(
     outcomes: Iterable[UnitOutcome], consolidation: Consolidation, repaired: Iterable[Contradiction] = ()
 ) -> tuple[Contradiction, ...]:
-    """Return the contradictions of what landed, each once, in the order of the tasks."""
+    """Return the contradictions of the merged outcomes, each once, in the order of the tasks."""
     passes = [outcome for curation in consolidation.curations for outcome in curation.outcomes]
     landed = [each for each in (*outcomes, *passes) if each.status is UnitStatus.DONE]
     found = [contradiction for outcome in landed for contradiction in outcome.contradictions]
@@ -319,15 +323,15 @@ def recorded_contradictions(
 
 def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:
     async def consolidate(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Consolidation:
-        return Consolidation(Reconciliation(problem=f"the last checks found an error in what it wrote: {wrong[0]}"))
+        return Consolidation(Reconciliation(problem=f"the final checks found an error in what it wrote: {wrong[0]}"))
 
     return consolidate
 
 
 def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclusions: Conclusions) -> dict[str, str]:
-    """Return the units that wrote what is wrong -> the diagnostic.
+    """Return the units that caused errors -> the diagnostic.
 
-    Where none wrote it: those that changed the semantic layer of its connection, else those that removed anything.
+    If none wrote the error: those that changed the semantic layer of its connection, else those that removed anything.
     """
     landed = [outcome for outcome in outcomes if outcome.status is UnitStatus.DONE]
     blamed = {
@@ -345,7 +349,7 @@ def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclus
 
 
 def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Diagnostic]) -> dict[str, str]:
-    """Return the units that changed definitions of the connection in which something is wrong -> the diagnostic."""
+    """Return the units that changed definitions of a connection with an error -> the diagnostic."""
     return {
         outcome.unit.key: str(finding)
         for finding in found

@@ -1,4 +1,4 @@
-"""The lifecycle of a run that writes: its lock, the committed tree it begins with, one commit or none, its report."""
+"""The lifecycle of a run that writes: its lock, the committed tree it starts from, at most one commit, its report."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 
 class ProjectBase:
-    """A commit's files, and where git ignores one of our folders the working files in it.
+    """A commit's files and, for ktx folders that git ignores, the working files in them.
 
-    Ignored files have no history, so what people wrote into them is on disk alone. Files that are neither committed
-    nor ignored are the user's business and not part of the base.
+    Ignored files have no history, so edits to them are only on disk. Other uncommitted files are the user's and not
+    part of the base.
     """
 
     def __init__(self, layout: Layout, repository: Repository | None, commit: str | None) -> None:
@@ -75,12 +75,12 @@ class ProjectBase:
         return self._ignored.get(path) if content is None else content
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of those that exist."""
+        """Return path -> content of the files that exist."""
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
     def blobs(self, prefix: str) -> dict[str, str]:
-        """Return path -> an id of the content, of everything below a folder."""
+        """Return path -> an id of the content, for everything below a folder."""
         committed = {} if self._tree is None else self._tree.blobs(prefix)
         self._ignored.update(self._read_ignored(prefix, committed))
         ignored = {
@@ -105,7 +105,7 @@ class ProjectBase:
 
 @dataclass(frozen=True, slots=True)
 class LockedRun:
-    """A run that holds the lock, and what it works with."""
+    """A run that holds the lock, and its resources."""
 
     plan: RunPlan
     repository: Repository
@@ -113,13 +113,13 @@ class LockedRun:
     database: sqlite3.Connection
     """The state database."""
     base: ProjectBase
-    """The commit it began with."""
+    """The commit it started from."""
 
     is_elsewhere: bool = False
     """Whether the commit goes to a branch that is not checked out."""
 
     def commit(self, changes: ChangeSet, message: str) -> CommitResult | None:
-        """Commit the changes, once; None where nothing changes."""
+        """Commit the changes, once; None if nothing changes."""
         files = changes.workspace.changes()
         if not files:
             return None
@@ -153,7 +153,7 @@ class LockedRun:
         return result
 
     def remember(self, changes: ChangeSet, commit: str | None, held: Collection[str]) -> list[tuple[str, StageFailure]]:
-        """Store what the next run compares with, and the layers; return the connections of which that failed.
+        """Store what the next run compares with, and the layers; return the connections for which that failed.
 
         `commit`: the one that was made, if any. A source of which something was held, or is in no commit, is read again
         as a whole: it has to be found again wherever the next run begins.
@@ -208,16 +208,16 @@ class ChangeSet:
 
     @classmethod
     def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome]) -> ChangeSet:
-        """Return what scans change of a base."""
+        """Return what scans change in a base."""
         workspace = Workspace(base)
         for scan in scans:
             workspace.apply(scan.files)
         return cls(workspace, scans)
 
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return the changes that may be made while the held paths stay as they are.
+        """Return the changes that may be made if the held paths keep their content.
 
-        What a source wrote stays, except where a scan may not write the file either; deliveries claim no held files.
+        Changes of a source stay, unless scans must not write the file either; deliveries do not list held files.
         """
         changes = self.workspace.changes()
         allowed = {path: content for scan in self.scans for path, content in scan.without(held).items()}
@@ -232,15 +232,15 @@ class ChangeSet:
         return {path: allowed[path] for path in changes if path in allowed} | kept | deliveries
 
     def absent(self, run_base: ProjectBase, repository: Repository) -> dict[str, str]:
-        """Return the committed files that nothing changes and that are not there to be read -> why.
+        """Return the committed files that nothing changes and that cannot be read on disk -> why.
 
-        A sparse checkout is meant.
+        Files outside a sparse checkout do not count.
         """
         absent: list[Held] = []
         for scan in self.scans:
             known = (path for folder in folders(scan.connection) for path in run_base.paths(f"{folder}/"))
             absent += repository.absent(path for path in known if path not in scan.files)
-        if absent and repository.head().commit != run_base.commit:  # the user went to another branch meanwhile
+        if absent and repository.head().commit != run_base.commit:  # the user switched to another branch meanwhile
             return {}
         return {held.path: held.reason.value for held in absent if held.reason is not HeldReason.SKIP_WORKTREE}
 
@@ -255,7 +255,7 @@ def writable_repository(layout: Layout, destination: Destination = CURRENT_BRANC
 
 @contextlib.contextmanager
 def closing(plan: RunPlan, report: IngestReport) -> Iterator[None]:
-    """Announce the end of a run with its status, and close its record, whatever becomes of it."""
+    """Announce the end of a run with its status, and close its record, whatever happens to it."""
     started = monotonic()
     try:
         yield
@@ -272,10 +272,10 @@ def under_lock(
     preflight: Preflight | None,
     work: Callable[[LockedRun], None],
 ) -> None:
-    """Do a run's work under the lock, after what a killed run left is finished; leave the report, whatever happens.
+    """Do a run's work under the lock, after cleaning up after a killed run; writes the report, whatever happens.
 
-    `repository` None: one is made; `preflight` None: the run asks no model. Raises `GitError` where git tracks files of
-    `.ktx`, `BusyError` where another run holds the lock, and what `work` raises.
+    `repository` None: one is created; `preflight` None: the run uses no model. Raises `GitError` if git tracks files of
+    `.ktx`, `BusyError` if another run holds the lock, and what `work` raises.
     """
     layout = plan.layout
     prepare_private_folder(layout)
@@ -327,10 +327,10 @@ def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, da
 
 
 def write_report(plan: RunPlan, report: IngestReport) -> None:
-    """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
+    """Write the report of a run; a failure is a warning, because the run itself is already over."""
     text = json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n"
     try:
         write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
-        message = f"the report of the run is not written: {error.message}"
+        message = f"could not write the report of the run: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))

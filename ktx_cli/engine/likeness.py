@@ -1,4 +1,4 @@
-"""What agents of a run wrote that is like something else: pages with the same text, measures with the same meaning."""
+"""Finds what agents of a run wrote that resembles something else: pages with the same text, equivalent measures."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ktx_cli.semantic import Measure, VisibleModel
 from ktx_cli.wiki import GLOBAL, Page, SimilarPages, outlines, own_page
 
 _ROOM: Final = 8_000
-"""Characters of the list."""
+"""Maximum number of characters of the list."""
 
 _MOST_PAGES: Final = 200
-"""Pages of a run that are compared with the others."""
+"""Maximum number of pages of a run that are compared with the others."""
 
 
 def likeness_notes(session: ToolSession, outcomes: Iterable[UnitOutcome]) -> str:
-    """Return what units that landed wrote and that is like something else, for the task of reconciliation."""
+    """Return what merged units wrote that resembles something else, for the reconciliation task."""
     landed = [each for each in outcomes if each.status is UnitStatus.DONE]
     written = dict.fromkeys(each.identity for outcome in landed for each in wrote(outcome) if each.kind != "removed")
     parts = Parts(_ROOM)
@@ -26,9 +26,7 @@ def likeness_notes(session: ToolSession, outcomes: Iterable[UnitOutcome]) -> str
         parts.add(f"- {line}")
     if not parts.shown:
         return ""
-    heading = (
-        "Of what this run wrote, these are like others. Look at each pair: one may repeat or contradict the other."
-    )
+    heading = "What this run wrote resembles the following. Check each pair: one may repeat or contradict the other."
     listed = wrapped(parts.text(), "similar pages and measures")
     return joined(f"{heading}\n{listed}", parts.more("pairs", "find the rest with discover_data"))
 
@@ -70,7 +68,7 @@ def _measures_of(shown: VisibleModel, own: set[str]) -> Iterator[str]:
 
 
 def _meaning(measure: Measure) -> tuple[object, ...]:
-    """Return what two measures of one source share where they give the same number."""
+    """Return what two measures of one source have in common if they give the same number."""
     texts = (" ".join(each.casefold().split()) for each in (measure.expr, measure.filter or ""))
     special = (measure.semi_additive, measure.cumulative, measure.offset, measure.percent_of, measure.per)
     return (*texts, tuple(sorted(measure.segments)), *special)

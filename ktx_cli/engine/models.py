@@ -1,7 +1,7 @@
-"""The model of one run: a runtime that is made at the first question and serves all connections.
+"""The model of one run: a runtime that is created for the first call and serves all connections.
 
-It lives in an event loop of its own, in a thread, which goes on between two questions: processes that Claude Code
-connects ahead must not wait for a scan.
+It lives in its own event loop, in a thread that continues between two calls: processes that Claude Code connects ahead
+must not wait for a scan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm import LlmRuntime, RoutedRuntime
 
 GRACE_SECONDS: Final = 10.0
-"""How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
+"""How long an interrupted run waits for calls in progress; a turn that takes longer is cancelled."""
 
 ENDING_NOTICE: Final = (
     f"stopping: waiting up to {GRACE_SECONDS:.0f} s for work in progress; interrupt again to stop immediately"
@@ -39,9 +39,9 @@ Question = Callable[["LlmRuntime"], Coroutine[Any, Any, Answer]]
 
 
 class Models:
-    """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
+    """Calls the model for one run; a context manager. Usage is stored in `database` as it becomes known.
 
-    `stopped`: the error after which nothing more is asked in this run. `preflight`: says whether the models answer.
+    `stopped`: the error after which this run makes no more calls. `preflight`: checks whether the models respond.
     """
 
     def __init__(self, preflight: Preflight, database: sqlite3.Connection) -> None:
@@ -63,7 +63,7 @@ class Models:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Free the runtime, after what is under way has ended."""
+        """Free the runtime, after calls in progress have ended."""
         if self._thread is None:
             return
         if self._begun.exception() is None:
@@ -74,12 +74,12 @@ class Models:
             raise self._failure
 
     def cancels(self, cancellation: Cancellation) -> None:
-        """Let what ended, or ends, the questions of this run end the tasks of a cancellation too."""
+        """Let what ends the calls of this run also end the tasks of a cancellation."""
         cancellation.error = self.stopped
         self._spending.listeners.append(cancellation.abort_now)
 
     def ask(self, question: Question[Answer]) -> Answer:
-        """Return the answer to a question; an interrupt cancels it."""
+        """Return the result of a call; an interrupt cancels it."""
         asked = self._start(question)
         try:
             return asked.result()
@@ -88,7 +88,7 @@ class Models:
             raise
 
     def ask_patiently(self, question: Question[Answer], interrupted: Callable[[], None]) -> Answer:
-        """Return the answer to a question; after an interrupt, which is told, if it comes within `GRACE_SECONDS`.
+        """Return the result of a call; after an interrupt, only if it arrives within `GRACE_SECONDS`.
 
         A second interrupt cancels it at once.
         """
@@ -101,7 +101,7 @@ class Models:
                 try:
                     return asked.result(timeout=GRACE_SECONDS)
                 except TimeoutError:
-                    if asked.done():  # it is the answer's own
+                    if asked.done():  # the call itself was interrupted
                         raise
                     raise KeyboardInterrupt from None
         except BaseException:
@@ -109,9 +109,9 @@ class Models:
             raise
 
     def begin(self) -> None:
-        """Make the runtime and ask whether the models answer; they are waited for at the first question.
+        """Create the runtime and check whether the models respond; the first call waits for the result.
 
-        Returns when there is nothing to do but to wait for them: until then both threads would be in each other's way.
+        Returns once nothing is left but waiting: until then, both threads would slow each other down.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
@@ -138,7 +138,7 @@ class Models:
         return await self._waited(asyncio.create_task(question(runtime)))
 
     async def _waited(self, task: asyncio.Task[Answer]) -> Answer:
-        """Return the answer of a task that ends with this."""
+        """Return the result of a task that ends with this one."""
         self._questions.add(task)
         try:
             return await task
@@ -189,17 +189,17 @@ class Models:
 
 
 AGENTS: Final = ("writer", "reconcile", "repair")
-"""The roles of agents that work through sources."""
+"""The roles of agents that process sources."""
 
 DOCUMENTS: Final = ("triage", "candidateExtraction", "curator")
-"""The roles that texts of people need besides."""
+"""The additional roles for texts of people."""
 
 DIGESTS: Final = ("candidateExtraction",)
-"""The roles that texts about many files at once need besides."""
+"""The additional roles for texts about many files at once."""
 
 
 def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
-    """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
+    """Return the roles that a run may use: those of its sources, or of sources with work once these are known."""
     roles = set() if plan.prompts is None else {"candidateExtraction"}
     if not plan.asks_model or plan.databases_only:
         return frozenset(roles)
@@ -214,9 +214,9 @@ def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
 
 
 class Preflight:
-    """Probes the models of the roles a run uses, at most once; nothing with `needed` False, where no model has work.
+    """Probes the models of the roles of a run, at most once; not at all with `needed` False, if no model has work.
 
-    `roles`: those of the run, where it is none of `ktx ingest`. `spending`: counts what the probes take.
+    `roles`: those of the run, if it is not a run of `ktx ingest`. `spending`: counts the usage of the probes.
     """
 
     def __init__(
@@ -230,11 +230,11 @@ class Preflight:
         self._probes = llm.ProbeRun()
 
     def narrow(self, works: Sequence[SourceWork]) -> None:
-        """Probe what the sources need that have work, now that they are known."""
+        """Probe what the sources with work need, now that they are known."""
         self._works = works
 
     def check_settings(self) -> None:
-        """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
+        """Raise `KtxError` if the settings name no model; warn about settings that a backend does not support."""
         if not self._is_due:
             return
         llm.distinct_models(self.plan.config)
@@ -243,7 +243,7 @@ class Preflight:
             self.plan.warn(ignored)
 
     def require(self) -> None:
-        """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
+        """Raise `PreflightFailed` if a configured backend does not respond; writes nothing."""
         if not self._begins():
             return
         plan = self.plan
@@ -264,7 +264,7 @@ class Preflight:
         self._end(None)
 
     async def check(self, runtime: RoutedRuntime) -> None:
-        """Do the same through the runtime of the run, whose usage `took` gets meanwhile."""
+        """Do the same through the runtime of the run, whose usage `took` receives meanwhile."""
         if not self._begins():
             return
         wanted, plan = self._wanted(), self.plan
@@ -280,11 +280,11 @@ class Preflight:
         return llm.to_probe(self.plan.layout, self.plan.config, self.plan.environ, roles)
 
     def took(self, fact: llm.UsageFact) -> None:
-        """Note what a probe took."""
+        """Record the usage of a probe."""
         self._probes.took(fact)
 
     def _begins(self) -> bool:
-        """Say whether to probe, once; raises what an earlier time found."""
+        """Return whether to probe, once; raises what an earlier probe raised."""
         if self._failed is not None:
             raise self._failed
         due, self._is_due = self._is_due, False
@@ -303,7 +303,7 @@ class Preflight:
         self.keep([report.stopped, report.failure, *(each.stopped for each in described if each is not None)])
 
     def keep(self, errors: Sequence[BaseException | None]) -> None:
-        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lock."""
+        """Store results and usage of the probes, for ten minutes unless a call failed; the caller holds the lock."""
         probes, self._probes = self._probes, llm.ProbeRun()
         probes.store(self.plan.layout)
         if any(isinstance(error, llm.LlmError) for error in errors):

@@ -1,4 +1,4 @@
-"""The plan of a run, which is frozen, and what its models have spent."""
+"""The immutable plan of a run, and what its models have spent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run was asked to do. It stays as it is while the run lasts; results pass from step to step."""
+    """What a run was asked to do. It does not change during the run; results are passed from step to step."""
 
     command: Command
     layout: Layout
@@ -38,10 +38,10 @@ class RunPlan:
     """Receives the events and warnings of the run."""
     targets: tuple[Target, ...] = ()
     broken: Mapping[Target, ConfigError] = field(default_factory=dict)
-    """Connections the run was to work on, with the error in `ktx.yaml` that disables them."""
+    """Connections that the run should include, with the error in `ktx.yaml` that disables them."""
     depth: Depth = Depth.STRUCTURAL
     prompts: ScanPrompts | None = None
-    """The prompts of the scan; None where it asks no model."""
+    """The prompts of the scan; None if it uses no model."""
     max_usd: float | None = None
     max_tokens: int | None = None
     databases_only: bool = False
@@ -75,7 +75,7 @@ class RunPlan:
 
     @property
     def asks_model(self) -> bool:
-        """Whether agents work in this run: a backend is configured, and the caller did not say no."""
+        """Whether agents work in this run: a backend is configured, and the caller did not disable them."""
         return not self.no_llm and self.config.llm.provider.backend != "none"
 
     @property
@@ -85,13 +85,13 @@ class RunPlan:
 
     @property
     def dialects(self) -> dict[str, str]:
-        """The databases of the project that have SQL of their own -> its name."""
+        """The databases of the project with their SQL dialects -> its name."""
         named = {each: dialect_of(entry.driver) for each, entry in self.config.databases().items()}
         return {each: dialect for each, dialect in named.items() if dialect is not None}
 
     @property
     def layers(self) -> Layers:
-        """The semantic layers of all databases, as a tree has them."""
+        """The semantic layers of all databases in a tree."""
         from ktx_cli.agent_tools import Layers
         from ktx_cli.semantic import calendar_of
 
@@ -104,7 +104,7 @@ Exceeded = Callable[[KtxError], None]
 
 
 def usage_words(usage: Usage) -> str:
-    """Return tokens for one line: all of them, then those that prices tell apart."""
+    """Return tokens as one line: the total, then the kinds with different prices."""
     kinds = (
         (usage.input_tokens, "fresh"),
         (usage.cache_write_tokens, "cache writes"),
@@ -116,11 +116,11 @@ def usage_words(usage: Usage) -> str:
 
 @dataclass(slots=True)
 class Spending:
-    """Tokens and US dollars at list prices so far, and the most there may be (None: no limit).
+    """Tokens and US dollars at list prices so far, and their limits (None: no limit).
 
-    `usage` tells the tokens apart, `roles` what each role took.
+    `usage` separates the kinds of tokens, `roles` the usage of each role.
 
-    `unpriced` counts the calls without a price. Such a call uses a limit in dollars up: it could not be kept.
+    `unpriced` counts the calls without a price. Such a call exhausts a limit in dollars, which could not be enforced.
     """
 
     most_usd: float | None = None
@@ -134,7 +134,7 @@ class Spending:
     listeners: list[Exceeded] = field(default_factory=list)
 
     def add(self, fact: UsageFact) -> None:
-        """Count what a call took."""
+        """Count the usage of a call."""
         self.usd += fact.cost.usd or 0.0
         self.tokens += fact.usage.total
         self.usage += fact.usage
@@ -153,21 +153,21 @@ class Spending:
                 listener(self.exceeded)
 
     def so_far(self) -> UsageSoFar:
-        """Return what models took until now."""
+        """Return what models have used so far."""
         return UsageSoFar(self.tokens, round(self.usd, 6), self.unpriced)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what models took, and what they were allowed to."""
+        """Return what models used, and their limits."""
         took = {"tokens": self.tokens, "usd": round(self.usd, 6), "unpriced": self.unpriced}
         roles = [row.to_json(("role",)) for _, row in sorted(self.roles.items())]
         most = {"most_usd": self.most_usd, "most_tokens": self.most_tokens}
         return {**took, **self.usage.to_json(), **most, "roles": roles}
 
     def _unpriced(self, fact: UsageFact) -> str | None:
-        """Return why a limit in dollars cannot be kept."""
+        """Return why a limit in dollars cannot be enforced."""
         if self.most_usd is None or fact.cost.usd is not None:
             return None
-        return f"the model `{fact.model}` has no price, so --max-usd cannot be kept; --max-tokens can"
+        return f"the model `{fact.model}` has no known price, so --max-usd cannot be enforced; use --max-tokens"
 
     def _over(self) -> str | None:
         if self.most_tokens is not None and self.tokens >= self.most_tokens:
@@ -178,4 +178,6 @@ class Spending:
 
 
 class PreflightFailed(RunStopped):
-    """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
+    """A configured backend does not respond: this ends the run, while other failures only cost a
+    connection or a unit.
+    """

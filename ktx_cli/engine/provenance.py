@@ -1,4 +1,4 @@
-"""Where artifacts come from, over all sources of a run: what was merged and removed, and what reconciliation wrote."""
+"""The origin of artifacts, across all sources of a run: merged and removed ones, and those reconciliation wrote."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ktx_cli.wiki import place_of
 
 _DELIVERY: Final = "/manifest.yaml"
 _MOST_SHARED: Final = 12
-"""Files besides its own that a unit may read because pages of it come from them."""
+"""Maximum number of additional files that a unit may read because its pages come from them."""
 
 _MOST_KEPT: Final = 200_000
-"""Bytes of a file whose text is kept for the next run."""
+"""Maximum size in bytes of a file whose text is kept for the next run."""
 
 
 def what_became(
     outcomes: Iterable[UnitOutcome], after: Workspace, reconciliation: Reconciliation | None = None
 ) -> Became:
-    """Return what became of artifacts by units and passes that landed and by reconciliation; `after`: the result."""
+    """Return what merged units, passes and reconciliation did to artifacts; `after`: the result."""
     reconciliation = reconciliation or Reconciliation()
     landed = [outcome.session for outcome in outcomes if outcome.status is UnitStatus.DONE]
     sessions = [*landed, *([] if reconciliation.problem else [reconciliation.session])]
@@ -68,7 +68,7 @@ def reconciled_by(reconciliation: Reconciliation, work: SourceWork) -> dict[str,
 
 
 def origins(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> dict[str, tuple[str, ...]]:
-    """Return artifact -> the raw files it comes from that are still there, each with its source in front."""
+    """Return artifact -> its raw files that still exist, each prefixed with its source."""
     found: dict[str, set[str]] = {}
     there = {work.key: work.snapshot.files for work in works}
     for work in works:
@@ -83,7 +83,7 @@ def origins(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> dic
 
 
 def with_shared_files(works: Sequence[SourceWork]) -> list[SourceWork]:
-    """Return the sources with units that may also read the other files that their pages were made from."""
+    """Return the sources, with units that may also read the other files that their pages come from."""
     made: dict[str, dict[str, tuple[SourceWork, str]]] = {}
     for work in works if any(each.units for each in works) else ():
         for path, state in work.delivered.files.items():
@@ -112,7 +112,7 @@ def _with_shared(work: SourceWork, made: Mapping[str, Mapping[str, tuple[SourceW
 
 
 def _pages_of(work: SourceWork, unit: WorkUnit) -> list[str]:
-    """Return the pages that an earlier run made of the files of a unit, sorted."""
+    """Return the pages that an earlier run made from the files of a unit, sorted."""
     states = (work.delivered.files.get(path) for path in unit.files)
     found = {each for state in states if state is not None for each in state.artifacts}
     return sorted(each for each in found if each.startswith("wiki:"))
@@ -130,9 +130,9 @@ def earlier_texts(store: sources.RawStore, work: SourceWork, unit: WorkUnit) -> 
 
 
 def keep_texts(store: sources.RawStore, works: Iterable[SourceWork], root: Path) -> None:
-    """Keep the files that agents read where they are, so that the next run can show what changed in them.
+    """Keep the files that agents read in place, so that the next run can show what changed in them.
 
-    The text that a new one replaces is dropped. Other sources keep their files when they are fetched.
+    The previous text is dropped. Other sources store their files when they are fetched.
     """
     for work in works:
         if work.error is not None or not work.asked or not any(work.source.folders(work.entry, root)):
@@ -140,7 +140,7 @@ def keep_texts(store: sources.RawStore, works: Iterable[SourceWork], root: Path)
         files = work.snapshot.files
         for path in work.changes.touched:
             if path in files and files[path].size <= _MOST_KEPT:
-                with contextlib.suppress(StorageError):  # it is gone meanwhile: the next run shows no difference
+                with contextlib.suppress(StorageError):  # removed meanwhile: the next run shows no difference
                     store.put(path, files[path].read())
         there = {file.sha256 for file in files.values()}
         for path in (*work.changes.modified, *work.changes.deleted):
@@ -150,10 +150,10 @@ def keep_texts(store: sources.RawStore, works: Iterable[SourceWork], root: Path)
 
 
 def rewrite_deliveries(workspace: Workspace, became: Became, written: Collection[str]) -> None:
-    """Rewrite the delivery files of sources that were not read in this run, where they name what is not there any more.
+    """Rewrite the delivery files of sources that were not read in this run, if they name what no longer exists.
 
-    `written`: the delivery files that the run writes anyway. A file that cannot be read stays, and is an error when its
-    source is read.
+    `written`: the delivery files that the run writes anyway. An unreadable file stays, and is an error when its source
+    is read.
     """
     changed = {*became.removed, *became.merged}
     if not changed:

@@ -1,4 +1,4 @@
-"""The loop that looks over a whole run: what it is shown, what it decided, and what became of deleted raw files."""
+"""Reconciliation: an agent loop that reviews a whole run and decides what happens to pages of deleted raw files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ktx_cli.project import Workspace
 from ktx_cli.wiki import merged
 
 STEPS: Final = 60
-"""Steps of the loop."""
+"""Maximum number of steps of the loop."""
 
 
 async def reconcile(
@@ -38,7 +38,7 @@ async def reconcile(
     works: Sequence[SourceWork],
     outcomes: Sequence[UnitOutcome],
 ) -> Reconciliation:
-    """Let the model look over the outcomes of a run and change the overlay; with wrong definitions nothing changes."""
+    """Let the model review the outcomes of a run and change the overlay; invalid definitions discard its changes."""
     outcome = await runner.run(reconcile_task(context, workspace, works, outcomes))
     if outcome.status is not UnitStatus.DONE:
         return Reconciliation(steps=outcome.steps, problem=outcome.reason)
@@ -49,7 +49,7 @@ async def reconcile(
 def reconcile_task(
     context: AgentContext, workspace: Workspace, works: Sequence[SourceWork], outcomes: Sequence[UnitOutcome]
 ) -> AgentTask:
-    """Return the task of the loop, on an overlay of its own."""
+    """Return the task of the loop, on its own overlay."""
     raw = raw_files(works)
     stage = replace(staged(outcomes, evicted_paths(works)), origins=origins(works, outcomes))
     session = context.open_session(workspace.child(), raw=raw, files=tuple(raw), stage=stage, whole_run=True)
@@ -57,7 +57,7 @@ def reconcile_task(
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
         wrong = context.gates.definitions(session.workspace, outcome.changes)
-        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are wrong: {wrong[0]}") if wrong else outcome
+        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are invalid: {wrong[0]}") if wrong else outcome
 
     return AgentTask(
         WorkUnit(RECONCILE, RECONCILE, ()),
@@ -82,12 +82,12 @@ def _key(context: AgentContext, stage: StagedWork, outcomes: Sequence[UnitOutcom
 
 
 def raw_files(works: Iterable[SourceWork]) -> dict[str, RawFile]:
-    """Return the raw files of all sources of a run, each path with its source in front."""
+    """Return the raw files of all sources of a run, each path prefixed with its source."""
     return {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
 
 
 def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, ...]]) -> StagedWork:
-    """Return what a loop sees of the run: the units as they ended, and the artifacts that lost a raw file."""
+    """Return what a loop sees of the run: the units and how they ended, and the artifacts that lost a raw file."""
     units = [
         StagedUnit(
             outcome.unit.key,
@@ -108,17 +108,17 @@ def _named(outcome: UnitOutcome, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def evicted_paths(works: Sequence[SourceWork]) -> dict[str, tuple[str, ...]]:
-    """Return the same of all sources of a run, each path with its connection in front."""
+    """Return the same for all sources of a run, each path prefixed with its connection."""
     return {f"{work.connection}/{path}": artifacts for work in works for path, artifacts in evicted(work).items()}
 
 
 def decided_evictions(
     work: SourceWork, reconciliation: Reconciliation, became: Became
 ) -> tuple[dict[str, frozenset[str]], list[ResultWarning]]:
-    """Return deleted raw file -> the artifacts decided on, and a warning where others are left.
+    """Return deleted raw file -> the artifacts decided on, and a warning if others are undecided.
 
-    An artifact that was removed needs no decision, unless it was merged: then there is one about what it went into.
-    Where the loop did not come to its end nothing is decided, and its problem says so.
+    A removed artifact needs no decision, unless it was merged: then one about what it went into is needed. If the loop
+    did not finish, nothing is decided, and its problem is reported.
     """
     if reconciliation.problem or not reconciliation.steps:
         return {}, []
@@ -140,9 +140,9 @@ def _warning(work: SourceWork, undecided: Mapping[str, Sequence[str]]) -> Result
     artifacts = sorted({name for names in undecided.values() for name in names})
     return ResultWarning(
         "undecided",
-        f"{work.name}: the model left undecided what becomes of {listing(artifacts)}, "
-        f"which came of files that are gone: {listing(sorted(undecided))}",
-        hint="the next run with a model asks again; a page you delete needs no decision",
+        f"{work.name}: the model did not decide what to do with {listing(artifacts)}, which came from deleted "
+        f"files: {listing(sorted(undecided))}",
+        hint="the next run with a model retries; if you delete a page, no decision is needed",
         connection=work.connection,
         files={path: list(names) for path, names in undecided.items()},
     )

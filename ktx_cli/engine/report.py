@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 MOST_OF_ONE = 200
-"""Characters an error says of one thing that was skipped."""
+"""Maximum number of characters that an error shows of one skipped item."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanges(Record):
-    """Paths of the project a run wrote and removed; in a dry run those it would. Sorted."""
+    """Paths of the project that a run wrote and removed, or in a dry run would. Sorted."""
 
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, changes: Mapping[str, bytes | None]) -> FileChanges:
-        """Return the paths of changes (path -> content, None for a file that goes)."""
+        """Return the paths of changes (path -> content, None for a removed file)."""
         paths = sorted(changes)
         return cls(
             written=tuple(path for path in paths if changes[path] is not None),
@@ -48,11 +48,10 @@ class FileChanges(Record):
 class ConnectionReport(Record):
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
-    `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
-    `declared`: foreign keys between the tables.
-    `relationships`: status -> number of inferred relationships, None if no rows were read. `joins`: those that are
-    joins, the surest first; `gone`: those that were joins before. `descriptions`: what became of
-    them; None: nobody was to write any. `failures`: stages of the scan that failed.
+    `tables` includes views, `views` counts them. `problems` are single objects that could not be read. `declared`:
+    foreign keys between the tables. `relationships`: status -> number of inferred relationships, None if no rows were
+    read. `joins`: those that are joins, highest score first; `gone`: those that were joins before. `descriptions`:
+    their outcome; None: none were to be written. `failures`: stages of the scan that failed.
     """
 
     connection: str
@@ -75,7 +74,7 @@ class ConnectionReport(Record):
 
     @classmethod
     def of(cls, outcome: ScanOutcome, seconds: float, *, dry_run: bool = False) -> ConnectionReport:
-        """Return the report of a scan that went through."""
+        """Return the report of a successful scan."""
         to_ask = None if outcome.descriptions is None else outcome.descriptions.to_ask
         asks = to_ask is not None and to_ask.calls > 0
         return cls(
@@ -101,7 +100,7 @@ class ConnectionReport(Record):
 
     @property
     def left_out(self) -> list[str]:
-        """What of the connection was not done, though the connection was scanned."""
+        """What was skipped although the connection was scanned."""
         texts = [] if self.descriptions is None else self.descriptions.left_out()
         return [*map(str, self.failures), *texts]
 
@@ -118,15 +117,15 @@ class ConnectionReport(Record):
         views = f" ({plural(self.views, 'view')} among them)" if self.views else ""
         counts = f"{plural(self.tables, 'table')}{views}, {plural(self.columns, 'column')}"
         parts = [f"{len(names)} {what}" for what, names in self._named() if names]
-        changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
+        changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files updated"
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
         texts = f"; {self.descriptions.summary}" if self.descriptions is not None else ""
-        gone = f"; {plural(len(self.gone), 'join')} gone" if self.gone else ""
+        gone = f"; {plural(len(self.gone), 'join')} removed" if self.gone else ""
         return f"{counts}{self._found()}; {changed}{gone}{texts}{bad}"
 
     @property
     def to_review(self) -> int:
-        """How many found joins wait for a person."""
+        """Number of inferred joins that wait for a review."""
         return (self.relationships or {}).get(JoinStatus.REVIEW, 0)
 
     def _found(self) -> str:
@@ -140,7 +139,7 @@ class ConnectionReport(Record):
 
     def _named(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         c = self.changes
-        return (("added", c.added), ("changed", c.changed), ("removed", c.removed), ("kept unread", c.kept))
+        return (("added", c.added), ("changed", c.changed), ("removed", c.removed), ("not read", c.kept))
 
     json_keys = (
         "connection", "driver", "status", "result", "tables", "views", "columns", "changes", "files", "problems",
@@ -164,7 +163,7 @@ def _joins_in_effect(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
 
 
 def _named(connection: str, error: KtxError) -> str:
-    """Return an error with the connection it is of, which most messages name already."""
+    """Return an error with its connection, which most messages already name."""
     name = f"connection `{connection}`"
     return error.message if name in error.message else f"{name}: {error.message}"
 
@@ -175,11 +174,11 @@ class IngestReport(Record):
     `uncommitted`: files that were written for a person to commit. `held`: path and why it was left alone.
     `again`: the command that does the same again. `named_branch`: the branch that was asked for, if one was.
 
-    `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
-    the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
-    `broken`: definitions that compiled before the run and do not any more. `files`: what a run wrote, in a dry run what
-    it would but for the agents; `forecast`: what those would have to do. `contradictions`: those agents recorded.
-    `open_decisions`: what the data cannot settle, the largest effect first.
+    `reconciled`: what the loop over all units did, None if there was none. `repaired`: what the last gates rejected and
+    the model fixed. `stopped`: why agents could not continue. `failure`: what ended the run, if anything did. `broken`:
+    definitions that compiled before the run but no longer do. `files`: what a run wrote, in a dry run what it would
+    write without the agents; `forecast`: the work of those. `contradictions`: those that agents recorded.
+    `open_decisions`: what the data cannot settle, largest effect first.
     """
 
     run_id: str
@@ -216,7 +215,7 @@ class IngestReport(Record):
 
     @classmethod
     def of(cls, plan: RunPlan) -> IngestReport:
-        """Return the report of a run that has only been planned: connections that cannot be used have failed."""
+        """Return the report of a planned run: connections that cannot be used have failed."""
         return cls(
             plan.run_id,
             plan.command,
@@ -234,7 +233,7 @@ class IngestReport(Record):
         )
 
     def add_files(self, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome] = ()) -> None:
-        """Name the files that change, and at each connection those that its scan wrote."""
+        """Set the files that change, and for each connection those that its scan wrote."""
         self.files = FileChanges.of(changes)
         own = {scan.connection: scan.files for scan in scans}
         for report in self.connections:
@@ -244,7 +243,7 @@ class IngestReport(Record):
     def add_commit(
         self, result: CommitResult, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome]
     ) -> None:
-        """Name what was committed, and what was left alone."""
+        """Set what was committed, and what was skipped."""
         self.commit, self.committed, self.ignored = result.commit, result.committed, result.ignored
         self.uncommitted = result.uncommitted
         held = [
@@ -258,7 +257,7 @@ class IngestReport(Record):
         self.add_files(written, scans)
 
     def add_failure(self, connection: str, failure: StageFailure) -> None:
-        """Name a stage of a connection that failed after it was scanned."""
+        """Record that a stage of a connection failed after it was scanned."""
         for report in self.connections:
             if report.connection == connection:
                 report.failures = (*report.failures, failure)
@@ -275,7 +274,7 @@ class IngestReport(Record):
 
     @property
     def held_paths(self) -> frozenset[str]:
-        """The files that were left alone."""
+        """The files that were skipped."""
         return frozenset(path for path, _ in self.held)
 
     @property
@@ -293,7 +292,7 @@ class IngestReport(Record):
         return DONE if self.commit or self.uncommitted or self.ignored else UNCHANGED
 
     def end(self, error: BaseException) -> None:
-        """Take note of what ended the run before its end; the branch may have moved before."""
+        """Record what ended the run early; the branch may have moved before."""
         asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
         self.ended = "interrupted" if asked else FAILED
         if isinstance(error, KtxError):
@@ -308,9 +307,9 @@ class IngestReport(Record):
         return [*self.connections, *self.sources]
 
     def error(self) -> KtxError | None:
-        """Return what the command ends with: the one error, or a partial one that names what was left out.
+        """Return the error that the command ends with: the only one, or a partial one that lists what was skipped.
 
-        Where nothing went wrong but that the model could not be asked to the end, it is the model's own error.
+        If the only problem is that the model became unavailable, it is the model's own error.
         """
         failed = [part.error for part in self.parts if part.error is not None]
         if failed and len(failed) == len(self.parts):
@@ -340,7 +339,7 @@ class IngestReport(Record):
         return self._partial(left, hint or Hint("run `{}` again", self.again))
 
     def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
-        """Return the error of a run whose agents could not go on; a budget of its own says so by its exit code."""
+        """Return the error of a run whose agents could not continue; its own budget has its own exit code."""
         if error.code == "budget":
             return error
         left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
@@ -348,7 +347,7 @@ class IngestReport(Record):
         return PartialError(message, hint=error.hint, code=error.code, details={**error.details, "left_out": left})
 
     def _stopped(self) -> KtxError | None:
-        """Return the error after which the model was not asked any more."""
+        """Return the error after which the model was no longer called."""
         return next(
             (c.descriptions.stopped for c in self.connections if c.descriptions and c.descriptions.stopped), None
         )
@@ -378,5 +377,5 @@ class IngestReport(Record):
 
 
 def _named_left(left: list[str]) -> str:
-    """Return what was skipped for one sentence; `details` has all of it."""
+    """Return what was skipped, for one sentence; `details` has all of it."""
     return listing(one_line(each, MOST_OF_ONE) for each in left)

@@ -1,7 +1,9 @@
-"""The sources of a run: fetch each, compare with its last delivery, project without a model, cut the rest into units.
+"""The sources of a run: fetches each, compares it with its last delivery, projects it without a model, and cuts the
 
-A source that fails in any of these steps costs only itself. After the agents, `conclude` lets each source write what
-follows from its units; the delivery files then record what of each source was worked through.
+rest into units.
+
+A source that fails in any of these steps affects only itself. After the agents, `conclude` lets each source write what
+follows from its units; the delivery files then record which of its files were processed.
 """
 
 from __future__ import annotations
@@ -65,16 +67,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 4
-"""Sources that are fetched at the same time: each waits for its own server."""
+"""Number of sources that are fetched at the same time: each waits for its own server."""
 
 FORMAT: Final = "5"
-"""Raised when projections of the same input become others."""
+"""Increased when projections of the same input change."""
 
 _GRACE_SECONDS: Final = 1.0
-"""How long an interrupted run waits for fetches to end: one may hang in an answer that does not come."""
+"""How long an interrupted run waits for fetches to end: one may hang on a response that never comes."""
 
 _IGNORED_HINT: Final = (
-    f"add the lines `!/{RAW_NAME}/` and `!/{RAW_NAME}/**` to the end of .gitignore in the project's folder"
+    f"add the lines `!/{RAW_NAME}/` and `!/{RAW_NAME}/**` to the end of .gitignore in the project folder"
 )
 
 
@@ -83,8 +85,8 @@ def read_sources(
 ) -> list[SourceWork]:
     """Return the sources of a run with their changes and units; what needs no model is in the overlay of the run.
 
-    `last`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where nothing of the project
-    may change.
+    `last`: the state that earlier runs stored for each source. `scratch`: a folder for fetched files, if nothing in the
+    project may change.
     """
     raw, models = sources.RawStore(scratch or plan.layout.raw_store), plan.layers.models(workspace)
     cache = None if scratch is None else scratch / "cache"
@@ -105,7 +107,7 @@ def read_sources(
 
 
 def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
-    """Yield what the sources that were read warn of."""
+    """Yield the warnings of the sources that were read."""
     for work in works:
         yield from work.snapshot.warnings
         yield from () if work.projection is None else work.projection.warnings
@@ -134,7 +136,7 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
 
 
 def _attempted(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:
-    """Return a source after an action; an exception becomes the error of this source, so that the others go on."""
+    """Return a source after an action; an exception becomes the error of this source, so that the others continue."""
     try:
         return action()
     except Exception as problem:  # noqa: BLE001 - it is reported at the source
@@ -142,7 +144,7 @@ def _attempted(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork
 
 
 def _run_step(work: SourceWork, step: str, emit: Emit, action: Callable[[], SourceWork]) -> SourceWork:
-    """Return a source after a step that events announce, with the seconds that its fetch took."""
+    """Return a source after a step that events announce, with the duration of its fetch."""
     name = f"{step} {work.kind}"
     emit(StepStarted(name, work.connection))
     started = monotonic()
@@ -201,10 +203,11 @@ def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
 
 
 def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:
-    """Return a source projected on what those before it wrote, with the rest cut into units.
+    """Return a source projected onto what earlier ones wrote, with the rest cut into units.
 
     A source whose files, settings and tables are those of its last projection is not projected again, unless agents
-    have files to read, as the projection says what to know of them, or a query of its own may read what people protect.
+    have files to read, because the projection says what to know about them, or one of its queries may read what people
+    protect.
     """
     is_needed = (work.asked and bool(work.changes.touched)) or may_be_protected(work, plan.layers.models(workspace))
     found = digest(work, workspace)
@@ -223,14 +226,16 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
         suspicious = suspicious_texts(work.name, work.connection, workspace, trial)
         conflicts = workspace.absorb(trial)
         if conflicts:  # nothing else writes to the overlay meanwhile
-            raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
+            raise KtxError(
+                f"the projection of {work.name} conflicts with existing files: {conflicts[0]}", code="internal"
+            )
         return replace(work, projection=replace(projection, warnings=(*projection.warnings, *suspicious)), units=units)
 
     return _run_step(work, "project", plan.emit, project)
 
 
 def may_be_protected(work: SourceWork, models: Mapping[str, Model]) -> bool:
-    """Whether a source owns queries in a semantic layer where people hide something, which may be what they read."""
+    """Return whether a source owns queries in a semantic layer with hidden data, which they may read."""
     owners = {path.split("/")[1] for path, items in work.delivered.owned.items() if "sql" in items}
     return any(has_protected(models[each]) for each in owners if each in models)
 
@@ -242,14 +247,16 @@ def _units(work: SourceWork, projection: sources.Projection) -> tuple[WorkUnit, 
 def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
     wrong = gates.definitions(trial, trial.changes())
     if wrong:
-        message = f"what {work.name} says cannot be taken over: {wrong[0]}"
+        message = f"the definitions of {work.name} cannot be used: {wrong[0]}"
         hint = wrong[0].hint or "correct it in the source, then run the command again"
         details = {"findings": [str(each) for each in wrong]}
         raise KtxError(message, code="wrong_definitions", hint=hint, details=details)
 
 
 def digest(work: SourceWork, workspace: Workspace) -> str:
-    """Return a digest of everything that a projection reads: settings, raw files and whether they are all, tables."""
+    """Return a digest of everything that a projection reads: settings, raw files and whether they are
+    complete, tables.
+    """
     settings = None if work.entry is None else work.entry.model_dump_json()
     found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n{work.snapshot.complete}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
@@ -265,13 +272,13 @@ def _landed_digest(found: str, work: SourceWork, workspace: Workspace) -> str:
 
 
 def decision_points(workspace: Workspace) -> bytes:
-    """Return a line for each decision point that a projection looks up statements for."""
+    """Return a line for each decision point for which a projection looks up statements."""
     paths = sorted(path for path in workspace.paths(f"{RAW_NAME}/") if path.endswith(f"/{DECISIONS}"))
     lines = []
     for path in paths:
         try:
             points = read_points(workspace.read(path) or b"", path)
-        except KtxError:  # the scan of its connection warns of a broken record
+        except KtxError:  # the scan of its connection warns about a broken record
             continue
         lines += [f"{path}\0{each.table}\0{each.kind}\0{','.join(each.columns)}\n" for each in points]
     return "".join(lines).encode("utf-8", "surrogatepass")
@@ -279,7 +286,7 @@ def decision_points(workspace: Workspace) -> bytes:
 
 _State = Mapping[str, bytes | None]
 _MADE: Final[WeakKeyDictionary[Tree, tuple[_State, bytes]]] = WeakKeyDictionary()
-"""The tree at the bottom of overlays -> what stood above it when the bytes were made, and the bytes."""
+"""The tree at the bottom of overlays -> what was above it when the bytes were computed, and the bytes."""
 
 
 def tables(workspace: Workspace) -> bytes:
@@ -299,15 +306,15 @@ def _is_table(path: str) -> bool:
 
 
 def suspicious_texts(name: str, connection: str, before: Tree, after: Workspace) -> tuple[ResultWarning, ...]:
-    """Return a warning where lines that a projection brought hold such texts; `name`: what people call the source."""
+    """Return a warning if lines from a projection contain such texts; `name`: the display name of the source."""
     places = [place for path in sorted(after.changes()) for place in _places(path, before.read(path), after.read(path))]
     if not places:
         return ()
     return (
         ResultWarning(
             "source_texts",
-            f"{name}: texts hold what looks like a secret, or characters nobody sees: {listing(places)}",
-            hint="correct them in the source, and change a secret: it has been read",
+            f"{name}: texts contain what looks like a secret, or invisible characters: {listing(places)}",
+            hint="correct them in the source, and rotate any secret, because it has been read",
             connection=connection,
             places=places,
         ),
@@ -322,9 +329,9 @@ def _places(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
 
 
 def ignored_deliveries(root: Path, works: Sequence[SourceWork]) -> Iterator[ResultWarning]:
-    """Warn of every source with units whose delivery file is in no commit and will not get into one.
+    """Warn about every source with units whose delivery file is not committed and will not be.
 
-    `root`: the project's folder.
+    `root`: the project folder.
     """
     new = [work for work in works if work.error is None and work.units and not work.delivered.files]
     repository = Repository.discover(root) if new else None
@@ -332,8 +339,8 @@ def ignored_deliveries(root: Path, works: Sequence[SourceWork]) -> Iterator[Resu
     for work in new:
         if work.delivery_path in ignored:
             message = (
-                f"git ignores {work.delivery_path}, which says what of {work.name} was read: "
-                f"every run pays for all of it again, now for {plural(len(work.units), 'unit')}"
+                f"git ignores {work.delivery_path}, the record of what was read of {work.name}, so every run "
+                f"processes everything again: now {plural(len(work.units), 'unit')}"
             )
             yield ResultWarning("manifest_ignored", message, hint=_IGNORED_HINT, path=work.delivery_path)
 
@@ -341,9 +348,9 @@ def ignored_deliveries(root: Path, works: Sequence[SourceWork]) -> Iterator[Resu
 def conclude(
     works: Iterable[SourceWork], workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome] = ()
 ) -> Conclusions:
-    """Let every source that could be read write what follows from its units into an overlay.
+    """Let every readable source write what follows from its units into an overlay.
 
-    A source whose step fails changes nothing, and its units give their evidence again in the next run.
+    A source whose step fails changes nothing, and the next run collects the evidence of its units again.
     """
     return {work.key: _conclusion(work, workspace, layers, outcomes) for work in works if work.error is None}
 
@@ -370,16 +377,16 @@ def _conclusion(
 def next_delivery(work: SourceWork, workspace: Workspace) -> sources.Delivery:
     """Return the delivery after this run.
 
-    The committed one, where files and owned items are the same, whatever else a projection read.
+    That is the committed one if files and owned items are the same, whatever else a projection read.
     """
     made = _delivery(work)
     return work.delivered if made == work.delivered else replace(made, projected=digest(work, workspace))
 
 
 def _delivery(work: SourceWork, failed: Collection[str] = ()) -> sources.Delivery:
-    """Return the delivery as it is; `failed`: raw files whose work did not land, so that they count as new.
+    """Return the current delivery; `failed`: raw files whose work was not committed, so that they count as new.
 
-    A deleted file stays with the artifacts for which nobody has decided what becomes of them.
+    A deleted file keeps the artifacts for which no decision has been made.
     """
     came, unfinished = _artifacts(work), work.unfinished()
     kept = dict(work.delivered.files)
@@ -414,10 +421,10 @@ def _status(work: SourceWork, path: str) -> sources.FileStatus:
 
 
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
-    """Return raw file -> the artifacts that came of it, in this run and in earlier ones.
+    """Return raw file -> the artifacts that came from it, in this run and in earlier ones.
 
-    Also of a file that changed: its pages stay whether or not a model has read it again. Only what this run removed is
-    gone, and what it merged counts as what it went into.
+    Includes files that changed: their pages stay whether or not a model has read them again. Only what this run removed
+    is gone, and what it merged counts as its target.
     """
     found = {path: work.became.of(state.artifacts) for path, state in work.delivered.files.items()}
     for artifact, paths in work.produced().items():
@@ -427,7 +434,9 @@ def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
 
 
 def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
-    """Put the delivery files into the overlay: of all sources that were read, and of others that name what changed."""
+    """Write the delivery files to the overlay: for all sources that were read, and for others that
+    name what changed.
+    """
     read = [work for work in works if work.error is None]
     for work in read:
         made = next_delivery(work, workspace)
@@ -438,9 +447,9 @@ def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
 
 
 def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
-    """Return the delivery files, as texts by path, for when the held paths keep their old content.
+    """Return the delivery files, as text by path, for the case that the held paths keep their old content.
 
-    What is owned there is owned as before, files whose artifacts they are count as new, and the source projects again.
+    Ownership in them stays the same, files whose artifacts they are count as new, and the source is projected again.
     """
     found: dict[str, bytes] = {}
     for work in works:
@@ -458,9 +467,9 @@ def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dic
 def keep_contradictions(
     works: Iterable[SourceWork], workspace: Workspace, found: Sequence[Contradiction]
 ) -> ResultWarning | None:
-    """Put the contradictions of a run into the file that keeps them, and drop what deleted raw files said.
+    """Write the contradictions of a run to their file, and drop the statements of deleted raw files.
 
-    Return a warning where the file cannot be changed: what was recorded is then in the report of the run alone.
+    Returns a warning if the file cannot be changed: the contradictions are then only in the report of the run.
     """
     gone = {f"{work.connection}/{path}" for work in works if work.error is None for path in work.changes.deleted}
     before = workspace.read(CONTRADICTIONS_NAME)
@@ -469,7 +478,7 @@ def keep_contradictions(
     try:
         after = with_contradictions(before, found, gone)
     except ConfigError as error:
-        message = f"contradictions of this run are in its report only: {error.message}"
+        message = f"contradictions of this run are only in its report: {error.message}"
         return ResultWarning("contradictions_not_kept", message, hint=error.hint, path=CONTRADICTIONS_NAME)
     if after is None:
         workspace.delete(CONTRADICTIONS_NAME)
@@ -479,7 +488,7 @@ def keep_contradictions(
 
 
 def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:
-    """Store where the next fetches may go on; called when the run has landed, never before."""
+    """Store where the next fetches may continue; called once the run is committed, never before."""
     with transaction(database):
         for work in works:
             if work.error is None:

@@ -1,7 +1,7 @@
-"""An agent task, what the tasks of one run share, and the one runner that takes every kind of task through its loop.
+"""Agent tasks, what the tasks of one run share, and the runner that runs every kind of task.
 
 Work units, curator passes, reconciliation, repairs, captures and questions of an evaluation are configurations of
-`AgentTask`. `AgentRunner` keeps their journal, replays what an earlier run finished, goes on where one was killed,
+`AgentTask`. `AgentRunner` keeps their journal, replays what an earlier run finished, resumes where one was killed,
 counts steps, and decides what an error means for the run.
 """
 
@@ -28,26 +28,26 @@ from ktx_cli.semantic import ColumnValues, ConnectionGuard, Source, calendar_of,
 from ktx_cli.warehouses import QueryResult
 
 FORMAT: Final = "1"
-"""Raised when the same unit would be worked on in another way."""
+"""Increased when the processing of a unit changes."""
 
 MOST_VALUES: Final = 5
-"""Values an agent sees of a column, the most frequent ones."""
+"""Number of values of a column that an agent sees, the most frequent ones."""
 
 MOST_CODES: Final = 20
-"""Values of a list that is a code list: an agent sees it whole, where the project shares code lists."""
+"""Maximum length of a code list: an agent sees it whole if the project shares code lists."""
 
 
 class ValueSamples:
-    """The value lists of the last scans; those of a connection are read when they are first asked for."""
+    """The value lists of the last scans, read when a connection's are first requested."""
 
     def __init__(self, database: sqlite3.Connection, *, codes: bool = False) -> None:
-        """`codes`: give whole code lists, and nothing of longer lists or of those that may not be complete."""
+        """`codes`: return whole code lists, and nothing of longer or possibly incomplete lists."""
         self._database = database
         self._codes = codes
         self._lists: dict[str, dict[str, list[ColumnValues]]] = {}
 
     def __call__(self, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
-        """Return column -> values; a column without a list is not among them."""
+        """Return column -> values, without columns that have no list."""
         if source.table is None:
             return {}
         return {
@@ -71,11 +71,11 @@ class ValueSamples:
 
 @dataclass(frozen=True)
 class AgentContext:
-    """What the agent tasks of one run share; nothing in it changes while they run."""
+    """What the agent tasks of one run share; it does not change while they run."""
 
     plan: RunPlan
     base: Workspace
-    """The overlay every unit begins with."""
+    """The overlay that every unit starts from."""
     gates: Gates
     prompts: Mapping[str, Prompt]
     skills: Mapping[str, Skill]
@@ -93,7 +93,7 @@ class AgentContext:
     def open_session(
         self, workspace: Workspace, connections: Mapping[str, str] | None = None, **fields: Any
     ) -> ToolSession:
-        """Open the tools of a task on an overlay of its own.
+        """Open the tools of a task on its own overlay.
 
         `connections`: the databases it may work on, with their dialects; None: all. `fields`: see `ToolSession`.
         """
@@ -113,7 +113,7 @@ class AgentContext:
         )
 
     def version(self, role: str) -> str:
-        """Return what tells prompts, skills and the model of a role from any others: another one is other work."""
+        """Return the identity of the prompts, skills and model of a role: if it changes, the work is different."""
         ref = model_for(self.plan.config, role)
         parts = [FORMAT, *self._text_versions, ref.backend, ref.model]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -134,11 +134,11 @@ class AgentContext:
 
 
 ENDING: Final = frozenset({"auth", "billing", "isolation", "no_backend", "rate_limit", "budget"})
-"""Codes of errors after which no task can work: nothing new is begun, what is finished lands."""
+"""Codes of errors after which no task can work: nothing new is started, finished work is committed."""
 
 
 class Cancellation:
-    """Why a run begins no new task: an error that ends its model work, or the user."""
+    """Why a run starts no new task: an error that ends its model work, or the user."""
 
     def __init__(self, error: KtxError | None = None) -> None:
         self.error = error
@@ -147,7 +147,7 @@ class Cancellation:
 
     @property
     def is_set(self) -> bool:
-        """Whether nothing new is begun."""
+        """Whether nothing new is started."""
         return self.requested or self.error is not None or self.abort.thrown
 
     def record(self, error: KtxError, *, always: bool = False) -> bool:
@@ -163,7 +163,7 @@ class Cancellation:
 
 
 Judge = Callable[[UnitOutcome, LoopResult], UnitOutcome]
-"""Takes what a loop that came to its end did, and returns it as it counts: as it is, failed, or with more on record."""
+"""Takes the outcome of a finished loop, and returns the final one: unchanged, failed, or with more records."""
 
 
 def _accept(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
@@ -172,17 +172,17 @@ def _accept(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """One agent loop: what the model is given, what it may use, and how its end is judged."""
+    """One agent loop: what the model is given, which tools it may use, and how its result is judged."""
 
     unit: WorkUnit
-    """What is worked on; its key and label name the task."""
+    """What it works on; its key and label name the task."""
     role: str
     """The role whose model does it."""
     prompt: Callable[[], TaskPrompt]
-    """Writes the prompts when the loop begins; a `KtxError` fails the task."""
+    """Writes the prompts when the loop starts; a `KtxError` fails the task."""
     tools: Callable[[], Sequence[RuntimeTool]]
     step_budget: int
-    """How many steps the model may take."""
+    """Maximum number of steps of the model."""
     connection: str = ""
     """The connection it is about; empty for a task about a whole run."""
     kind: str = ""
@@ -191,19 +191,19 @@ class AgentTask:
     """The session of the tools; its overlay and its records are the outcome."""
     judge: Judge = _accept
     key: str = ""
-    """What its steps are stored under, so that a run that was killed goes on; empty: nothing is stored."""
+    """The key under which its steps are stored, so that a killed run can resume; empty: nothing is stored."""
     state: SavedState | None = None
     """What is stored with each step; None: what the session has recorded."""
     is_unit: bool = False
     """Whether it is announced, and its outcome stored until the commit and replayed by the next run."""
     is_replayable: Callable[[UnitOutcome], bool] = lambda outcome: True
-    """Whether a stored outcome still fits."""
+    """Whether a stored outcome is still valid."""
     step_event: Callable[[Step, int], Event] | None = None
-    """Makes the event of a step from it and the number of tool calls so far; None: that of a unit, else none."""
+    """Creates the event of a step from it and the number of tool calls so far; None: that of a unit, else none."""
 
     @property
     def label(self) -> str:
-        """What transcripts call it."""
+        """Its name in transcripts."""
         return f"{self.connection}:{self.unit.key}" if self.connection else self.unit.key
 
     def event(self, step: Step, calls: int) -> Event | None:
@@ -213,7 +213,7 @@ class AgentTask:
         return WorkUnitStep(self.connection, self.unit.key, step.index, step.budget, calls) if self.is_unit else None
 
     def outcome(self, result: LoopResult) -> UnitOutcome:
-        """Return what a loop that came to its end did."""
+        """Return the outcome of a loop that finished."""
         outcome = replace(
             UnitOutcome(self.connection, self.kind, self.unit, UnitStatus.DONE, facts=result.facts),
             steps=result.facts.steps,
@@ -242,7 +242,9 @@ class AgentRunner:
     emit: Emit = ignore_events
 
     async def run(self, task: AgentTask) -> UnitOutcome:
-        """Return how a task ended: replayed from an earlier run, continued where that was cut off, or run now."""
+        """Return the outcome of a task: replayed from an earlier run, resumed where that was
+        interrupted, or run now.
+        """
         replayed = self._replayed(task)
         if replayed is not None:
             return replayed
@@ -284,7 +286,7 @@ class AgentRunner:
         return task.judge(task.outcome(result), result)
 
     def _failed(self, task: AgentTask, error: KtxError, result: LoopResult | None = None) -> UnitOutcome:
-        """Return the outcome of a task that an error ended: left for the next run where the whole run cannot go on."""
+        """Return the outcome of a task that an error ended: left for the next run if the whole run cannot continue."""
         ends = self.cancellation.record(error) or error.code == "cancelled"
         return task.unfinished(UnitStatus.LEFT if ends else UnitStatus.FAILED, error, result)
 

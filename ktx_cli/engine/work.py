@@ -1,4 +1,4 @@
-"""The work of a run: sources with their changes, units with their outcomes, and what of both is stored between runs."""
+"""The work of a run: sources with their changes, units with their outcomes, and what is stored of both between runs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from ktx_cli.llm import CallFacts
 
 Conclusions = Mapping[sources.SourceKey, sources.Conclusion]
-"""What each source wrote after its units had landed."""
+"""What each source wrote after its units were merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What became of artifacts in a run, whichever source they came from."""
+    """What a run did to artifacts, whichever source they came from."""
 
     removed: frozenset[str] = frozenset()
     merged: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Artifact -> those that its text went into."""
 
     def of(self, artifacts: Iterable[str]) -> set[str]:
-        """Return what there is of some artifacts after the run: themselves, or what they were merged into."""
+        """Return what some artifacts are after the run: themselves, or what they were merged into."""
         left: set[str] = set()
         seen: set[str] = set()
         waiting = list(artifacts)
@@ -51,12 +51,12 @@ class Became:
         return left
 
     def without(self, held: Collection[str]) -> Became:
-        """Return the same for when the held files keep their old content: pages in them are still there."""
+        """Return the same for the case that the held files keep their old content: pages in them still exist."""
         return replace(self, removed=frozenset(each for each in self.removed if page_file(each) not in held))
 
 
 def page_file(artifact: str) -> str | None:
-    """Return the file of a page; None for what is not one of everybody's pages."""
+    """Return the file of a page; None for anything but a global page."""
     kind, _, name = artifact.partition(":")
     return page_path(GLOBAL, name) if kind == "wiki" and "/" not in name else None
 
@@ -65,10 +65,10 @@ _CHANGES: Final[Mapping[str, str]] = {
     "added": "added",
     "modified": "modified",
     "retried": "retried",
-    "unread": "no model had read",
+    "unread": "not read by a model",
     "deleted": "deleted",
 }
-"""What may have become of a file -> the word for it."""
+"""Possible outcome of a file -> the word for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,31 +80,31 @@ class SourceWork(Record):
     """The settings of the connection."""
     source: sources.Source
     delivered: sources.Delivery = field(default_factory=sources.Delivery)
-    """What it delivered last time, as it was committed."""
+    """Its last delivery, as committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
     projection: sources.Projection | None = None
-    """What needs no model; None: nothing that the last one read has changed."""
+    """The projection; None: nothing that the last one read has changed."""
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
     """Whether a model works in this run."""
     skipped_files: Mapping[str, str] = field(default_factory=dict)
-    """The files that are not worth work -> why."""
+    """The files that are not worth processing -> why."""
     evicted: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Deleted file -> the artifacts for which it was decided what becomes of them."""
+    """Deleted file -> the artifacts that were decided on."""
     reconciled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Artifact that reconciliation wrote -> the raw files of this source that it named for it."""
     became: Became = field(default_factory=Became)
-    """What became of artifacts in this run."""
+    """What this run did to artifacts."""
     beside: Mapping[str, RawFile] = field(default_factory=dict)
-    """Files of other sources that pages of this one come from too, each path with its source in front."""
+    """Files of other sources that pages of this one also come from, each path prefixed with its source."""
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """File that units may read besides their own -> the pages that come from both."""
     planned: bool = False
     """Whether nothing is written, because this is a dry run."""
     conclusion: sources.Conclusion = field(default_factory=sources.Conclusion)
-    """What the source wrote after its units had landed."""
+    """What the source wrote after its units were merged."""
     seconds: float = 0.0
     error: KtxError | None = None
     """Why nothing of it changes in this run."""
@@ -116,26 +116,26 @@ class SourceWork(Record):
 
     @property
     def key(self) -> sources.SourceKey:
-        """What tells it from the other sources of a run."""
+        """Its identity among the sources of a run."""
         return self.connection, self.kind
 
     @property
     def name(self) -> str:
-        """What people call it: `docs (files)`."""
+        """Its display name: `docs (files)`."""
         return f"{self.connection} ({self.kind})"
 
     @property
     def delivery_path(self) -> str:
-        """Where the record of its files is."""
+        """The path of the record of its files."""
         return sources.delivery_path(self.connection, self.kind)
 
     @property
     def fidelity(self) -> tuple[Fidelity, ...]:
-        """What became of every part of the input that needs no model."""
+        """The outcome of every part of the input that needs no model."""
         return () if self.projection is None else self.projection.report
 
     def produced(self) -> Mapping[str, tuple[str, ...]]:
-        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by agents of this run."""
+        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came from, by agents of this run."""
         found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.conclusion.artifacts.items()}
         made = [*(outcome.produced() for outcome in self.landed()), self.reconciled]
         for artifact, paths in (each for one in made for each in one.items()):
@@ -148,7 +148,7 @@ class SourceWork(Record):
         return [outcome for outcome in self.outcomes if outcome.status is UnitStatus.DONE]
 
     def unfinished(self) -> frozenset[str]:
-        """Return the raw files whose units did not land, or whose evidence came to nothing."""
+        """Return the raw files whose units were not merged, or whose evidence was discarded."""
         lost = () if self.conclusion.error is None else (each for each in self.landed() if evidence_of(each))
         missing = (each for each in self.outcomes if each.status is not UnitStatus.DONE)
         return frozenset(path for each in (*missing, *lost) for path in each.unit.files)
@@ -161,20 +161,20 @@ class SourceWork(Record):
 
     @property
     def left_for_a_model(self) -> tuple[str, ...]:
-        """What a model would add; nothing where one works in this run."""
+        """What a model would add; nothing if one works in this run."""
         if self.projection is None or self.asked:
             return ()
         return sources.documents_left(len(self._unread())) if self.source.documents else self.projection.left
 
     def _unread(self) -> set[str]:
-        """Return the files no model has read as they are now."""
+        """Return the files whose current content no model has read."""
         read = (sources.FileStatus.DONE, sources.FileStatus.SKIPPED)
         done = {path for path, state in self.delivered.files.items() if state.status in read}
         return set(self.snapshot.files) - (done - set(self.changes.touched))
 
     @property
     def left_out(self) -> list[str]:
-        """What of the source was not done, though it was read: what the next run may read, and units."""
+        """What was skipped although the source was read: files that the next run may read, and units."""
         unread = [f"{each.what}: {each.reason}" for each in self.snapshot.skipped if each.retry]
         error = self.conclusion.error
         unread += [] if error is None else [f"the evidence of its units: {error.message}"]
@@ -186,7 +186,7 @@ class SourceWork(Record):
 
     @property
     def status(self) -> str:
-        """`failed`, `unchanged`, `planned` (a dry run), `left` (no unit was worked through), `partial` or `done`."""
+        """`failed`, `unchanged`, `planned` (a dry run), `left` (no unit was processed), `partial` or `done`."""
         if self.error is not None:
             return "failed"
         if not (self.changes.touched or self.changes.deleted or self.conclusion.units) and self.projection is None:
@@ -213,7 +213,7 @@ class SourceWork(Record):
             [f"units: {', '.join(f'{count} {status}' for status, count in sorted(units.items()))}"] if units else []
         )
         earlier = sum(outcome.replayed for outcome in self.outcomes)
-        parts += [f"{plural(earlier, 'unit')} taken from an earlier run"] if earlier else []
+        parts += [f"{plural(earlier, 'unit')} from an earlier run"] if earlier else []
         return "; ".join(parts)
 
     json_keys = (
@@ -234,7 +234,7 @@ class SourceWork(Record):
 
     @property
     def agent_units(self) -> tuple[WorkUnit, ...]:
-        """The units that agents would work on: those that no digest does without one."""
+        """The units that agents would process: those that no digest completes."""
         form = self.source.digest
         return tuple(unit for unit in self.units if form is None or not form.applies(unit))
 
@@ -243,11 +243,13 @@ class SourceWork(Record):
 
 
 REPORTED: Final = ("contradictions", "fallbacks", "conflicts", "evictions", "resolutions")
-"""The records of a unit that its part of the report has."""
+"""The records of a unit that its part of the report contains."""
 
 
 class UnitStatus(StrEnum):
-    """`left`: not begun, or cut off; it stays new. `quarantined`: it ended well, but does not fit what others wrote."""
+    """`left`: not started, or interrupted; it stays new. `quarantined`: it ended well, but conflicts
+    with other units.
+    """
 
     DONE = "done"
     FAILED = "failed"
@@ -257,7 +259,7 @@ class UnitStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file as the unit found it and as it would be; None where there is none."""
+    """A file as the unit found it and as it would become; None if there is none."""
 
     base: bytes | None
     content: bytes | None
@@ -265,35 +267,35 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class UnitOutcome(Record):
-    """The end of a unit of agent work."""
+    """The outcome of a unit of agent work."""
 
     connection: str
     kind: str
     unit: WorkUnit
     status: UnitStatus
     reason: str = ""
-    """Why it does not land; empty where it does."""
+    """Why it is not merged; empty if it is."""
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
     """What its tools recorded (actions, records), as JSON."""
     steps: int = 0
     tool_calls: int = 0
     budget_used: bool = False
-    """Whether it was stopped by its budget of steps, not by itself."""
+    """Whether its step budget stopped it."""
     replayed: bool = False
     """Whether an earlier run did the work."""
     kept_as: str = ""
-    """The key it is stored under."""
+    """The key under which it is stored."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What else is stored with it, as JSON."""
     facts: CallFacts | None = None
-    """What the model calls of this run took."""
+    """The usage of its model calls in this run."""
     error: KtxError | None = None
     """What ended its loop."""
 
     @property
     def contents(self) -> dict[str, bytes | None]:
-        """The files it changed as they would be; None where one is deleted."""
+        """The files it changed as they would become; None if one is deleted."""
         return {path: change.content for path, change in self.changes.items()}
 
     @property
@@ -303,33 +305,33 @@ class UnitOutcome(Record):
 
     @property
     def paths(self) -> frozenset[str]:
-        """The files of the project that hold what it did."""
+        """The files of the project with its work."""
         return frozenset((*self.changes, *([CONTRADICTIONS_NAME] if self.contradictions else ())))
 
     @property
     def source(self) -> sources.SourceKey:
-        """The source it is a unit of."""
+        """The source of the unit."""
         return self.connection, self.kind
 
     @property
     def actions(self) -> list[Mapping[str, Any]]:
-        """What it wrote, as its tools noted it."""
+        """What it wrote, as recorded by its tools."""
         return list(self.session.get("actions", ()))
 
     @property
     def did_something(self) -> bool:
-        """Whether it wrote, confirmed or noted anything."""
+        """Whether it wrote, confirmed or recorded anything."""
         return bool(self.actions) or any(self.session.get("records", {}).values())
 
     def produced(self) -> dict[str, tuple[str, ...]]:
-        """Return artifact -> the raw files it comes of, as its action names them."""
+        """Return artifact -> the raw files it comes from, as named by its action."""
         written = (each for each in actions_of(self) if each.kind != "removed")
         merged = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
         made = {each.identity: each.raw_paths for each in written}
         return {each: tuple(sorted({*merged.get(each, ()), *made.get(each, ())})) for each in sorted({*merged, *made})}
 
     def failed(self, status: UnitStatus, reason: str) -> UnitOutcome:
-        """Return the outcome of a unit that does not land."""
+        """Return the outcome of a unit that is not merged."""
         return replace(self, status=status, reason=reason, changes={})
 
     def kept(self) -> dict[str, Any]:
@@ -344,7 +346,7 @@ class UnitOutcome(Record):
 
     @classmethod
     def of_kept(cls, connection: str, kind: str, unit: WorkUnit, kept: Mapping[str, Any], key: str) -> Self:
-        """Return the outcome an earlier run stored under a key."""
+        """Return the outcome that an earlier run stored under a key."""
         return cls(
             connection,
             kind,
@@ -370,13 +372,13 @@ _KEPT: Final = frozenset(("changes", "session", "steps", "tool_calls", "budget_u
 
 
 def evidence_of(outcome: UnitOutcome) -> list[sources.UnitEvidence]:
-    """Return the evidence a unit gave, in its order."""
+    """Return the evidence that a unit recorded, in order."""
     records = outcome.session.get("records", {}).get("evidence", ())
     return [sources.UnitEvidence(outcome.unit.key, each["raw_path"], each["evidence"]) for each in records]
 
 
 def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:
-    """Return what a unit wrote, as its tools noted it."""
+    """Return what a unit wrote, as recorded by its tools."""
     return tuple(Action(**{**each, "raw_paths": tuple(each["raw_paths"])}) for each in outcome.actions)
 
 
@@ -386,18 +388,18 @@ def contradictions_in(session: Mapping[str, Any]) -> list[Contradiction]:
 
 
 def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
-    """Return its actions without those that found everything said already."""
+    """Return its actions without those that found everything already written."""
     return tuple(each for each in actions_of(outcome) if each.kind != "confirmed")
 
 
 def changes_of(workspace: Workspace) -> dict[str, FileChange]:
-    """Return what an overlay changes of the tree it was made on."""
+    """Return what an overlay changes in the tree it was made on."""
     base = workspace.base()
     return {path: FileChange(base.read(path), content) for path, content in workspace.changes().items()}
 
 
 def merge_outcome(workspace: Workspace, outcome: UnitOutcome) -> tuple[Conflict, ...]:
-    """Merge what a unit changed into an overlay: all of it, or with conflicts nothing."""
+    """Merge a unit's changes into an overlay: all of them, or none if there are conflicts."""
     from ktx_cli.project import merge_lines
 
     child = Workspace(_TreeBefore(outcome.changes, workspace.child()))
@@ -406,13 +408,13 @@ def merge_outcome(workspace: Workspace, outcome: UnitOutcome) -> tuple[Conflict,
 
 
 class _TreeBefore:
-    """The tree a unit began with, as far as it matters: the files it changed as they were, the rest as it is now."""
+    """The relevant part of the tree a unit started from: its changed files as they were, the rest as it is now."""
 
     def __init__(self, changes: Mapping[str, FileChange], now: Tree) -> None:
         self._changes, self._now = changes, now
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None when there is no such file."""
+        """Return a file's content, None if there is no such file."""
         return self._changes[path].base if path in self._changes else self._now.read(path)
 
     def paths(self, prefix: str) -> list[str]:
@@ -432,16 +434,16 @@ def _unpacked(text: str | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """The end of the loop that looks over the whole run."""
+    """The outcome of the loop that reviews the whole run."""
 
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
     """What its tools recorded (actions, records), as JSON."""
     steps: int = 0
     problem: str = ""
-    """Why nothing of it landed; empty where it did."""
+    """Why none of it was merged; empty if it was."""
     budget_used: bool = False
-    """Whether it was stopped by its budget of steps."""
+    """Whether its step budget stopped it."""
 
     @property
     def contradictions(self) -> list[Contradiction]:
@@ -466,22 +468,22 @@ RECONCILE: Final = "reconcile"
 
 @dataclass(frozen=True, slots=True)
 class TaskStore:
-    """Outcomes and steps of tasks, by what the tasks were made from.
+    """Stored outcomes and steps of tasks, by what the tasks were made from.
 
-    Every method raises `StorageError` where the state database fails.
+    Every method raises `StorageError` if the state database fails.
     """
 
     database: sqlite3.Connection
     state: Path
 
     def outcome(self, key: str) -> Mapping[str, Any] | None:
-        """Return what is kept of a finished task, None where there is nothing."""
+        """Return the stored outcome of a finished task, None if there is none."""
         with translated(self.state):
             row = self.database.execute("SELECT outcome FROM unit_outcomes WHERE key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def keep(self, key: str, connection: str, kind: str, unit: str, outcome: Mapping[str, Any]) -> None:
-        """Keep a finished unit in place of its steps."""
+        """Store a finished unit in place of its steps."""
         with translated(self.state), transaction(self.database):
             self.database.execute(
                 "INSERT OR REPLACE INTO unit_outcomes VALUES (?, ?, ?, ?, ?, ?)",
@@ -499,13 +501,13 @@ class TaskStore:
         return [(json.loads(step), json.loads(session)) for step, session in rows]
 
     def taken(self, key: str) -> tuple[Usage, Cost]:
-        """Return what the steps took that are kept of an unfinished task."""
+        """Return the usage of the stored steps of an unfinished task."""
         with translated(self.state):
             rows = self.database.execute("SELECT step FROM unit_steps WHERE key = ?", (key,)).fetchall()
         return taken_by(json.loads(step) for (step,) in rows)
 
     def append(self, key: str, loop: str, step: StoredStep, session: Mapping[str, Any]) -> None:
-        """Keep one more step, with what the tools have recorded so far."""
+        """Store one more step, with what the tools have recorded so far."""
         with translated(self.state):
             self.database.execute(
                 "INSERT INTO unit_steps SELECT ?, ?, 1 + coalesce(max(number), 0), ?, ? FROM unit_steps WHERE key = ?",
@@ -513,18 +515,18 @@ class TaskStore:
             )
 
     def drop_steps(self, key: str) -> None:
-        """Forget the steps of a unit that begins again."""
+        """Delete the steps of a unit that starts again."""
         with translated(self.state):
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
 
     def forget(self, key: str) -> None:
-        """Forget what is kept of one unit."""
+        """Delete what is stored of one unit."""
         with translated(self.state), transaction(self.database):
             for table in ("unit_outcomes", "unit_steps"):
                 self.database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
 
     def landed(self, connection: str, kind: str, keep: Collection[str] = ()) -> None:
-        """Forget what is kept of a source whose work is in a commit, but for the units of the keys to `keep`."""
+        """Delete what is stored of a source whose work is committed, except the units of the keys to `keep`."""
         prefix = _key_prefix(connection, kind)
         with translated(self.state), transaction(self.database):
             for table in ("unit_outcomes", "unit_steps"):
@@ -536,7 +538,7 @@ class TaskStore:
 
 
 def store_key(connection: str, kind: str, parts: Any) -> str:
-    """Return what a unit of a source is kept under: the same `parts` (as JSON) are the same work."""
+    """Return the key under which a unit of a source is stored: the same `parts` (as JSON) are the same work."""
     return _key_prefix(connection, kind) + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -545,9 +547,9 @@ def _key_prefix(connection: str, kind: str) -> str:
 
 
 def forget_units(database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]) -> None:
-    """Forget what is kept of the units whose work is in a commit now.
+    """Delete what is stored of the units whose work is now committed.
 
-    Kept are units that were cut off, and those with a file that was held back: their work is not in the commit.
+    Kept are interrupted units, and those with a held file: their work is not in the commit.
     """
     store = TaskStore(database, state)
     for work in works:
@@ -562,7 +564,7 @@ def remember_questions(
     works: Iterable[SourceWork],
     documents: Mapping[sources.SourceKey, Sequence[sources.DocumentQuestions]],
 ) -> None:
-    """Keep the questions of sources that landed, and drop those of documents they have no more."""
+    """Store the questions of committed sources, and drop those of documents that no longer exist."""
     with transaction(database):
         for work in works:
             if work.source.documents and work.error is None:
@@ -573,7 +575,7 @@ def remember_questions(
 def forget_own_units(
     database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]
 ) -> None:
-    """Do the same for the units of this run alone: others of the same source are work that was cut off."""
+    """Do the same for the units of this run alone: others of the same source are interrupted work."""
     store = TaskStore(database, state)
     for outcome in (each for work in works for each in work.outcomes):
         if not _is_waiting(outcome, held):
@@ -585,19 +587,19 @@ def _is_waiting(outcome: UnitOutcome, held: Collection[str]) -> bool:
 
 
 class SavedState(Protocol):
-    """What is stored with each step of a task, and taken back where the task goes on."""
+    """What is stored with each step of a task, and restored if the task resumes."""
 
     def state(self) -> dict[str, Any]:
         """Return everything done so far, as JSON."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         ...
 
 
 class TaskJournal:
-    """The journal of one task's loop; going on restores what its tools had recorded."""
+    """The journal of one task's loop; resuming restores what its tools had recorded."""
 
     def __init__(self, store: TaskStore, key: str, state: SavedState) -> None:
         self._store, self._key, self._state = store, key, state
@@ -615,17 +617,17 @@ class TaskJournal:
 
 
 def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
-    """Return the deleted raw files of a source -> the artifacts that came of them."""
+    """Return the deleted raw files of a source -> the artifacts that came from them."""
     known = work.delivered.files
     artifacts = {path: known[path].artifacts for path in work.changes.deleted if path in known}
     return {path: names for path, names in artifacts.items() if names}
 
 
 def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> list[str]:
-    """Return the documents of a source, sorted, about whose passages a model is asked which questions they answer.
+    """Return the documents of a source, sorted, for whose passages a model is to write questions.
 
-    None where no document changed and no earlier call failed, also in a clone, whose state knows of no questions.
-    `database` None: there is no state.
+    None if no document changed and no earlier call failed, also in a clone, whose state has no questions. `database`
+    None: there is no state.
     """
     if not work.source.documents or work.error is not None:
         return []
@@ -636,9 +638,9 @@ def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> 
 
 
 def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
-    """Whether there is a unit, a deleted file that something came of, a waiting candidate, or a document to ask about.
+    """Whether there is a unit, a deleted file with artifacts, a waiting candidate, or a document that needs questions.
 
-    A document is asked about as `without_questions` says.
+    Which documents need questions, `without_questions` says.
     """
     if any(work.units for work in works if work.error is None) or any(evicted(work) for work in works):
         return True

@@ -127,7 +127,7 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
     folders = [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
     try:
         written = leftovers(WorkingTree(layout.root), connection)
-    except KtxError:  # `ktx lint` reports a file that cannot be read
+    except KtxError:  # `ktx lint` reports unreadable files
         written = {}
     return [*folders, *(path for path in written if not path.startswith(tuple(f"{each}/" for each in folders)))]
 

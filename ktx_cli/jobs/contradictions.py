@@ -101,7 +101,7 @@ def _decision(layout: Layout, found: Contradiction, answer: Answer) -> Contradic
     reason = " ".join((answer.reason or "").split()) or None
     if reason is None and len(holds) != 1:
         held = plural(len(holds), "statement") if holds else "none of the statements"
-        message = f"a decision for {held} needs a reason"
+        message = f"a decision for {held} requires a reason"
         raise UsageError(message, hint="add --because TEXT, for example --because 'they are about different periods'")
     signed = sign_decision(layout, reason, answer.by)
     return ContradictionDecision(holds, signed.by, signed.on, reason)

@@ -112,7 +112,7 @@ def _model(path: Path) -> type[RootModel[Any]]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise UsageError(f"the schema {path} cannot be read: {error.strerror}", hint="--schema FILE") from error
+        raise UsageError(f"cannot read the schema {path}: {error.strerror}", hint="--schema FILE") from error
     except ValueError as error:
         raise UsageError(f"the schema {path} is not valid JSON: {error}", hint="--schema FILE") from error
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Models: one port for every call, and the backends behind it."""
+"""Language models: one port for every call, and the backends behind it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What a loop did, step by step, kept so that an interrupted one goes on after its last stored tool result.
+"""Runs agent loops on turn-based models and journals their steps, so that an interrupted loop resumes after its last
 
-Backends whose history ktx itself holds keep one (`anthropic`, `vertex`, `gateway`, `claude-cli`). Sessions of Claude
-Code are not kept: such a loop begins again.
+stored tool result.
+
+Backends whose history ktx itself holds keep a journal (`anthropic`, `vertex`, `gateway`, `claude-cli`). Sessions of
+Claude Code have none: such a loop starts again.
 """
 
 from __future__ import annotations
@@ -43,30 +45,30 @@ from ktx_cli.llm.usage import UsageFact, UsageSink
 from ktx_cli.project import EffortLevel
 
 StoredStep = Mapping[str, Any]
-"""A finished step as JSON: the turns of the model in it, and the results of its tools."""
+"""A finished step as JSON: the model's turns in it, and the results of its tools."""
 
 
 class LoopJournal(Protocol):
-    """Keeps the steps of one loop. `key` says which loop they are of: its model, prompts and tools."""
+    """Stores the steps of one loop. `key` identifies the loop: its model, prompts and tools."""
 
     def load(self, key: str) -> Sequence[StoredStep]:
-        """Return the stored steps, oldest first; none for a loop of another key."""
+        """Return the stored steps, oldest first; none for a loop with another key."""
         ...
 
     async def append(self, key: str, step: StoredStep) -> None:
-        """Return when the step would survive a killed process."""
+        """Store a step; returns once it would survive a killed process."""
         ...
 
 
 def key_of(spec: CallSpec) -> str:
-    """Return what tells a loop from every other: a stored step of another one must not be gone on from."""
+    """Return what distinguishes a loop from every other: a stored step of another loop must not be continued."""
     tools = {name: (tool.description, tool.input_schema()) for name, tool in sorted(spec.tools.items())}
     final_text = [spec.backend, spec.model, spec.system, spec.prompt, tools]
     return hashlib.sha256(json.dumps(final_text, sort_keys=True).encode()).hexdigest()
 
 
 def step_to_json(entries: Iterable[Entry]) -> StoredStep:
-    """Return a step as JSON. What a tool returned beside its text stays in the process and is not kept."""
+    """Return a step as JSON, without the structured results of tools, which stay in the process."""
     return {"entries": [_entry_to_json(entry) for entry in entries]}
 
 
@@ -84,7 +86,7 @@ def entries_of(step: StoredStep) -> list[Entry]:
 
 
 def taken_by(steps: Iterable[StoredStep]) -> tuple[Usage, Cost]:
-    """Return what the turns of stored steps took."""
+    """Return the usage of the turns of stored steps."""
     turns = [entry.turn for step in steps for entry in entries_of(step) if entry.turn is not None]
     return sum((turn.usage for turn in turns), Usage()), total_cost(turn.cost for turn in turns)
 
@@ -109,16 +111,18 @@ log = logging.getLogger(__name__)
 Kind = Literal["text", "object", "loop", "probe"]
 
 OBJECT_ATTEMPTS = 5
-"""Answers a model may give to one object call until one fits; what Claude Code allows, kept on every backend."""
+"""Maximum number of answers per object call until one fits; the limit of Claude Code, used for every backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
-    fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
-    are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
-    `label` is what people call the work, for transcripts. `parts`: the prompt as it was put together, empty
-    where none of them is cached. `effort`: how much the model thinks, None where it cannot be told."""
+
+    fit, with a message that the model can use. `stream`: somebody reads the answer while it is written. `run_id` and
+    `trace_id` are those of a request of the executor. `journal` stores the steps of a resumable loop. `label` is the
+    name of the work in transcripts. `parts`: the parts of the prompt, empty if none of them is cached. `effort`: how
+    much the model thinks, None if it cannot be set.
+    """
 
     kind: Kind
     backend: str
@@ -140,13 +144,13 @@ class CallSpec:
 
     @property
     def names(self) -> CallNames:
-        """The backend, model and role, as errors of the call have them."""
+        """The backend, model and role, as the call's errors have them."""
         return CallNames(backend=self.backend, model=self.model, role=self.role)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a call ended when it did not raise. `value` is the checked object of an object call."""
+    """The end of a call that did not raise. `value` is the checked object of an object call."""
 
     text: str
     stop_reason: StopReason = "natural"
@@ -154,10 +158,10 @@ class Outcome:
 
 
 class CallRecord:
-    """What happens in a call, noted as it happens, so that a failed call is counted too.
+    """What happens in a call, recorded as it happens, so that a failed call is counted too.
 
-    `retries` counts how often a backend asked the model again by itself. `isolation`: what a Claude Code process said
-    it was started with, after the checks on it.
+    `retries` counts how often a backend asked the model again by itself. `isolation`: what a Claude Code process
+    reported at its start, after the checks on it.
     """
 
     def __init__(
@@ -193,16 +197,18 @@ class CallRecord:
 
     @property
     def tools_ran(self) -> bool:
-        """Say whether a tool was called; a call with tools that ran is never replayed."""
+        """Return whether a tool was called; a call with tools that ran is never replayed."""
         return bool(self._started_calls)
 
     @property
     def tool_failures(self) -> int:
-        """How many tool calls failed, each counted once."""
+        """The number of failed tool calls, each counted once."""
         return len(self._failed_calls)
 
     def resume(self, steps: int, invocations: Iterable[ToolInvocation]) -> None:
-        """Note what an interrupted loop did before: its steps and tool calls count, its tokens were reported then."""
+        """Record what an interrupted loop did before: its steps and tool calls count, its tokens were
+        already reported.
+        """
         self.steps = steps
         for invocation in invocations:
             self._started_calls.add(invocation.call_id)
@@ -213,22 +219,22 @@ class CallRecord:
             self.emit(Resumed(steps, len(self._started_calls)))
 
     def wait(self, seconds: float) -> None:
-        """Note seconds spent on waits for a slot or a rate limit."""
+        """Record seconds spent waiting for a slot or a rate limit."""
         self.waited += seconds
 
     def text_delta(self, delta: str) -> None:
-        """Note a piece of the answer."""
+        """Record a piece of the answer."""
         if delta:
             self.emit(TextDelta(delta))
 
     def tool_started(self, call_id: str, name: str, arguments: Mapping[str, Any] | str) -> None:
-        """Note that the model called a tool; the second note of a call is dropped."""
+        """Record that the model called a tool; a second record of the same call is dropped."""
         if call_id not in self._started_calls:
             self._started_calls.add(call_id)
             self.emit(ToolStarted(call_id, name, arguments))
 
     def tool_finished(self, invocation: ToolInvocation) -> None:
-        """Note the end of a tool call."""
+        """Record the end of a tool call."""
         self.tool_started(invocation.call_id, invocation.name, invocation.arguments)
         self.invocations.append(invocation)
         if invocation.is_error:
@@ -236,7 +242,7 @@ class CallRecord:
         self.emit(ToolFinished(invocation.call_id, invocation.name, invocation.text, invocation.is_error))
 
     async def step_finished(self, tool_names: tuple[str, ...] = ()) -> None:
-        """Note the end of a step and tell the caller; what the caller raises is logged and goes no further."""
+        """Record the end of a step and call `on_step_finish`; an exception of the callback is only logged."""
         self.steps += 1
         self.emit(StepFinished(self.steps, self.spec.step_budget))
         if self._on_step_finish is None:
@@ -251,7 +257,7 @@ class CallRecord:
     def unit(
         self, unit_id: str, usage: Usage, cost: Cost, *, complete: bool = True, raw: Mapping[str, Any] | None = None
     ) -> None:
-        """Report what a unit took, once; a second report of the unit is dropped. A unit without an id gets one."""
+        """Report the usage of a unit, once; a second report of the unit is dropped. A unit without an id gets one."""
         unit_id = unit_id or f"unit-{uuid.uuid4().hex}"
         if unit_id in self._units:
             return
@@ -281,7 +287,7 @@ class CallRecord:
 
 
 Watch = Callable[[CallSpec], EmitLlm | None]
-"""Told of a call before it begins; returns who is told its events as they happen, None: nobody. Must not raise."""
+"""Called with a call before it begins; returns a function that receives its events, or None. Must not raise."""
 
 
 def watch_nothing(spec: CallSpec) -> None:
@@ -298,7 +304,7 @@ class Backend(Protocol):
         ...
 
     async def account(self) -> str:
-        """Return in a few words where the credentials come from, without asking a model; raises `LlmError`."""
+        """Return in a few words where the credentials come from, without calling a model; raises `LlmError`."""
         ...
 
     def versions(self) -> Mapping[str, str]:
@@ -311,14 +317,14 @@ class Backend(Protocol):
 
 
 MAX_PAUSES: Final = 10
-"""How often one turn may be taken up again after the provider paused it."""
+"""Maximum number of times that one turn is resumed after the provider paused it."""
 
 TurnEnd = Literal["end", "tools", "pause", "max_tokens", "refusal", "context"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call the model asks for; `arguments` is a string where it is no JSON."""
+    """A tool call of the model; `arguments` is a string if it is not valid JSON."""
 
     call_id: str
     name: str
@@ -327,8 +333,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """One answer. `raw` is what the backend needs to repeat it in the history; `answers` counts those the model gave
-    until `value` fitted, where the backend asks again by itself."""
+    """One answer. `raw` is what the backend needs to repeat it in the history; `answers` counts the model's answers
+
+    until `value` fitted, if the backend asks again by itself.
+    """
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -344,9 +352,9 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the history: what the user side said, a turn of the model, or the results of its tools.
+    """One entry of the history: a message of the user side, a turn of the model, or the results of its tools.
 
-    `parts`: those of the prompt, where a call begins with several; they are not kept, for the call brings them again.
+    `parts`: those of the prompt, if a call begins with several; they are not stored, because the call has them.
     """
 
     kind: Literal["user", "turn", "results"]
@@ -358,7 +366,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Conversation:
-    """A conversation as far as it went."""
+    """A conversation so far."""
 
     system: str
     history: list[Entry] = field(default_factory=list)
@@ -368,7 +376,7 @@ class TurnModel(Protocol):
     """A model that answers one turn."""
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
-        """Return the next turn; raises `LlmError`. Nothing of a failed turn stays."""
+        """Return the next turn; raises `LlmError`. A failed turn leaves nothing behind."""
         ...
 
 
@@ -382,7 +390,7 @@ Repair = Callable[[str], Awaitable[str]]
 async def run_own_loop(
     model: TurnModel, spec: CallSpec, record: CallRecord, *, retried: Retried, repair: Repair | None = None
 ) -> Outcome:
-    """Carry out a call on a turn model."""
+    """Run a call on a turn model."""
     conversation = Conversation(spec.system, [Entry("user", spec.prompt, parts=spec.parts)])
     if spec.kind == "object":
         return await _object(model, spec, record, conversation, retried)
@@ -407,7 +415,7 @@ async def run_own_loop(
 
 
 def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:
-    """Take up a loop where its journal ends; return how it ended where it had."""
+    """Resume a loop where its journal ends; return its end if it had already ended."""
     steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key)]
     entries = [entry for step in steps for entry in step]
     conversation.history += entries
@@ -417,7 +425,7 @@ def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversat
 
 
 def final_text(entries: Sequence[Entry]) -> str:
-    """Return the text of the last answer; one that was paused has several turns."""
+    """Return the text of the last answer; a paused answer has several turns."""
     texts: list[str] = []
     for entry in reversed(entries):
         if entry.turn is None or entry.turn.calls:
@@ -452,14 +460,14 @@ def _check_end(turn: ModelTurn, spec: CallSpec) -> None:
     if turn.end in ("refusal", "context"):
         raise llm_error(turn.end, **spec.names)
     if turn.end == "max_tokens":
-        message = f"the answer of the model `{spec.model}` was cut at its limit"
+        message = f"the answer of the model `{spec.model}` was cut off at its limit"
         raise llm_error("execution", **spec.names, message=message)
 
 
 async def _object(
     model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
 ) -> Outcome:
-    """Ask until an answer fits the schema; what is wrong with one is the next question."""
+    """Ask until an answer fits the schema; the errors of one answer are the next question."""
     if spec.check is None:
         raise ValueError("an object call needs a check")
     for attempt in range(OBJECT_ATTEMPTS):
@@ -478,7 +486,7 @@ async def _object(
 
 
 def _value(turn: ModelTurn) -> Any:
-    """Return what a turn gave: its value, the arguments of its one call, or its text as JSON."""
+    """Return the result of a turn: its value, the arguments of its one call, or its text as JSON."""
     if turn.value is not None:
         return turn.value
     if turn.calls:
@@ -495,7 +503,7 @@ def _correction(turn: ModelTurn, error: ValidationError | ValueError) -> Entry:
 
 
 def problems(error: ValidationError | ValueError) -> str:
-    """Return what is wrong with a value, one line a problem, without the value."""
+    """Return what is wrong with a value, one line per error, without the value."""
     if isinstance(error, ValidationError):
         return "\n".join(f"- {place(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False))
     return f"- {error}"
@@ -504,10 +512,10 @@ def problems(error: ValidationError | ValueError) -> str:
 async def _run_calls(
     turn: ModelTurn, spec: CallSpec, record: CallRecord, repair: Repair | None
 ) -> tuple[ToolInvocation, ...]:
-    """Run the calls of one turn: readers side by side, everything else in order.
+    """Run the calls of one turn: read-only tools concurrently, everything else in order.
 
-    One call with arguments that do not fit is worth a question to the repair model. Of several the model reads all
-    that is wrong at once: it made the same mistake each time, and a question for each would cost more than a turn.
+    A single call with invalid arguments is worth a question to the repair model. For several, the model reads all
+    errors at once: it made the same mistake each time, and a question for each would cost more than a turn.
     """
     wrong = sum(
         call.name in spec.tools and _argument_problem(spec.tools[call.name], call.arguments) is not None
@@ -543,7 +551,7 @@ What is wrong:
 
 
 async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: Repair | None) -> ToolCall:
-    """Return the call with arguments that fit, where the repair model can make them; else as it is."""
+    """Return the call with valid arguments if the repair model can fix them; else unchanged."""
     tool = spec.tools.get(call.name)
     problem = None if tool is None else _argument_problem(tool, call.arguments)
     if tool is None or problem is None or repair is None:
@@ -556,7 +564,7 @@ async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: 
     )
     try:
         fixed = first_object(await repair(question))
-    except LlmError as error:  # without a repair the model reads what is wrong and calls again
+    except LlmError as error:  # without a repair, the model reads the error and calls again
         if error.code == "cancelled":
             raise
         log.warning("the repair of a call of %s failed: %s", tool.name, error.message)
@@ -585,7 +593,7 @@ def _argument_problem(tool: RuntimeTool, arguments: Mapping[str, Any] | str) -> 
 
 
 def first_object(text: str) -> dict[str, Any] | None:
-    """Return the first JSON object in a text, None when there is none."""
+    """Return the first JSON object in a text, None if there is none."""
     decoder = json.JSONDecoder()
     start = text.find("{")
     while start >= 0:

@@ -1,4 +1,4 @@
-"""Makers of vectors: what each can do, models on this machine, and a server with the `embeddings` API of OpenAI."""
+"""Embedders: their interface, models on this machine, and servers with OpenAI's `embeddings` API."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts with one model.
+    """Computes vectors of texts with one model.
 
-    `model`: the backend and the model, what makes vectors comparable. `dimensions`: the numbers in a vector, None
-    where the model says it only with the first. `batch_size`: how many texts it takes at once.
+    `model`: the backend and the model, which make vectors comparable. `dimensions`: the length of a vector, None if it
+    is only known from the first one. `batch_size`: the maximum number of texts per call.
     """
 
     model: str
@@ -33,10 +33,10 @@ class Embedder(Protocol):
     batch_size: int
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text, in their order; at most `batch_size` texts.
+        """Return a vector for each text, in order; at most `batch_size` texts.
 
-        Raises `KtxError`: the model is not there (`not_ready`), its server cannot be reached (`connection`), does not
-        accept the key (`auth`), asks to wait (`rate_limit`) or answers something else (`execution`).
+        Raises `KtxError`: the model is missing (`not_ready`), its server cannot be reached (`connection`), rejects the
+        key (`auth`), asks to wait (`rate_limit`) or returns something else (`execution`).
         """
         ...
 
@@ -46,20 +46,22 @@ DEFAULT_MODELS: Final[Mapping[str, str]] = {
     "sentence-transformers": "sentence-transformers/all-MiniLM-L6-v2",
     "openai": "text-embedding-3-small",
 }
-"""Backend -> the model it uses where the configuration names none."""
+"""Backend -> its default model."""
 
 MODEL_HINT = Command("config", "set", "ingest.embeddings.model", "MODEL")
 
 
 def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[list[float]]:
-    """Return vectors as an answer has them; `LlmError` (`execution`) where they are not what was asked for."""
+    """Return the vectors of an answer; raises `LlmError` (`execution`) if they are not as requested."""
     if not isinstance(vectors, Sequence) or len(vectors) != count:
         found = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else "no vectors"
         raise _malformed(f"{who} returned {found} for {count} texts")
     checked = [[_number(value, who) for value in _listed(vector, who)] for vector in vectors]
     lengths = {len(vector) for vector in checked}
     if dimensions is not None and lengths - {dimensions}:
-        message = f"{who} returned vectors of {max(lengths)} numbers, `ingest.embeddings.dimensions` says {dimensions}"
+        message = (
+            f"{who} returned vectors of {max(lengths)} numbers, but `ingest.embeddings.dimensions` is {dimensions}"
+        )
         hint = Command("config", "set", "ingest.embeddings.dimensions", max(lengths))
         raise LlmError(message, code="execution", hint=hint)
     if len(lengths) > 1 or 0 in lengths:
@@ -70,13 +72,13 @@ def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[
 def _listed(vector: Any, who: str) -> Sequence[Any]:
     if isinstance(vector, Sequence) and not isinstance(vector, str):
         return vector
-    raise _malformed(f"{who} returned a vector that is no list of numbers")
+    raise _malformed(f"{who} returned a vector that is not a list of numbers")
 
 
 def _number(value: Any, who: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value)
-    raise _malformed(f"{who} returned a vector that is no list of numbers")
+    raise _malformed(f"{who} returned a vector that is not a list of numbers")
 
 
 def _malformed(message: str) -> LlmError:
@@ -84,9 +86,9 @@ def _malformed(message: str) -> LlmError:
 
 
 OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-"""The switches of the libraries that keep them off the network."""
+"""Environment variables that keep the libraries off the network."""
 QUIET: Final = "HF_HUB_DISABLE_PROGRESS_BARS"
-"""The switch that keeps them from drawing on the terminal while they load a model."""
+"""The environment variable that keeps them from drawing on the terminal while they load a model."""
 
 
 def stay_offline() -> None:
@@ -96,9 +98,9 @@ def stay_offline() -> None:
 
 
 def model_folder(model: str, project_dir: Path) -> Path:
-    """Return the folder of a model: its path (from the project's folder), else where the hub's cache has it.
+    """Return the folder of a model: its path (relative to the project), else its place in the hub's cache.
 
-    Raises `NotReadyError` with the command that fetches it; `NotReadyError` too where the library is missing.
+    Raises `NotReadyError` with the command that downloads it, also if the library is missing.
     """
     folder = project_dir / Path(model).expanduser()
     if folder.is_dir():
@@ -112,11 +114,11 @@ def model_folder(model: str, project_dir: Path) -> Path:
     try:
         return Path(snapshot_download(model, local_files_only=True))
     except HFValidationError as error:
-        message = f"the folder {folder} of the embeddings model is not there"
+        message = f"the folder {folder} of the embeddings model does not exist"
         hint = Command("config", "set", "ingest.embeddings.model", "FOLDER")
         raise NotReadyError(message, hint=hint, details={"model": model}) from error
     except LocalEntryNotFoundError as error:
-        message = f"the embeddings model `{model}` is not on this machine, and ktx downloads nothing"
+        message = f"the embeddings model `{model}` is not on this machine, and ktx does not download models"
         raise NotReadyError(message, hint=Command("download", model, program="hf"), details={"model": model}) from error
 
 
@@ -124,8 +126,8 @@ _EXTRAS: Final = {"sentence-transformers": "ktx-cli[sentence-transformers]"}
 
 
 def missing_package(name: str, error: ImportError | None = None) -> NotReadyError:
-    """Return the error for a library that is not installed, with the extra of ktx that brings it."""
-    message = f"the embeddings need the package {name}"
+    """Return the error for a library that is not installed, with the extra of ktx that installs it."""
+    message = f"embeddings require the package {name}"
     hint = Command("install", _EXTRAS.get(name, "ktx-cli[embeddings]"), program="pip")
     return NotReadyError(message, hint=hint, details={"missing": str(error or f"no module {name}")})
 
@@ -134,7 +136,7 @@ _BATCH: Final = 256
 
 
 class Model2VecEmbedder:
-    """One model, loaded with the first text."""
+    """One model, loaded for the first text."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
         self._name, self._project_dir = name, project_dir
@@ -149,10 +151,10 @@ class Model2VecEmbedder:
         return cls(model, project_dir, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; the first `dimensions` numbers of the model's, where they are set."""
+        """Return a vector for each text; only the first `dimensions` numbers of each, if set."""
         with self._lock:
             self._loaded = self._loaded or self._load()
-            # One process: its worker processes would start anew for every batch.
+            # One process: its worker processes would be started again for every batch.
             vectors = self._loaded.encode(list(texts), use_multiprocessing=False).tolist()
         return checked(vectors, len(texts), None, f"the model `{self._name}`")
 
@@ -165,8 +167,8 @@ class Model2VecEmbedder:
         folder = model_folder(self._name, self._project_dir)
         try:
             return StaticModel.from_pretrained(folder, dimensionality=self.dimensions)
-        except Exception as error:  # whatever a file that is no model makes its readers raise
-            message = f"the folder {folder} holds no Model2Vec model: {type(error).__name__}"
+        except Exception as error:  # loading an invalid model file can raise anything
+            message = f"the folder {folder} does not contain a Model2Vec model: {type(error).__name__}"
             raise NotReadyError(message, hint=MODEL_HINT, details={"model": self._name}) from error
 
 
@@ -175,7 +177,7 @@ _SENTENCE_TRANSFORMERS_BATCH: Final = 32
 
 
 def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Mapping[str, str]) -> Embedder:
-    """Return the embedder of the settings: a server's where an address is set. Raises `SecretError`."""
+    """Return the embedder of the settings, for a server if a URL is set. Raises `SecretError`."""
     model = embeddings.model or DEFAULT_MODELS["sentence-transformers"]
     sentence_transformers = embeddings.sentence_transformers
     address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
@@ -193,23 +195,23 @@ def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Map
 
 
 class ServerEmbedder:
-    """A server that answers `POST .../embeddings/compute-bulk` with the vectors of the one model it has."""
+    """A server whose `POST .../embeddings/compute-bulk` returns the vectors of its single model."""
 
     def __init__(self, endpoint: Endpoint, model: str, dimensions: int | None, batch_size: int) -> None:
         self._endpoint = endpoint
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{model}", dimensions, batch_size
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; an empty text, which the server refuses, is sent as a blank one."""
+        """Return a vector for each text; an empty text, which the server rejects, is sent as a blank."""
         answer = self._endpoint.post({"texts": [text or " " for text in texts]})
         if not isinstance(answer, dict) or "embeddings" not in answer:
-            message = f"{self._endpoint.who} answered something else than vectors"
+            message = f"{self._endpoint.who} did not return vectors"
             raise LlmError(message, code="execution", hint=Command("config", "set", self._endpoint.setting, "URL"))
         return checked(answer["embeddings"], len(texts), self.dimensions, self._endpoint.who)
 
 
 class LocalEmbedder:
-    """A model in this process, loaded with the first text from a folder (of the project) or the hub's cache."""
+    """A model in this process, loaded for the first text from a folder (of the project) or the hub's cache."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
         self._name, self._folder = name, project_dir / Path(name).expanduser()
@@ -218,7 +220,7 @@ class LocalEmbedder:
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{name}", dimensions, batch_size
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; one thread after the other, for the tokenizers are not made for several."""
+        """Return a vector for each text; one thread at a time, because the tokenizers are not thread-safe."""
         with self._lock:
             self._loaded = self._loaded or self._load()
             vectors = self._loaded.encode(list(texts), show_progress_bar=False).tolist()
@@ -235,34 +237,34 @@ class LocalEmbedder:
             place = str(self._folder) if self._folder.is_dir() else self._name
             return SentenceTransformer(place, local_files_only=True, truncate_dim=self.dimensions)
         except (OSError, ValueError) as error:
-            message = f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing"
+            message = f"the embeddings model `{self._name}` is not on this machine, and ktx does not download models"
             hint = Command("download", self._name, program="hf")
             raise NotReadyError(message, hint=hint, details={"model": self._name}) from error
 
 
 def _require_no_code(folder: Path) -> None:
-    """Raise for a folder whose model is made of other classes than the package's own.
+    """Raise for a folder whose model uses classes outside the package.
 
-    The package runs Python files of a folder, of one in the project too, which could have come with a repository.
+    The package runs Python files in a model's folder, which may be in the project and have come with a repository.
     """
     try:
         modules = json.loads(read_bytes(folder / "modules.json") or b"[]")
         kinds = [str(module["type"]) for module in modules]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return  # the package says what is wrong with it
+        return  # the package reports what is wrong with it
     foreign = next((kind for kind in kinds if not kind.startswith("sentence_transformers.")), None)
     if foreign is not None:
         raise NotReadyError(
-            f"the embeddings model in {folder} runs code of its own (`{one_line(foreign, 80)}`), which ktx does not",
+            f"the embeddings model in {folder} runs its own code (`{one_line(foreign, 80)}`), which ktx does not allow",
             hint=Command("config", "set", "ingest.embeddings.model", DEFAULT_MODELS["sentence-transformers"]),
             details={"path": str(folder)},
         )
 
 
 def create_embedder(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> Embedder | None:
-    """Return the embedder of `ingest.embeddings`, None where the backend is `none`; loads no model yet.
+    """Return the embedder of `ingest.embeddings`, None for the backend `none`; does not load a model yet.
 
-    Raises `SecretError` for a key that cannot be resolved, `ConfigError` where a setting is missing.
+    Raises `SecretError` for a key that cannot be resolved, `ConfigError` for a missing setting.
     """
     ingest = config.ingest
     embeddings = ingest.embeddings
@@ -279,23 +281,23 @@ TIMEOUT_SECONDS: Final = 60.0
 _CODES: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
 _HINTS: Final = {
     "auth": Hint("check {}", SettingPath("ingest.embeddings.openai.api_key")),
-    "billing": Hint("look at the billing of the account, then run: {}", Command("index")),
+    "billing": Hint("check the billing of the account, then run: {}", Command("index")),
     "rate_limit": Hint("run it again later: {}", Command("index")),
     "overloaded": Hint("run it again later: {}", Command("index")),
     "context": Command("config", "set", "ingest.embeddings.batchSize", 8),
     "model": MODEL_HINT,
 }
 _WORDS: Final = {
-    "auth": "did not accept the key", "billing": "refused for lack of credit",
+    "auth": "rejected the key", "billing": "rejected the request for lack of credit",
     "rate_limit": "asks to wait before the next request", "overloaded": "is overloaded or failing",
-    "context": "finds the texts too long", "model": "has no such model or address",
-    "connection": "cannot be reached", "execution": "refused the request",
+    "context": "reports that the texts are too long", "model": "does not have this model or URL",
+    "connection": "cannot be reached", "execution": "rejected the request",
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class Endpoint:
-    """An address that takes JSON. `setting`: the key of `ktx.yaml` with the address, for hints."""
+    """A URL that accepts JSON. `setting`: the key of `ktx.yaml` with the URL, for hints."""
 
     url: str
     setting: str
@@ -304,11 +306,11 @@ class Endpoint:
 
     @property
     def who(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"the embeddings server {redact_url(self.url)}"
 
     def post(self, body: Mapping[str, Any]) -> Any:
-        """Return the answer to a request as JSON gives it; repeated as `ingest.rateLimit.retry` says."""
+        """Return the JSON answer to a request, retried as `ingest.rateLimit.retry` says."""
         import httpx2
 
         with httpx2.Client(timeout=TIMEOUT_SECONDS) as client:
@@ -319,7 +321,7 @@ class Endpoint:
                     if not error.retryable or attempt == self.retry.max_attempts:
                         raise
                     wait(self._delay(attempt, error.retry_after))
-        raise AssertionError("there is at least one attempt")
+        raise AssertionError("at least one attempt is made")
 
     def _once(self, client: httpx2.Client, body: Mapping[str, Any]) -> Any:
         import httpx2
@@ -333,7 +335,7 @@ class Endpoint:
         try:
             return response.json()
         except ValueError as error:
-            raise self._error("execution", "the answer is no JSON") from error
+            raise self._error("execution", "the answer is not JSON") from error
 
     def _refused(self, response: httpx2.Response) -> LlmError:
         from ktx_cli.llm.backends.anthropic_api.backend import retry_after
@@ -357,7 +359,7 @@ class Endpoint:
 
 
 def wait(seconds: float) -> None:
-    """Do nothing for some seconds."""
+    """Wait for some seconds."""
     time.sleep(seconds)
 
 
@@ -374,7 +376,7 @@ class OpenAiEmbedder:
 
     @classmethod
     def of(cls, embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Mapping[str, str]) -> OpenAiEmbedder:
-        """Return the embedder of the settings. Raises `SecretError`; `NotReadyError` where OpenAI's key is missing."""
+        """Return the embedder of the settings. Raises `SecretError`; `NotReadyError` if OpenAI's key is missing."""
         where = "ingest.embeddings.openai"
         openai = embeddings.openai
         secret, address = openai.api_key, openai.base_url
@@ -391,7 +393,7 @@ class OpenAiEmbedder:
         return cls(endpoint, model, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; an empty text, which the API refuses, is sent as a blank one."""
+        """Return a vector for each text; an empty text, which the API rejects, is sent as a blank."""
         body: dict[str, Any] = {"model": self._name, "input": [text or " " for text in texts]}
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
@@ -400,8 +402,8 @@ class OpenAiEmbedder:
             ordered = sorted(answer["data"], key=lambda each: each["index"])
             vectors = [each["embedding"] for each in ordered]
         except (KeyError, TypeError) as error:
-            message = f"{self._endpoint.who} answered something else than vectors"
+            message = f"{self._endpoint.who} did not return vectors"
             address = Command("config", "set", "ingest.embeddings.openai.base_url", "URL")
-            hint = Hint("{}, without `/embeddings` at its end", address)
+            hint = Hint("{}, without the trailing `/embeddings`", address)
             raise LlmError(message, code="execution", hint=hint) from error
         return checked(vectors, len(texts), self.dimensions, self._endpoint.who)

@@ -1,17 +1,17 @@
-"""Every way a model call can fail, the same for every backend, each with words and a hint for the user.
+"""Every way in which a model call can fail, the same for every backend, with a message and a hint for the user.
 
 LlmError, by code
-├── auth                the provider did not accept the credentials, or there is no session
+├── auth                the provider rejected the credentials, or there is no session
 ├── billing             no credit
 ├── rate_limit          wait; `retry_after` or `resets_at` says how long
-├── overloaded          the provider is overloaded or broken
+├── overloaded          the provider is overloaded or failing
 ├── model               no such model, or not for this account
 ├── context             the prompt is too long for the model
 ├── max_turns           a text or object call used up its turns
 ├── structured_output   no object that fits the schema
 ├── permission          a tool was refused
-├── isolation           a Claude Code process was not isolated as it must be
-├── connection          the provider, or the local binary, cannot be reached or does not answer as it should
+├── isolation           a Claude Code process was not isolated as required
+├── connection          the provider, or the local binary, cannot be reached or does not answer properly
 ├── execution           anything else that failed while the model worked
 ├── refusal             the model declined
 ├── cancelled           the caller stopped the call
@@ -26,30 +26,33 @@ from typing import Any, Final, TypedDict
 from ktx_cli.core import Command, Hint, KtxError, SettingPath
 
 AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
-AUTH_HINT: Final = "authenticate Claude Code locally: run `claude` and sign in with /login; then rerun this command"
-"""What a user reads wherever the local Claude Code session is missing or refused."""
+AUTH_HINT: Final = "sign in to Claude Code: run `claude` and use /login; then run this command again"
+"""The message for a missing or rejected local Claude Code session."""
 
 NO_BACKEND_HINT: Final = Command("setup", "--llm-backend", "claude-code")
 
-_LATER: Final = "rerun this command later; finished work is kept"
+_LATER: Final = "run this command again later; finished work is kept"
 _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
-    "auth": ("{who} did not accept the credentials", None),
-    "billing": ("{who} refused for lack of credit", "look at the billing of the account, then rerun this command"),
+    "auth": ("{who} rejected the credentials", None),
+    "billing": (
+        "{who} rejected the request for lack of credit",
+        "check the billing of the account, then run this command again",
+    ),
     "rate_limit": ("{who} asks to wait before the next request", _LATER),
     "overloaded": ("{who} is overloaded or failing", _LATER),
     "model": ("{who} has no model `{model}` for this account", None),
     "context": ("the prompt is too long for the model `{model}`", None),
     "max_turns": ("the model `{model}` did not answer within its turns", None),
-    "structured_output": ("the model `{model}` gave no answer that fits the schema", None),
+    "structured_output": ("the model `{model}` did not return an answer that fits the schema", None),
     "permission": ("{who} refused a tool", None),
     "isolation": ("Claude Code could not be run in isolation", Command("doctor")),
-    "connection": ("{who} cannot be reached", "check the network, the proxy and the address of the backend"),
-    "execution": ("the call to the model `{model}` failed", "rerun with --debug for the provider's own words"),
+    "connection": ("{who} cannot be reached", "check the network, the proxy and the URL of the backend"),
+    "execution": ("the call to the model `{model}` failed", "run it again with --debug to see the provider's message"),
     "refusal": ("the model `{model}` declined to answer", None),
     "cancelled": ("the call to the model was cancelled", None),
-    "no_backend": ("no LLM is configured, and this needs one", NO_BACKEND_HINT),
+    "no_backend": ("this command needs a model, but no model backend is configured", NO_BACKEND_HINT),
 }
-"""The message of each code, and its hint where that is the same for every backend and role."""
+"""The message of each code, and its hint if that is the same for every backend and role."""
 
 CODES: Final = tuple(_WORDS)
 RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
@@ -78,10 +81,9 @@ class CallNames(TypedDict):
 
 
 class LlmError(KtxError):
-    """A failed model call. `detail` holds the provider's own words, for the debug log alone.
+    """A failed model call. `detail` holds the provider's own message, for the debug log only.
 
-    `retry_after` is in seconds; `resets_at` is a Unix time in seconds. `status` is the HTTP status, where there was
-    one.
+    `retry_after` is in seconds; `resets_at` is a Unix time in seconds. `status` is the HTTP status, if there was one.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class LlmError(KtxError):
 
     @property
     def retryable(self) -> bool:
-        """Say whether the same call may succeed later."""
+        """Return whether the same call may succeed later."""
         return self.code in RETRYABLE
 
 
@@ -132,7 +134,7 @@ def llm_error(
     kind: type[LlmError] | None = None,
     **facts: Any,
 ) -> LlmError:
-    """Return the error of a code in the words of the tree, as a `kind`; `message` and `hint` replace them."""
+    """Return the error of a code with its usual message, as a `kind`; `message` and `hint` replace them."""
     is_session = code == "auth" and backend in _SESSIONS
     template = AUTH_MESSAGE if is_session else _WORDS[code][0]
     names = {"who": _WHO.get(backend, "the model backend"), "model": model or "default"}
@@ -151,7 +153,7 @@ def llm_error(
 
 
 def cancelled(backend: str, model: str = "") -> LlmError:
-    """Return the error of a call its caller stopped."""
+    """Return the error of a call that its caller stopped."""
     return llm_error("cancelled", backend=backend, model=model)
 
 

@@ -1,7 +1,7 @@
 """The run handle: a call as a stream of events and a final result, and the executor that runs requests.
 
-The work is driven by a task of its own. Events are kept for whoever reads the stream; usage facts and the result do
-not depend on anybody reading it.
+A separate task drives the work. Events are kept for whoever reads the stream; usage facts and the result do not depend
+on a reader.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INVALID_REQUEST: Final = (400, 422)
 
 
 def executor_code(error: LlmError) -> ExecutorCode:
-    """Return the executor's code of an error; what it has no word for is `internal`."""
+    """Return the executor's code of an error; codes without an equivalent are `internal`."""
     if error.details.get("subtype") == "error_max_budget_usd":
         return "rate_limit"
     if error.code == "execution" and error.details.get("status") in _INVALID_REQUEST:
@@ -44,10 +44,10 @@ def executor_code(error: LlmError) -> ExecutorCode:
 
 
 class RunHandle(Generic[Result]):
-    """A running call: iterate over it for its events, await `final()` for its result. Both may be done, or either.
+    """A running call: iterate over it for its events, await `final()` for its result, or do both.
 
-    Every iteration gives all events, from the first; one begun after the end too. `watch` is told each as it happens,
-    and must not raise.
+    Every iteration yields all events from the first, even after the end. `watch` receives each event as it happens, and
+    must not raise.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class RunHandle(Generic[Result]):
                 reader.set_result(None)
 
     def _settle(self, task: asyncio.Task[Result]) -> None:
-        """End the stream of a call that was cancelled before it began, and take note of a failure nobody awaits."""
+        """End the stream of a call that was cancelled before it began, and retrieve a failure that nobody awaits."""
         if not task.cancelled():
             task.exception()
         elif not self._events:
@@ -190,7 +190,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunFinal:
-    """How a run ended."""
+    """The outcome of a run."""
 
     ok: bool
     run_id: str
@@ -201,7 +201,7 @@ class RunFinal:
 
 
 def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
-    """Return system prompt and prompt: one user message as it is, several with their speakers named."""
+    """Return system prompt and prompt: a single user message unchanged, several with their speakers named."""
     system = "\n\n".join(message.content for message in messages if message.role == "system")
     spoken = [message for message in messages if message.role != "system"]
     if len(spoken) == 1:
@@ -210,7 +210,7 @@ def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
 
 
 async def settled(request: RunRequest, handle: RunHandle[LoopResult]) -> RunFinal:
-    """Wait for a run and return how it ended; a run that was aborted, or could not begin, has an end too."""
+    """Wait for a run and return its outcome, also if it was aborted or could not begin."""
     try:
         return run_final(request, await handle.final())
     except LlmError as error:
@@ -222,7 +222,7 @@ async def settled(request: RunRequest, handle: RunHandle[LoopResult]) -> RunFina
 
 
 def run_final(request: RunRequest, result: LoopResult) -> RunFinal:
-    """Return how a run ended from the result of its loop: a budget used up is a `timeout`."""
+    """Return the outcome of a run from the result of its loop: an exhausted budget is a `timeout`."""
     code: ExecutorCode | None = "timeout" if result.stop_reason == "budget" else None
     if result.error is not None:
         code = executor_code(result.error)
@@ -231,7 +231,7 @@ def run_final(request: RunRequest, result: LoopResult) -> RunFinal:
 
 
 def chosen_tools(request: RunRequest, tools: Mapping[str, RuntimeTool]) -> list[RuntimeTool]:
-    """Return the tools a request names and no other; raises `ValueError` for one there is none of."""
+    """Return exactly the tools that a request names; raises `ValueError` for an unknown one."""
     missing = [name for name in request.tool_ids if name not in tools]
     if missing:
         raise ValueError(f"there is no tool {missing[0]!r}")
@@ -243,9 +243,10 @@ SYSTEMS: Final = {"vertex": "gcp.vertex_ai", "gateway": "gateway"}
 
 @contextlib.contextmanager
 def span(spec: CallSpec, record: CallRecord) -> Iterator[None]:
-    """Put a call in a span; in a process that did not load OpenTelemetry, nothing happens.
+    """Wrap a call in a span; does nothing in a process without OpenTelemetry.
 
-    An error is its code alone: OpenTelemetry's own record of an exception holds the words of the provider.
+    Only the code of an error is recorded: OpenTelemetry's own record of an exception would contain the provider's
+    message.
     """
     if "opentelemetry.trace" not in sys.modules:
         yield

@@ -1,9 +1,9 @@
 """Shared pacing of model calls: slots, pauses until a limit resets, fewer slots under pressure, retries.
 
-One governor serves every call of a process. A refusal pauses all of them until the provider's reset time, its
-`retry-after`, or a growing delay; under pressure only `minConcurrencyUnderPressure` calls run side by side, and every
-success after that doubles the number until the full one is back. A call made by a tool of a call that holds a slot
-takes none of its own: it would wait for the slot its caller holds.
+One governor serves every call of a process. A rejection pauses all calls until the provider's reset time, its
+`retry-after`, or a growing delay. Under pressure, only `minConcurrencyUnderPressure` calls run concurrently; each
+success after that doubles the number, up to the full one. A call made by a tool of a call that holds a slot takes no
+slot: it would wait for the slot of its caller.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Result = TypeVar("Result")
 Notify = Callable[[RateLimitWait], None]
 Sleep = Callable[[float], Awaitable[None]]
 AddWait = Callable[[float], None]
-"""Takes the seconds that were spent on a wait."""
+"""Receives the seconds spent on a wait."""
 OnWait = Callable[[float, str], None]
-"""Called once for each pause, however many calls wait for its end: with the seconds, and the code of the error."""
+"""Called once per pause, however many calls wait for its end, with the seconds and the code of the error."""
 
 _HOLDS_SLOT: Final = contextvars.ContextVar("ktx_llm_holds_slot", default=False)
 
@@ -42,7 +42,9 @@ def ignore_wait(seconds: float, reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RateSignal:
-    """The state of a provider's limits. `utilization` is 0 to 1; `retry_after` seconds; `resets_at` Unix seconds."""
+    """The state of a provider's limits. `utilization` is 0 to 1, `retry_after` in seconds, `resets_at`
+    in Unix seconds.
+    """
 
     status: Literal["allowed", "warning", "rejected"]
     utilization: float | None = None
@@ -51,7 +53,7 @@ class RateSignal:
 
 
 class Governor:
-    """Paces calls. `clock` gives Unix seconds; `sleep` and `rng` can be replaced in tests."""
+    """Paces calls. `clock` returns Unix seconds; tests can replace `sleep` and `rng`."""
 
     def __init__(
         self,
@@ -84,12 +86,12 @@ class Governor:
 
     @property
     def max_attempts(self) -> int:
-        """How often one call may be tried."""
+        """Maximum number of attempts per call."""
         return self.rate_limit.retry.max_attempts if self.rate_limit.enabled else 1
 
     @property
     def paused_for(self) -> float:
-        """Seconds until calls may start again, 0 when they may now."""
+        """Seconds until calls may start again, 0 if they may start now."""
         return max(0.0, self._paused_until - self._clock())
 
     async def call(
@@ -101,10 +103,10 @@ class Governor:
         add_wait: AddWait = _ignore,
         backend: str = "",
     ) -> Result:
-        """Run `operation(attempt)` in a slot; `attempt` counts from 0. A failure that may pass is tried again.
+        """Run `operation(attempt)` in a slot; `attempt` counts from 0. Temporary failures are retried.
 
-        `add_wait` takes the seconds that were spent on waits. Raises `LlmError` (`rate_limit`) instead of a wait longer
-        than `maxWaitMs`.
+        `add_wait` receives the seconds spent on waits. Raises `LlmError` (`rate_limit`) instead of waiting longer than
+        `maxWaitMs`.
         """
         attempt = 0
         while True:
@@ -127,7 +129,7 @@ class Governor:
 
     @contextlib.asynccontextmanager
     async def slot(self, notify: Notify, *, add_wait: AddWait = _ignore, backend: str = "") -> AsyncIterator[None]:
-        """Hold one of the slots, once no pause holds and one is free; cancelled while waiting, none is taken."""
+        """Hold one of the slots, once there is no pause and one is free. If cancelled while waiting, none is taken."""
         nested = _HOLDS_SLOT.get()
         with self._timed(add_wait):
             await self._enter(notify, backend, nested=nested)
@@ -149,13 +151,13 @@ class Governor:
             add_wait(max(0.0, self._clock() - started))
 
     def observe(self, signal: RateSignal) -> None:
-        """Take account of a signal of a provider."""
+        """Process a rate limit signal of a provider."""
         if not self.rate_limit.enabled:
             return
         self._signals += 1
         pressed = signal.utilization is not None and signal.utilization >= self.rate_limit.throttle_threshold
         if signal.status == "rejected":
-            if self.paused_for <= 0:  # calls refused together count once
+            if self.paused_for <= 0:  # calls rejected at the same time count once
                 self._rejections += 1
             self._shrink()
             self._pause(signal.retry_after, signal.resets_at)
@@ -167,7 +169,7 @@ class Governor:
             self._wake()
 
     def backoff(self, failures: int) -> float:
-        """Return seconds to wait after that many failures in a row."""
+        """Return the seconds to wait after that many failures in a row."""
         retry = self.rate_limit.retry
         delay: float = min(retry.base_delay_ms * 2 ** (failures - 1), retry.max_delay_ms) / 1000
         return delay * self._rng.uniform(0.75, 1.25) if retry.jitter else delay
@@ -186,7 +188,7 @@ class Governor:
         self._paused_until = max(self._paused_until, until)
 
     def _note_failure(self, error: LlmError) -> None:
-        """Slow down all calls after a refusal, also where the refused call is not tried again."""
+        """Slow down all calls after a rejection, even if the rejected call is not retried."""
         if error.code == "rate_limit":
             self.observe(RateSignal("rejected", retry_after=error.retry_after, resets_at=error.resets_at))
         elif error.retryable and self.rate_limit.enabled:
@@ -194,7 +196,7 @@ class Governor:
             self._shrink()
 
     async def _after_failure(self, error: LlmError, attempt: int, notify: Notify) -> None:
-        """Wait as a failure asks; the pause of a rate limit holds for all calls and is waited for at the slot."""
+        """Wait as a failure asks; the pause of a rate limit applies to all calls, which wait for it at the slot."""
         if error.code == "rate_limit":
             self._refuse_long_wait(error, self.paused_for)
             return
@@ -233,7 +235,7 @@ class Governor:
 
     async def _wait_until(self, moment: float, reason: str, notify: Notify) -> None:
         seconds = round(max(0.0, moment - self._clock()), 3)
-        if moment > self._announced_until:  # calls that wait for the same moment, or an earlier one, are one pause
+        if moment > self._announced_until:  # calls that wait for the same moment, or an earlier one, share one pause
             self._announced_until = moment
             self._on_wait(seconds, reason)
         notify(RateLimitWait("started", seconds, reason))

@@ -1,4 +1,4 @@
-"""The port every model call of ktx goes through: text, object, agent loop, probe."""
+"""The port for all model calls of ktx: text, object, agent loop, probe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, Pr
 
 
 class Abort:
-    """A switch a caller throws to stop calls; thrown once, it stays."""
+    """A switch with which a caller stops calls; once thrown, it stays thrown."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -23,20 +23,20 @@ class Abort:
 
     @property
     def thrown(self) -> bool:
-        """Say whether it was thrown."""
+        """Return whether it was thrown."""
         return self._event.is_set()
 
     async def wait(self) -> None:
-        """Return when it is thrown."""
+        """Wait until it is thrown."""
         await self._event.wait()
 
 
 class LlmRuntime(Protocol):
-    """What services hold. They do not know the backend; a role says which model serves a call.
+    """The interface that services use. They do not know the backend; a role selects the model of a call.
 
-    A prompt may come in parts: those marked `cached` get a cache mark where the backend sets marks itself; elsewhere
-    all are joined to one text. `model` replaces the role's model, `backend:model` also its backend. Every method raises
-    `LlmError`; an abort or a cancelled task ends the call's processes and requests before it returns.
+    A prompt may come in parts: those marked `cached` get a cache mark if the backend sets marks itself; otherwise all
+    are joined to one text. `model` replaces the role's model, `backend:model` also its backend. Every method raises
+    `LlmError`; an abort or a cancelled task ends the call's processes and requests before the method returns.
     """
 
     async def generate_text(
@@ -80,14 +80,14 @@ class LlmRuntime(Protocol):
     ) -> LoopResult:
         """Let the model call tools until it is done or the budget of steps is used up.
 
-        `on_step_finish` is told each step, from 1, exactly as often as steps finish. A failure of the provider ends
-        the loop with `stop_reason` `error`; an abort raises. `journal` keeps the steps: a loop it knows goes on after
-        the last of them, where the backend's history is ours. `label`: what people call the work, for transcripts.
+        `on_step_finish` receives each step, from 1, exactly once. A failure of the provider ends the loop with
+        `stop_reason` `error`; an abort raises. `journal` stores the steps: a loop that it knows resumes after the last
+        of them, if ktx holds the backend's history. `label`: the name of the work in transcripts.
         """
         ...
 
     async def probe(self, *, role: str = "default", model: str | None = None) -> ProbeReport:
-        """Say whether the role's backend and model can be used: its account first, then one turn."""
+        """Return whether the role's backend and model can be used: checks the account first, then runs one turn."""
         ...
 
     async def aclose(self) -> None:

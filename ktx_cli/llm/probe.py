@@ -1,7 +1,7 @@
-"""Probes: is what `llm` names usable, for every backend and model a role has; and when that was last seen.
+"""Probes check that each backend and model in use works, and record when they last did.
 
-A run takes a probe that succeeded within the last ten minutes, with the same settings and credentials, for its own;
-`ktx doctor` and `ktx llm probe` never do.
+A run accepts a successful probe of the last ten minutes with the same settings and credentials instead of its own; `ktx
+doctor` and `ktx llm probe` never do.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 ROLE: Final = "probe"
-"""The role under which the usage of probes is kept."""
+"""The role for the usage of probes."""
 
 
 REMEMBERED_SECONDS: Final = 600
-"""How long a run takes a probe that succeeded for its own."""
+"""How long a run accepts an earlier successful probe."""
 
 _ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "GCLOUD_")
-"""What the names of variables begin with that may say whose account a backend uses."""
+"""Prefixes of variables that may determine whose account a backend uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult(Record):
-    """What one probe found: a report, or the error. `roles` are those the model serves."""
+    """The result of one probe: a report, or the error. `roles` are those that the model serves."""
 
     ref: ModelRef
     roles: tuple[str, ...]
@@ -57,16 +57,16 @@ class ProbeResult(Record):
 
 @dataclass(frozen=True, slots=True)
 class LastProbe:
-    """When a backend's model was last probed; `error` is the code of a probe that failed."""
+    """When a backend's model was last probed; `error` is the code of a failed probe."""
 
     finished: str
     error: str | None
 
 
 def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> str | None:
-    """Return a digest that differs when a backend would be asked otherwise or as somebody else; it holds no secret.
+    """Return a digest that changes with a backend's requests or account; it contains no secret.
 
-    None where its key cannot be found.
+    None if its key cannot be resolved.
     """
     from ktx_cli.llm.settings import resolved_keys
 
@@ -81,15 +81,15 @@ def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, enviro
 
 @dataclass(slots=True)
 class ProbeRun:
-    """The probes of one occasion, and what they took; `store` keeps both."""
+    """The probes of one occasion, and their usage; `store` saves both."""
 
     results: list[ProbeResult] = field(default_factory=list)
     facts: list[UsageFact] = field(default_factory=list)
     credentials: dict[str, str | None] = field(default_factory=dict)
-    """Backend -> digest of the settings and credentials it was asked with."""
+    """Backend -> digest of the settings and credentials that were used."""
 
     def took(self, fact: UsageFact) -> None:
-        """Note what a probe took, under a role of its own: it is none of the work of the role it asks for."""
+        """Record the usage of a probe under its own role, because it is not work of the role that it probes."""
         self.facts.append(replace(fact, role=ROLE))
 
     def error(self) -> KtxError | None:
@@ -103,7 +103,7 @@ class ProbeRun:
         return self
 
     def store(self, layout: Layout) -> None:
-        """Keep when each model was probed, and the usage, in the project's state database."""
+        """Store when each model was probed, and the usage, in the project's state database."""
         from ktx_cli.llm.usage import record_usage
 
         if not self.results:
@@ -130,9 +130,9 @@ def probe_models(
     only: Sequence[ModelRef] | None = None,
     emit: Emit = ignore_events,
 ) -> ProbeRun:
-    """Probe every backend and model of a role, or `only` some, side by side; nothing is written.
+    """Probe every backend and model of a role, or `only` some, concurrently; nothing is stored.
 
-    Raises `KtxError` for settings that name no model; with no backend there is nothing.
+    Raises `KtxError` for settings that name no model; returns nothing if no backend is configured.
     """
     wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
     probes = ProbeRun()
@@ -152,7 +152,7 @@ def probe_models(
 
 
 async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
-    """Add a probe of each model, side by side; what they take goes where the runtime's usage goes."""
+    """Add a probe of each model, concurrently; their usage is recorded like that of the runtime."""
     import asyncio
 
     probes.results += await asyncio.gather(*(_probe(runtime, ref, roles) for ref, roles in wanted.items()))
@@ -168,9 +168,9 @@ async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) 
 def to_probe(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], roles: Collection[str]
 ) -> dict[ModelRef, tuple[str, ...]]:
-    """Return the models of some roles, without those a probe of the last minutes answered for.
+    """Return the models of some roles, without those that a probe answered for in the last minutes.
 
-    A state database that cannot be read remembers nothing; the run itself names it.
+    An unreadable state database counts as empty; the run itself reports it.
     """
     wanted = distinct_models(config, roles)
     try:
@@ -198,7 +198,7 @@ def _answered(
 
 
 def forget_probes(layout: Layout) -> None:
-    """Have the next run probe again: a call failed, whatever a probe said before."""
+    """Make the next run probe again: a call failed, whatever an earlier probe returned."""
     with open_for_writing(layout) as database, translated(layout.state):
         database.execute("UPDATE probes SET credentials = NULL")
 
@@ -242,10 +242,10 @@ async def project_runtime(
     emit: Emit = ignore_events,
     watch: Watch | None = None,
 ) -> AsyncIterator[RoutedRuntime]:
-    """Lend a project's runtime; what its calls take is stored, caching settings it cannot honour are told once.
+    """Open a project's runtime; stores the usage of its calls and warns once about unsupported caching settings.
 
-    `usage_sink` gets the usage facts instead of the project's state database; `emit` is told of every pause,
-    `watch` of every call.
+    `usage_sink` receives the usage facts instead of the project's state database; `emit` receives every pause, `watch`
+    every call.
     """
     warning = divergence(config)
     if warning is not None:
@@ -270,7 +270,7 @@ async def project_runtime(
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end; Ctrl-C cancels it, and what it holds is freed before this raises."""
+    """Run a coroutine to its end; Ctrl-C cancels it and frees its resources before this raises."""
     import asyncio
 
     try:

@@ -1,4 +1,4 @@
-"""The runtime: each call goes to the backend its role or model names, through slots, retries, events and billing."""
+"""The runtime: routes each call to the backend of its role or model, with slots, retries, events and billing."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Result = TypeVar("Result")
 PROBE_SECONDS: Final = 60.0
 PROBE_PROMPT: Final = "Reply with exactly: ok"
 OWN_LOOP: Final = frozenset({"anthropic", "vertex", "gateway", "claude-cli"})
-"""Backends whose single turns take the slots and the retries; the others hold one slot for a whole call."""
+"""Backends whose single turns take slots and retries; the others hold one slot for a whole call."""
 
 
 @dataclass
 class Shared:
-    """What every backend of a runtime shares."""
+    """What all backends of a runtime share."""
 
     config: KtxConfig
     project_dir: Path
@@ -68,7 +68,7 @@ class Shared:
 
 
 class RoutedRuntime:
-    """The port's one implementation. Backends are made when the first call needs them."""
+    """The only implementation of the port. Backends are created for the first call that needs them."""
 
     def __init__(self, shared: Shared, make: Callable[[str, Shared], Backend]) -> None:
         self.shared = shared
@@ -78,11 +78,11 @@ class RoutedRuntime:
 
     @property
     def governor(self) -> Governor:
-        """The pacing all calls share."""
+        """The pacing that all calls share."""
         return self.shared.governor
 
     def backend(self, name: str) -> Backend:
-        """Return the backend of a name, made once."""
+        """Return the backend with this name, created once."""
         if name not in self._backends:
             self._backends[name] = self._make(name, self.shared)
         return self._backends[name]
@@ -109,7 +109,7 @@ class RoutedRuntime:
         abort: Abort | None = None,
         stream: bool = True,
     ) -> RunHandle[TextResult]:
-        """Begin a text call and return its handle; `stream`: the answer comes in pieces."""
+        """Start a text call and return its handle; `stream`: the answer arrives in pieces."""
         spec = self._spec("text", prompt, system, role, model, stream=stream)
 
         async def work(emit: EmitLlm) -> TextResult:
@@ -186,7 +186,7 @@ class RoutedRuntime:
         journal: LoopJournal | None = None,
         label: str = "",
     ) -> RunHandle[LoopResult]:
-        """Begin an agent loop and return its handle; `run_id` replaces the runtime's."""
+        """Start an agent loop and return its handle; `run_id` replaces the runtime's."""
         if step_budget < 1:
             raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
         spec = self._spec("loop", prompt, system, role, model, stream=stream)
@@ -199,7 +199,7 @@ class RoutedRuntime:
         return self._handle(work, spec, abort, request_id)
 
     def run(self, request: RunRequest, tools: Mapping[str, RuntimeTool]) -> RunHandle[LoopResult]:
-        """Run a request of the executor's: its messages, and of the tools those it names."""
+        """Run a request of the executor: its messages, with exactly the tools that it names."""
         system, prompt = render_messages(request.messages)
         return self.start_agent_loop(
             prompt,
@@ -333,7 +333,7 @@ class RoutedRuntime:
                 raise LlmError(error.message, code=error.code, hint=error.hint, details=details) from error
 
     def _may_retry(self, spec: CallSpec, record: CallRecord) -> bool:
-        """Say whether a whole call may be tried again; the tries of a backend that retries by itself count."""
+        """Return whether a whole call may be retried; the retries that a backend makes itself count."""
         tried = record.attempt + 1 + record.retries
         return not record.tools_ran and spec.kind != "probe" and tried < self.governor.max_attempts
 
@@ -342,7 +342,7 @@ class RoutedRuntime:
 
 
 def _ignore(event: object) -> None:
-    """Drop an event or a warning nobody listens to."""
+    """Drop an event or a warning that nobody listens to."""
 
 
 Maker = Callable[[str, Shared], Backend]
@@ -361,11 +361,11 @@ def create_runtime(
     on_wait: OnWait = ignore_wait,
     watch: Watch = watch_nothing,
 ) -> RoutedRuntime:
-    """Return the runtime for a project; no process is started and nothing is asked until the first call.
+    """Return the runtime for a project; starts no process and sends no request before the first call.
 
-    `environ` is the environment secrets come from and Claude Code gets, scrubbed. `max_concurrency` replaces
-    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause, `watch` of every call. Raises `ValueError`
-    for a project folder that is not absolute.
+    `environ` is the environment for secrets and, scrubbed, for Claude Code. `max_concurrency` replaces
+    `ingest.workUnits.maxConcurrency`; `on_wait` receives every pause, `watch` every call. Raises `ValueError` for a
+    project folder that is not absolute.
     """
     if not project_dir.is_absolute():
         raise ValueError(f"the project folder must be absolute, not {project_dir}")
@@ -381,7 +381,7 @@ def create_runtime(
 
 
 def make_backend(name: str, shared: Shared) -> Backend:
-    """Return the backend of a name; raises for every other name."""
+    """Return the backend with this name; raises for any other name."""
     maker = MAKERS.get(name)
     if maker is None:
         raise unsupported(name)

@@ -1,4 +1,4 @@
-"""Pydantic models as JSON Schemas a model can answer: an object at the root, whatever the model is."""
+"""JSON Schemas of pydantic models that a model can answer, with an object at the root for any pydantic model."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pydantic import BaseModel, RootModel, model_validator
 from ktx_cli.llm.types import Output
 
 WRAPPED: Final = "value"
-"""The one property of the object around an answer that is none."""
+"""The one property of the object around an answer that is not an object."""
 
 _SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
-"""Schemas of models by class: pydantic takes a millisecond or more for one, and a loop needs twenty for every turn."""
+"""Schemas by class: pydantic takes a millisecond or more for one, and a loop needs twenty for every turn."""
 
 
 def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any], Output]]:
-    """Return the schema to ask with, and the function that checks an answer and returns the instance.
+    """Return the schema for the request, and the function that checks an answer and returns the instance.
 
-    A root that is no object (that of a `RootModel` of a list, a union) is wrapped in one and taken out again. Raises
-    `ValueError` for something that is no pydantic model.
+    A root that is not an object (a `RootModel` of a list, a union) is wrapped in one and unwrapped again. Raises
+    `ValueError` for anything but a pydantic model.
     """
     if not (isinstance(output, type) and issubclass(output, BaseModel)):
         raise ValueError(f"an object call needs a pydantic model, not {output!r}")
@@ -41,14 +41,14 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
 
     def check(value: Any) -> Output:
         if not isinstance(value, dict) or set(value) != {WRAPPED}:
-            raise ValueError(f"the answer must be an object with the property `{WRAPPED}` alone")
+            raise ValueError(f"the answer must be an object with only the property `{WRAPPED}`")
         return output.model_validate(value[WRAPPED])
 
     return wrapped, check
 
 
 def _moved(part: Any) -> Any:
-    """Return a schema that is no longer the root: its references to the root, definitions apart, go where that is."""
+    """Return a schema that is no longer the root: its references to the root, except definitions, are rewritten."""
     if not isinstance(part, dict):
         return part
     moved, reference = changed_inside(part, _moved), part.get("$ref")
@@ -60,9 +60,9 @@ def _moved(part: Any) -> Any:
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON Schema of a model, with an object at its root also where the model refers to itself.
+    """Return the JSON Schema of a model, with an object at its root even if the model refers to itself.
 
-    It is made once for a model: what is returned is shared, and must not be changed.
+    It is computed once per model: the result is shared, and must not be changed.
     """
     if model not in _SCHEMAS:
         _SCHEMAS[model] = _made(model)
@@ -80,10 +80,10 @@ _TOOL_SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakK
 
 
 def tool_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, without what says nothing to a model; shared like that of `json_schema`.
+    """Return the schema of a tool's arguments, without parts that tell a model nothing; shared like `json_schema`'s.
 
-    Pydantic repeats each name as a title, and writes an argument that may be left out as one that may be null: a third
-    of the text of the tools, which goes along with every request. The tool itself still takes a null.
+    Pydantic repeats each name as a title, and writes an optional argument as one that may be null: a third of the text
+    of the tools, which is part of every request. The tool itself still accepts a null.
     """
     if model not in _TOOL_SCHEMAS:
         _TOOL_SCHEMAS[model] = _shortened(json_schema(model))
@@ -105,7 +105,7 @@ def _shortened(part: Any) -> Any:
 
 
 def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
-    """Return a model for a JSON Schema a person wrote; raises `ValueError` for a schema that is none."""
+    """Return a model for a JSON Schema that a person wrote; raises `ValueError` for an invalid schema."""
     import jsonschema
 
     check_written(schema)
@@ -116,7 +116,7 @@ def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
 
         @classmethod
         def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            """Return the schema as it was given."""
+            """Return the schema unchanged."""
             return copy.deepcopy(schema)
 
         @model_validator(mode="after")
@@ -142,32 +142,32 @@ SCHEMAS: Final = frozenset(
         *("additionalProperties", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"),
     )
 )
-"""Keywords with schemas in them; what every other holds is data."""
+"""Keywords that contain schemas; all others contain data."""
 
 MAX_DEPTH: Final = 60
-"""Levels of objects and arrays in a schema; the checks go down it level by level."""
+"""Maximum nesting of objects and arrays in a schema; the checks recurse into it."""
 
 REFERENCES: Final = ("$ref", "$dynamicRef")
 IN_PLACE: Final = ("not", "if", "then", "else")
-"""Keywords whose schema is about the same value as the one around it."""
+"""Keywords whose schema applies to the same value as the one around it."""
 
 NESTED_REPEAT: Final = re.compile(
     r"\((?:\?:)?(?:\[(?:[^\]\\]|\\.)+\]|\\.|[^()\[\\])(?:[+*]|\{\d+,\})\)(?:[+*]|\{\d+,\})"
 )
-"""A repeated group that is nothing but a repetition, as in `(a+)+`: trying it can take for ever."""
+"""A repeated group that contains only a repetition, as in `(a+)+`: matching it can take forever."""
 
 Lookup = Callable[[str], Any]
 
 
 def check_written(schema: dict[str, Any]) -> None:
-    """Raise `ValueError` for what is no JSON Schema, or none that an answer can be checked against."""
+    """Raise `ValueError` for an invalid JSON Schema, or one that answers cannot be checked against."""
     import jsonschema
 
     _check_depth(schema)
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise ValueError(f"no JSON Schema: {error.message}") from None
+        raise ValueError(f"not a valid JSON Schema: {error.message}") from None
     lookup, checked = _lookup(schema), set[int]()
     waiting: list[Any] = [schema]
     while waiting:
@@ -180,7 +180,7 @@ def check_written(schema: dict[str, Any]) -> None:
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return the schemas right inside a schema."""
+    """Return the schemas directly inside a schema."""
     for word, value in schema.items():
         if word in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
             yield from value.values()
@@ -191,7 +191,7 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def changed_inside(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a schema with each schema right inside it changed."""
+    """Return a schema with each schema directly inside it changed."""
     found: dict[str, Any] = {}
     for word, value in schema.items():
         if word in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
@@ -208,7 +208,7 @@ def _check_depth(schema: Any) -> None:
     while parts:
         level += 1
         if level > MAX_DEPTH:
-            raise ValueError(f"no JSON Schema ktx can ask with: it is nested more than {MAX_DEPTH} levels deep")
+            raise ValueError(f"JSON Schema that ktx does not support: it is nested more than {MAX_DEPTH} levels deep")
         inside = [part.values() if isinstance(part, Mapping) else part for part in parts]
         parts = [value for values in inside for value in values if isinstance(value, Mapping | list)]
 
@@ -219,13 +219,13 @@ def _check_patterns(schema: Mapping[str, Any]) -> None:
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
-            raise ValueError(f"no JSON Schema: the pattern `{pattern}` cannot be read: {error}") from None
+            raise ValueError(f"not a valid JSON Schema: cannot parse the pattern `{pattern}`: {error}") from None
         if NESTED_REPEAT.search(pattern):
-            raise ValueError(f"the pattern `{pattern}`, a repetition of a repetition: trying it can take for ever")
+            raise ValueError(f"the pattern `{pattern}` repeats a repetition, so matching it can take forever")
 
 
 def _lookup(schema: dict[str, Any]) -> Lookup:
-    """Return the function that finds what a reference refers to; it raises `ValueError` where that is nothing."""
+    """Return the function that resolves a reference; it raises `ValueError` if the target does not exist."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -238,9 +238,9 @@ def _lookup(schema: dict[str, Any]) -> Lookup:
         try:
             found = resolver.lookup(reference).contents
         except (Unresolvable, ValueError, LookupError, TypeError):
-            raise ValueError(f"no JSON Schema: `{reference}` refers to nothing in it") from None
+            raise ValueError(f"not a valid JSON Schema: the target of `{reference}` does not exist") from None
         if not isinstance(found, Mapping | bool):
-            raise ValueError(f"no JSON Schema: `{reference}` refers to something that is no schema")
+            raise ValueError(f"not a valid JSON Schema: the target of `{reference}` is not a schema")
         return found
 
     return find
@@ -251,19 +251,19 @@ def _referred(schema: Mapping[str, Any], lookup: Lookup) -> list[Any]:
 
 
 def _check_end(schema: Mapping[str, Any], lookup: Lookup) -> None:
-    """Raise `ValueError` for a schema that refers to itself without going into the value: checking never ends."""
+    """Raise `ValueError` for a schema that refers to itself without descending into the value: checking never ends."""
     seen, waiting = set[int](), _same_value(schema, lookup)
     while waiting:
         part = waiting.pop()
         if part is schema:
-            raise ValueError("no JSON Schema that ends: a reference in it leads back to itself")
+            raise ValueError("JSON Schema that ktx does not support: it contains an endless reference to itself")
         if isinstance(part, Mapping) and id(part) not in seen:
             seen.add(id(part))
             waiting += _same_value(part, lookup)
 
 
 def _same_value(schema: Mapping[str, Any], lookup: Lookup) -> list[Any]:
-    """Return the schemas that are about the same value."""
+    """Return the schemas that apply to the same value."""
     several = [part for word in ("allOf", "anyOf", "oneOf") for part in schema.get(word, ())]
     dependent = schema.get("dependentSchemas", {}).values()
     return [*several, *dependent, *(schema[word] for word in IN_PLACE if word in schema), *_referred(schema, lookup)]

@@ -1,4 +1,4 @@
-"""Which backend and which model serve a role: `llm.models`, and the backend a model may name itself."""
+"""Resolves which backend and which model serve a role: `llm.models`, and a backend in the name of a model."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ktx_cli.project import (
 NO_BACKEND: Final = "none"
 CLAUDE_BACKENDS: Final = ("claude-code", "claude-cli")
 OWN_DEFAULT: Final[Mapping[str, str]] = {"claude-code": "sonnet", "claude-cli": "sonnet"}
-"""The model of a backend that can do without `llm.models.default`."""
+"""The model of a backend that works without `llm.models.default`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """A backend and the bare model id it gets."""
+    """A backend and its bare model id."""
 
     backend: str
     model: str
@@ -51,15 +51,17 @@ class ModelRef:
 
 
 def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> ModelRef:
-    """Return what a model string means where `backend` is the configured one.
+    """Return the meaning of a model string if `backend` is the configured one.
 
-    Only the text before the first colon routes, and only when it is a backend's name. Any other prefix is part of
-    the model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that names the backends. `/` never routes.
+    Only the text before the first colon routes, and only if it is a backend's name. Any other prefix is part of the
+    model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that lists the backends. `/` never routes.
     """
     value = text.strip()
     if SecretRef.parse(value) is not None:
-        message = f"`{where}` is `{text}`: a model cannot be a reference"
-        raise ConfigError(message, hint="write the name of the model; settings of `llm.provider` take references")
+        message = f"`{where}` is `{text}`, but a model cannot be a secret reference"
+        raise ConfigError(
+            message, hint="write the name of the model; only settings of `llm.provider` accept references"
+        )
     prefix, colon, rest = value.partition(":")
     route = prefix.strip().lower()
     if colon and route in SUPPORTED_BACKENDS:
@@ -69,24 +71,24 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
         hint: str = f"backends: {', '.join(SUPPORTED_BACKENDS)}"
         if near:
             hint = Hint("did you mean `{}`?", Suggestion(f"{near}:{rest}", where))
-        raise ConfigError(f"`{where}` is `{text}`, and `{prefix}` is no backend", hint=hint)
+        raise ConfigError(f"`{where}` is `{text}`, but `{prefix}` is not a backend", hint=hint)
     if not value:
         wanted = f"{route}:MODEL" if colon and route in SUPPORTED_BACKENDS else "MODEL"
         hint = f"{where} {wanted}" if where.startswith("--") else Command("config", "set", where, wanted)
-        raise ConfigError(f"`{where}` is `{text}`, which names no model", hint=hint)
+        raise ConfigError(f"`{where}` is `{text}`, which does not name a model", hint=hint)
     return ModelRef(backend, value)
 
 
 def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> ModelRef:
-    """Return backend and model of a role; `model` replaces what `llm.models` says.
+    """Return backend and model of a role; `model` replaces the model in `llm.models`.
 
-    Raises `LlmError` (`no_backend`) when none is configured, `ConfigError` for a role without a model,
-    `UsageError` for an empty `model`.
+    Raises `LlmError` (`no_backend`) if none is configured, `ConfigError` for a role without a model, `UsageError` for
+    an empty `model`.
     """
     if role not in ROLES:
         raise ValueError(f"there is no role {role!r}")
     if model is not None and not model.strip():
-        raise UsageError("`--model` is empty", hint="--model MODEL, or without it for the role's own")
+        raise UsageError("`--model` is empty", hint="pass --model MODEL, or omit it to use the role's model")
     backend = config.llm.provider.backend
     configured = model or config.llm.models.get(role) or config.llm.models.get("default")
     where = f"llm.models.{role if config.llm.models.get(role) else 'default'}"
@@ -97,7 +99,7 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
     if not configured:
-        message = f"the backend `{backend}` needs `llm.models.default`"
+        message = f"the backend `{backend}` requires `llm.models.default`"
         raise ConfigError(message, hint=Command("config", "set", where, "MODEL"))
     found = parse_model_ref(configured, backend, where="--model" if model else where)
     if found.backend == NO_BACKEND:
@@ -108,9 +110,9 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
 
 
 def effort_of(config: KtxConfig, role: str, ref: ModelRef) -> EffortLevel | None:
-    """Return how much the model of a role thinks; None for one that cannot be told.
+    """Return how much the model of a role thinks; None if that cannot be set.
 
-    Raises `ConfigError` where `llm.effort` names the role, and its model has no effort.
+    Raises `ConfigError` if `llm.effort` sets it for the role, but its model does not support it.
     """
     effort = config.llm.effort
     by_role: dict[str, EffortLevel | None] = {
@@ -127,14 +129,14 @@ def effort_of(config: KtxConfig, role: str, ref: ModelRef) -> EffortLevel | None
     if own is None:
         return None
     where = f"llm.effort.{role}"
-    message = f"`{where}` is `{own}`, and the model `{ref}` has no effort"
+    message = f"`{where}` is `{own}`, but the model `{ref}` does not support effort"
     raise ConfigError(message, hint=f"give the role a newer model in llm.models.{role}, or remove `{where}`")
 
 
 def has_effort(ref: ModelRef) -> bool:
-    """Say whether a model can be told how much to think: those of Anthropic from version 4.6 on.
+    """Return whether the effort of a model can be set: for Anthropic models from version 4.6 on.
 
-    The Claude backends resolve a bare name such as `sonnet` to the newest model of it.
+    The Claude backends resolve a bare name such as `sonnet` to its newest version.
     """
     if ref.backend in CLAUDE_BACKENDS and re.fullmatch(r"[a-z]+(\[1m\])?", ref.model):
         return True
@@ -146,7 +148,7 @@ OLDEST_WITH_EFFORT: Final = (4, 6)
 
 
 def bindings(config: KtxConfig) -> dict[str, ModelRef]:
-    """Return backend and model of every role; {} when no backend is configured for the default role."""
+    """Return backend and model of every role; {} if no backend is configured for the default role."""
     if config.llm.provider.backend == NO_BACKEND and not config.llm.models:
         return {}
     found: dict[str, ModelRef] = {}
@@ -160,7 +162,7 @@ def bindings(config: KtxConfig) -> dict[str, ModelRef]:
 
 
 def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
-    """Return every backend and model that some roles use (None: all), with the roles, the default role's first."""
+    """Return every backend and model of some roles (None: all), with the roles, the default role's first."""
     found: dict[ModelRef, tuple[str, ...]] = {}
     for role, ref in bindings(config).items():
         if roles is None or role in roles:
@@ -169,7 +171,7 @@ def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> 
 
 
 def require_runnable(config: KtxConfig) -> None:
-    """Raise `ConfigError` when `ktx.yaml` names a backend, for all roles or for one, that no version here can run."""
+    """Raise `ConfigError` if `ktx.yaml` names a backend, for all roles or for one, that this version cannot run."""
     backend = config.llm.provider.backend
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
@@ -180,12 +182,12 @@ def require_runnable(config: KtxConfig) -> None:
 
 
 def no_backend() -> LlmError:
-    """Return the error for a call where nothing is configured."""
+    """Return the error for a call if nothing is configured."""
     return llm_error("no_backend", backend=NO_BACKEND)
 
 
 def unsupported(backend: str) -> ConfigError:
-    """Return the error for a backend that is no backend, or that this version has no code for."""
+    """Return the error for an unknown backend, or one that this version does not implement."""
     supported = Command("config", "set", "llm.provider.backend", "claude-code")
     hint = Hint("{}; supported: {}", supported, ", ".join(SUPPORTED_BACKENDS))
     return ConfigError(f"the backend `{backend}` is not supported", hint=hint, code="not_supported")
@@ -196,13 +198,13 @@ PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "vertex": {"api_key": "access_token", "base_url": "base_url", "location": "location", "project": "project"},
     "gateway": {"api_key": "api_key", "base_url": "base_url", "auth": "auth"},
 }
-"""What of a provider a person can set by a flag: the request's name -> the key below `llm.provider.<backend>`."""
+"""The provider settings that a flag can set: name in the request -> key below `llm.provider.<backend>`."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 
 
 def missing_setting(config: KtxConfig, backend: str) -> ConfigError | None:
-    """Return the error for the first setting a backend lacks, None when it has all."""
+    """Return the error for the first missing setting of a backend, None if it is complete."""
     provider = config.llm.provider
     if backend == "anthropic" and not provider.anthropic.api_key:
         return _missing(backend, "anthropic.api_key", "env:ANTHROPIC_API_KEY")
@@ -216,7 +218,7 @@ def missing_setting(config: KtxConfig, backend: str) -> ConfigError | None:
 
 
 def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
-    """Return the secrets a backend uses, by the setting that names them."""
+    """Return the secrets that a backend uses, by setting."""
     provider = config.llm.provider
     vertex = provider.vertex
     named = {
@@ -230,7 +232,7 @@ def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
-    """Where the Messages API of a backend is. `base_url`: None for the provider's own."""
+    """The location of a backend's Messages API. `base_url`: None for the provider's own."""
 
     base_url: str | None
     location: str = ""
@@ -238,9 +240,9 @@ class ApiAddress:
 
 
 def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> ApiAddress:
-    """Return where a backend's requests go, references resolved.
+    """Return where a backend's requests go, with references resolved.
 
-    Raises `SecretError` for a reference to nothing, `ConfigError` for what cannot be part of an address.
+    Raises `SecretError` for a broken reference, `ConfigError` for a value that cannot be part of a URL.
     """
     provider, vertex = config.llm.provider, config.llm.provider.vertex
 
@@ -260,9 +262,9 @@ def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, enviro
 
 
 def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets a backend uses by setting, resolved, without the line's end a file or a shell leaves.
+    """Return the resolved secrets of a backend by setting, without the trailing line break from a file or shell.
 
-    Raises `SecretError` for one that is not there, or that no HTTP header can carry.
+    Raises `SecretError` for one that does not exist or that no HTTP header can carry.
     """
     return {
         where: _sendable(resolve(value, project_dir=project_dir, environ=environ, where=where), value, where)
@@ -271,7 +273,7 @@ def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ
 
 
 def _address(found: str, backend: str, where: str) -> str:
-    """Return the address of an API as the SDK wants it: it adds `/v1/messages` itself, but for Vertex."""
+    """Return the base URL of an API as the SDK expects it: it appends `/v1/messages` itself, except for Vertex."""
     if not re.match(r"https?://[^/\s]+", found):
         shown = one_line(redact_url(found), 60)
         message = f"`{where}` is `{shown}`, which is not a URL"
@@ -283,7 +285,7 @@ def _address(found: str, backend: str, where: str) -> str:
 def _name(found: str, where: str) -> str:
     if not _NAME.fullmatch(found):
         example = "europe-west1" if where.endswith("location") else "PROJECT"
-        message = f"`{where}` is `{one_line(found, 60)}`, which is not a name of Google Cloud"
+        message = f"`{where}` is `{one_line(found, 60)}`, which is not a valid Google Cloud name"
         raise ConfigError(message, hint=Command("config", "set", where, example))
     return found
 
@@ -291,9 +293,9 @@ def _name(found: str, where: str) -> str:
 def _sendable(key: str, configured: str, where: str) -> str:
     key = key.removesuffix("\n").removesuffix("\r")
     if key != key.strip():
-        problem = "has a blank or a line break at its beginning or end"
+        problem = "begins or ends with a blank or a line break"
     elif not (key.isascii() and key.isprintable()):
-        problem = "has a character in it that no HTTP header can carry"
+        problem = "contains a character that no HTTP header can carry"
     else:
         return key
     reference = SecretRef.parse(configured)
@@ -301,17 +303,19 @@ def _sendable(key: str, configured: str, where: str) -> str:
     again = f"correct {reference}" if reference else Command("config", "set", where, "env:NAME")
     if reference and reference.kind == "env" and is_variable(reference.name):
         again = Command(f"{reference.name}=...", program="export")
-    raise SecretError(f"{source} {problem}", hint=Hint("{}, with the key alone", again), details={"setting": where})
+    raise SecretError(
+        f"{source} {problem}", hint=Hint("{}, with nothing but the key", again), details={"setting": where}
+    )
 
 
 def _missing(backend: str, key: str, example: str) -> ConfigError:
     where = f"llm.provider.{key}"
-    return ConfigError(f"the backend `{backend}` needs `{where}`", hint=Command("config", "set", where, example))
+    return ConfigError(f"the backend `{backend}` requires `{where}`", hint=Command("config", "set", where, example))
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderQuestion:
-    """One field of a provider. `optional`: an empty answer is one. `secret`: typed unseen."""
+    """One field of a provider. `optional`: it may be empty. `secret`: typed unseen."""
 
     field: str
     question: str
@@ -322,9 +326,9 @@ class ProviderQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Choosable:
-    """A backend as it is offered. `by_hand`: it can be set up though the machine shows nothing of it.
+    """A backend as setup offers it. `by_hand`: can be set up even if nothing on the machine indicates it.
 
-    `models`: proposed by role, a cheap one for the roles that sort and pick; {}: they have to be named.
+    `models`: suggested by role, a cheap one for the roles that sort and select; {}: the user has to name them.
     """
 
     label: str
@@ -338,23 +342,23 @@ _ALIASES: Final = {"default": "sonnet", "triage": "haiku", "candidateExtraction"
 _IDS: Final = {"default": "claude-sonnet-5-5", "triage": "claude-haiku-5-5", "candidateExtraction": "claude-haiku-5-5"}
 
 CHOOSABLE: Final[Mapping[str, Choosable]] = {
-    "claude-code": Choosable("Your own local Claude Code session", models=_ALIASES, by_hand=False),
-    "claude-cli": Choosable("The same session through `claude --print`", models=_ALIASES, by_hand=False),
-    "anthropic": Choosable("The Anthropic API, with a key", (_KEY,), _IDS),
+    "claude-code": Choosable("Your local Claude Code session", models=_ALIASES, by_hand=False),
+    "claude-cli": Choosable("Your local Claude Code session, through `claude --print`", models=_ALIASES, by_hand=False),
+    "anthropic": Choosable("The Anthropic API, with an API key", (_KEY,), _IDS),
     "vertex": Choosable(
         "Claude on Google Vertex AI",
         (
             ProviderQuestion("location", "Region", "europe-west1"),
-            ProviderQuestion("project", "Google Cloud project (empty: the credentials' own)", optional=True),
+            ProviderQuestion("project", "Google Cloud project (empty: the project of the credentials)", optional=True),
         ),
         {"default": "claude-sonnet-5-5"},
     ),
     "gateway": Choosable(
-        "A gateway that speaks the Anthropic API",
-        (ProviderQuestion("base_url", "Address of the gateway", "http://127.0.0.1:4000"), _KEY),
+        "A gateway that implements the Anthropic API",
+        (ProviderQuestion("base_url", "URL of the gateway", "http://127.0.0.1:4000"), _KEY),
     ),
 }
-"""The backends by name, in the order in which they are offered."""
+"""The backends by name, in the order in which setup offers them."""
 
 
 Part = Literal["system", "tools", "history"]
@@ -369,7 +373,7 @@ def ttl(prompt_caching: PromptCaching, part: Part, *, backend: str) -> str | Non
 
 
 def _parts(prompt_caching: PromptCaching) -> dict[Part, tuple[bool, str]]:
-    """Return by part whether it is cached, and for how long."""
+    """Return for each part whether it is cached, and for how long."""
     return {
         "system": (prompt_caching.cache_system, prompt_caching.system_ttl),
         "tools": (prompt_caching.cache_tools, prompt_caching.tools_ttl),
@@ -378,7 +382,7 @@ def _parts(prompt_caching: PromptCaching) -> dict[Part, tuple[bool, str]]:
 
 
 def claude_environment(caching: PromptCaching) -> dict[str, str]:
-    """Return the variables that carry to Claude Code what it can honour: caching off, or one lifetime for all."""
+    """Return the variables that pass the supported settings to Claude Code: caching off, or one lifetime for all."""
     if _is_off(caching):
         return {"DISABLE_PROMPT_CACHING": "1"}
     if any(field.endswith("Ttl") for field in mapped_fields(caching)):
@@ -387,7 +391,7 @@ def claude_environment(caching: PromptCaching) -> dict[str, str]:
 
 
 def mapped_fields(caching: PromptCaching) -> list[str]:
-    """Return the non-default fields a Claude Code backend honours, by another mechanism."""
+    """Return the non-default fields that a Claude Code backend supports by another mechanism."""
     changed = _changed(caching)
     if _is_off(caching):
         return changed
@@ -396,21 +400,21 @@ def mapped_fields(caching: PromptCaching) -> list[str]:
 
 
 def ignored_fields(caching: PromptCaching) -> list[str]:
-    """Return the non-default fields a Claude Code backend cannot honour, as they are called in `ktx.yaml`."""
+    """Return the non-default fields that a Claude Code backend does not support, by their names in `ktx.yaml`."""
     honoured = mapped_fields(caching)
     return [field for field in _changed(caching) if field not in honoured]
 
 
 def divergence(config: KtxConfig) -> ResultWarning | None:
-    """Return the warning about caching settings that a Claude Code backend behind any role ignores."""
+    """Return the warning about caching settings that a Claude Code backend of some role ignores."""
     used = sorted({ref.backend for ref in bindings(config).values() if ref.backend in CLAUDE_BACKENDS})
     caching = config.llm.prompt_caching
     fields = ignored_fields(caching) if used else []
     if not fields:
         return None
     names = ", ".join(f"llm.promptCaching.{field}" for field in fields)
-    message = f"the backend {' and '.join(f'`{name}`' for name in used)} cannot honour {names}"
-    hint = "Claude Code caches by its own rules; remove the settings, or give the role an API backend"
+    message = f"the backend {' and '.join(f'`{name}`' for name in used)} does not support {names}"
+    hint = "Claude Code uses its own caching rules; remove the settings, or give the role an API backend"
     return ResultWarning("prompt_caching_ignored", message, hint=hint, fields=fields, mapped=mapped_fields(caching))
 
 

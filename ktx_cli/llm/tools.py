@@ -1,6 +1,6 @@
-"""The tools of an agent loop: what a tool is, what the model sees of it, and how a call of one is carried out.
+"""The tools of an agent loop: their definition, what the model sees of them, and how a call is executed.
 
-The model sees Markdown, the same text on every backend. What a tool returns beside it (`structured`) stays in the
+The model sees Markdown, the same text on every backend. The structured result of a tool (`structured`) stays in the
 process.
 """
 
@@ -27,18 +27,18 @@ from ktx_cli.llm.types import ToolInvocation
 log = logging.getLogger(__name__)
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,54}")
-"""A name Claude Code leaves as it is: with its prefix `mcp__ktx__` at most 64 characters."""
+"""A name that Claude Code keeps unchanged: with its prefix `mcp__ktx__` at most 64 characters."""
 
 MAX_DESCRIPTION: Final = 4_000
 MAX_RESULT: Final = 400_000
-"""Characters of a result the model gets; what is beyond is cut, and the text says so."""
+"""Maximum number of characters of a result that the model gets; the rest is cut, and the text says so."""
 
 EMPTY_RESULT: Final = "(no output)"
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a call gave: Markdown for the model, and a payload for the program."""
+    """The result of a call: Markdown for the model, and a payload for the program."""
 
     markdown: str
     structured: Any = None
@@ -50,11 +50,11 @@ Handler = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class RuntimeTool:
-    """A tool an agent loop may call. A handler that is no coroutine function runs in a thread.
+    """A tool of an agent loop. A handler that is not a coroutine function runs in a thread.
 
-    `read_only` tools of one turn may run side by side. `common`: most loops of a run have the tool; such tools come
+    `read_only` tools of one turn may run concurrently. `common`: most loops of a run have the tool; such tools come
     first, so that a provider's cache of them serves all these loops. Raises `ValueError`, naming the tool, for a name,
-    description or input model that a backend could not carry.
+    description or input model that a backend could not use.
     """
 
     name: str
@@ -74,10 +74,10 @@ class RuntimeTool:
         if self._checked_schema().get("type") != "object":
             raise ValueError(f"tool {self.name!r}: the input model must describe an object")
         if not callable(self.handler):
-            raise ValueError(f"tool {self.name!r}: the handler cannot be called")
+            raise ValueError(f"tool {self.name!r}: the handler is not callable")
 
     def input_schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the input, shared by all who ask: it must not be changed."""
+        """Return the JSON Schema of the input; it is shared and must not be changed."""
         return tool_schema(self.input_model)
 
     def _checked_schema(self) -> dict[str, Any]:
@@ -88,20 +88,20 @@ class RuntimeTool:
 
 
 def check_tools(tools: Iterable[RuntimeTool]) -> dict[str, RuntimeTool]:
-    """Return the tools by name, sorted, the common ones first; raises `ValueError` when two have the same name."""
+    """Return the tools by name, sorted, the common ones first; raises `ValueError` if two have the same name."""
     found: dict[str, RuntimeTool] = {}
     for tool in sorted(tools, key=lambda one: (not one.common, one.name)):
         if tool.name in found:
-            raise ValueError(f"two tools are called {tool.name!r}")
+            raise ValueError(f"two tools are named {tool.name!r}")
         found[tool.name] = tool
     return found
 
 
 def normalise_output(value: Any) -> ToolOutput:
-    """Return what a handler gave as a `ToolOutput`.
+    """Return the result of a handler as a `ToolOutput`.
 
     A string is Markdown. A mapping with `markdown` is an output; one with `name` and `content` becomes a page with a
-    heading; anything else a fenced block of JSON with sorted keys.
+    heading; anything else becomes a fenced block of JSON with sorted keys.
     """
     if isinstance(value, ToolOutput):
         return value
@@ -121,29 +121,29 @@ def normalise_output(value: Any) -> ToolOutput:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value JSON has no word for as one it has, the same in every process: sets are sorted."""
+    """Return a JSON value for a value that JSON cannot represent, the same in every process: sets are sorted."""
     if isinstance(value, set | frozenset):
         return sorted((to_jsonable_python(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
     return to_jsonable_python(value)
 
 
 def shown_to_model(markdown: str) -> str:
-    """Return the text the model sees of a result: never empty, never longer than `MAX_RESULT`."""
+    """Return the text of a result for the model: never empty, never longer than `MAX_RESULT`."""
     if not markdown.strip():
         return EMPTY_RESULT
     if len(markdown) <= MAX_RESULT:
         return markdown
-    return f"{markdown[:MAX_RESULT]}\n\n(cut: {len(markdown):,} characters in all)"
+    return f"{markdown[:MAX_RESULT]}\n\n(truncated: {len(markdown):,} characters in total)"
 
 
 FAILED_CALL: Final = "Tool `{name}` failed: "
-"""What the text of a call begins with that reached its tool, and failed there."""
+"""Prefix of the text of a call that reached its tool and failed there."""
 
 
 async def invoke(
     tools: Mapping[str, RuntimeTool], name: str, arguments: Mapping[str, Any] | str, call_id: str
 ) -> ToolInvocation:
-    """Carry out one call; every failure but a cancellation becomes a text with `is_error`."""
+    """Execute one call; every failure except a cancellation becomes a text with `is_error`."""
     started = time.monotonic()
     output, is_error = await _outcome(tools, name, arguments)
     seconds, text = time.monotonic() - started, shown_to_model(output.markdown)
@@ -167,7 +167,7 @@ async def _outcome(
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """Return what the model reads of a failure: the kind of it alone, where its words may hold secrets."""
+    """Return what the model reads of a failure: only its type if its message may contain secrets."""
     if isinstance(error, KtxError):
         return f"{error.message} ({error.hint})" if error.hint else error.message
     log.debug("tool %s failed", name, exc_info=error)
@@ -175,9 +175,9 @@ def _failure(name: str, error: BaseException) -> str:
 
 
 async def _tried(tool: RuntimeTool, value: BaseModel) -> ToolOutput | BaseException:
-    """Run a handler; what it raises is returned, for not everything can be raised through a thread or a coroutine.
+    """Run a handler and return its exception instead of raising it, because threads and coroutines cannot raise all.
 
-    Raised are the end of the program and a cancellation of this task.
+    Exceptions that end the program, and a cancellation of this task, are raised.
     """
     try:
         given = await _run(tool, value)
@@ -195,7 +195,7 @@ async def _tried(tool: RuntimeTool, value: BaseModel) -> ToolOutput | BaseExcept
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """What a handler raised in its thread: a `StopIteration` raised there would leave the one who waits waiting."""
+    """An exception of a handler in its thread: a `StopIteration` raised there would make the caller wait forever."""
 
     error: BaseException
 
@@ -223,20 +223,20 @@ def _with_text(output: ToolOutput) -> ToolOutput:
 
 
 def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:
-    """Return arguments as a value; raises `ValueError` for a string that is no JSON."""
+    """Return arguments as a value; raises `ValueError` for a string that is not JSON."""
     if not isinstance(arguments, str):
         return arguments
     try:
         return json.loads(arguments or "{}")
     except json.JSONDecodeError as error:
         problem = error.msg.removesuffix(" starting at")
-        raise ValueError(f"the arguments are no JSON: {problem} at character {error.pos}") from None
+        raise ValueError(f"the arguments are not valid JSON: {problem} at character {error.pos}") from None
     except RecursionError:
         raise ValueError("the arguments are nested too deeply") from None
 
 
 def unknown_tool(name: str, tools: Iterable[str]) -> str:
-    """Return what the model reads for a tool there is none of."""
+    """Return what the model reads for a tool that does not exist."""
     known = sorted(tools)
     near = did_you_mean(name, known)
     advice = f" Did you mean `{near}`?" if near else ""
@@ -244,7 +244,7 @@ def unknown_tool(name: str, tools: Iterable[str]) -> str:
 
 
 def invalid_arguments(name: str, error: ValidationError | ValueError) -> str:
-    """Return what the model reads for arguments that do not fit, one line a problem."""
+    """Return what the model reads for invalid arguments, one line per error."""
     if isinstance(error, ValidationError):
         lines = [f"- {place(problem['loc'])}: {problem['msg']}" for problem in error.errors(include_url=False)]
     else:
@@ -253,5 +253,5 @@ def invalid_arguments(name: str, error: ValidationError | ValueError) -> str:
 
 
 def place(location: Iterable[int | str]) -> str:
-    """Return `rows.0.name` for a place in a value, `(the whole)` for its root."""
+    """Return `rows.0.name` for a location in a value, `(the whole)` for its root."""
     return ".".join(str(part) for part in location) or "(the whole)"

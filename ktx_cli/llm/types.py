@@ -1,15 +1,15 @@
-"""What goes into a model call and what comes out, in words no backend owns; its events, and how often each comes.
+"""Inputs and results of a model call, independent of backends; its events, and how often each occurs.
 
 | event | how often |
 |---|---|
-| `Resumed` | once, first, where a loop goes on after steps that are kept of an interrupted one |
-| `TextDelta` | any number; only top-level text the model writes for a reader |
-| `ToolStarted` / `ToolFinished` | once each for a tool call, with the same `call_id` |
-| `StepFinished` | once a step, from 1, at most the budget |
-| `UsageReported` | once a usage unit, also when the call fails |
+| `Resumed` | once, first, if a loop resumes after the stored steps of an interrupted one |
+| `TextDelta` | any number; only top-level text that the model writes for a reader |
+| `ToolStarted` / `ToolFinished` | once each per tool call, with the same `call_id` |
+| `StepFinished` | once per step, from 1, at most the budget |
+| `UsageReported` | once per usage unit, also if the call fails |
 | `RateLimitWait` | started, ticks, finished for each wait |
-| `Final` | once, when the call succeeds |
-| `Failed` | once, when it does not |
+| `Final` | once, if the call succeeds |
+| `Failed` | once, if it fails |
 | `Done` | once, last, always |
 """
 
@@ -41,7 +41,7 @@ class Usage(Record):
 
     @property
     def total(self) -> int:
-        """All four together."""
+        """The sum of all four."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -52,8 +52,10 @@ class Usage(Record):
 
 @dataclass(frozen=True, slots=True)
 class Cost(Record):
-    """US dollars. `list_price`: an estimate at list prices, also where a subscription pays; `partial`: such a sum, and
-    some of what it is about has no price; `unknown`: no figure."""
+    """US dollars. `list_price`: an estimate at list prices, also if a subscription pays; `partial`: such a sum, without
+
+    the parts that have no price; `unknown`: no figure.
+    """
 
     usd: float | None = None
     basis: CostBasis = "unknown"
@@ -61,20 +63,22 @@ class Cost(Record):
 
 @dataclass(frozen=True, slots=True)
 class PromptPart:
-    """A part of a prompt. `cached`: other calls begin with the same up to its end, so a provider should keep it."""
+    """A part of a prompt. `cached`: other calls begin with the same text up to its end, so a provider
+    should cache it.
+    """
 
     text: str
     cached: bool = False
 
 
 PromptText = str | Sequence[PromptPart]
-"""A prompt: a text, or its parts in order, of which every backend makes the same text."""
+"""A prompt: a text, or its parts in order, which every backend joins to the same text."""
 
 BETWEEN_PARTS = "\n\n"
 
 
 def parts_of(prompt: PromptText) -> tuple[PromptPart, ...]:
-    """Return the parts of a prompt that hold a text."""
+    """Return the parts of a prompt that contain text."""
     parts = (PromptPart(prompt),) if isinstance(prompt, str) else prompt
     return tuple(part for part in parts if part.text.strip())
 
@@ -94,8 +98,10 @@ _ROUNDED_SECONDS = property(lambda timed: round(timed.seconds, 3))
 
 @dataclass(frozen=True, slots=True)
 class CallFacts(Record):
-    """What a call did and took. `attempts` counts the answers asked of the model beyond tool rounds, from 1;
-    `seconds` is wall time without the governor's waits."""
+    """What a call did and used. `attempts` counts the requested answers beyond tool rounds, from 1;
+
+    `seconds` is wall time without the governor's waits.
+    """
 
     backend: str
     role: str
@@ -120,7 +126,7 @@ class CallFacts(Record):
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One tool call as it happened. `text` is what the model saw; `structured` stays in the process."""
+    """One executed tool call. `text` is what the model saw; `structured` stays in the process."""
 
     call_id: str
     name: str
@@ -142,7 +148,7 @@ class TextResult:
 
 @dataclass(frozen=True, slots=True)
 class ObjectResult(Generic[Output]):
-    """The answer of an object call: an instance of the model that was asked for."""
+    """The answer of an object call: an instance of the requested model."""
 
     value: Output
     facts: CallFacts
@@ -151,7 +157,7 @@ class ObjectResult(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """The end of an agent loop. `error` is set where `stop_reason` is `error`."""
+    """The end of an agent loop. `error` is set if `stop_reason` is `error`."""
 
     text: str
     stop_reason: StopReason
@@ -174,9 +180,9 @@ OnStepFinish = Callable[[Step], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport(Record):
-    """What a probe found: `account` says where the credentials come from, in a few words, without a secret.
+    """The report of a probe: `account` says where the credentials come from, in a few words, without a secret.
 
-    `isolation`: of a Claude Code process, what it said it was started with; every check on it passed.
+    `isolation`: for a Claude Code process, what it reported at its start; every check on it passed.
     """
 
     backend: str
@@ -197,7 +203,7 @@ class ProbeReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Event):
-    """The loop goes on after `steps` that were done before, with the calls of tools in them."""
+    """The loop resumes after `steps` earlier steps with the tool calls in them."""
 
     steps: int
     tool_calls: int
@@ -212,7 +218,7 @@ class TextDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted(Event):
-    """The model called a tool; `name` is ours, without a backend's prefix."""
+    """The model called a tool; `name` is ktx's, without a backend's prefix."""
 
     call_id: str
     name: str
@@ -221,7 +227,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished(Event):
-    """The call is over; `result` is the text the model sees."""
+    """The call is over; `result` is the text that the model sees."""
 
     call_id: str
     name: str
@@ -231,7 +237,7 @@ class ToolFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepFinished(Event):
-    """A step of a loop is over, its tools included."""
+    """A step of a loop is over, including its tools."""
 
     index: int
     budget: int
@@ -246,7 +252,7 @@ class UsageReported(Event):
 
 @dataclass(frozen=True, slots=True)
 class RateLimitWait(Event):
-    """A wait for the provider: `seconds` are left, `reason` is an error code."""
+    """A wait for the provider, with `seconds` remaining; `reason` is an error code."""
 
     state: Literal["started", "tick", "finished"]
     seconds: float
@@ -278,7 +284,7 @@ class Failed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Done(Event):
-    """Nothing follows."""
+    """The stream is over."""
 
 
 EmitLlm = Callable[[Event], None]

@@ -1,4 +1,4 @@
-"""Usage facts: what each unit of model work took, with a key that counts it once."""
+"""Usage facts: the tokens and cost of each unit of model work, with a key that counts it once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORIGINS: Final[Mapping[str, tuple[str, str]]] = {
 class UsageFact(Record):
     """The tokens and the cost of one unit: a session of Claude Code, a message of the API.
 
-    `complete` is False when the unit ended before the provider said what it took.
+    `complete` is False if the unit ended before the provider reported its usage.
     """
 
     run_id: str
@@ -74,7 +74,7 @@ def ignore_usage(fact: UsageFact) -> None:
 
 
 DIMENSIONS: Final = ("day", "role", "model", "backend", "command", "run")
-"""What usage can be summed by; `day` is that of UTC."""
+"""The dimensions that usage can be grouped by; `day` is in UTC."""
 
 _EXPRESSIONS: Final = {
     "day": "substr(reported, 1, 10)", "role": "role", "model": "coalesce(model, '')", "backend": "backend",
@@ -84,8 +84,10 @@ _EXPRESSIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """The sum over the units of one group. `keys` are the values of the dimensions asked for; `unpriced` counts the
-    units without a price: the cost leaves them out."""
+    """The sum over the units of one group. `keys` are the values of the requested dimensions; `unpriced` counts the
+
+    units without a price, which the cost omits.
+    """
 
     keys: tuple[str, ...]
     units: int
@@ -109,7 +111,7 @@ class UsageRow:
 
     @property
     def full_usd(self) -> float | None:
-        """US dollars at list prices; None where some unit has no price."""
+        """US dollars at list prices; None if some unit has no price."""
         return None if self.unpriced else self.cost.usd
 
     def to_json(self, dimensions: Sequence[str]) -> dict[str, Any]:
@@ -126,13 +128,13 @@ class UsageRow:
 
 
 class UsageStore:
-    """Keeps facts in a project's state database; made for use as a `UsageSink`."""
+    """Stores facts in a project's state database; used as a `UsageSink`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
     def __call__(self, fact: UsageFact) -> None:
-        """Store a fact; the second report of a unit changes nothing."""
+        """Store a fact; a second report of a unit changes nothing."""
         with open_for_writing(self._layout) as database, translated(self._layout.state):
             record_usage(database, fact)
 
@@ -166,8 +168,7 @@ def usage_by(
 ) -> list[UsageRow]:
     """Return the sums by the dimensions, sorted by them.
 
-    `since` is a date or time in ISO form, UTC; `run`: of this run alone. Raises `ValueError` for a
-    dimension there is none of.
+    `since` is a date or time in ISO format, UTC; `run`: only this run. Raises `ValueError` for an unknown dimension.
     """
     unknown = [name for name in dimensions if name not in _EXPRESSIONS]
     if unknown or not dimensions:
@@ -191,17 +192,17 @@ def _row(row: Sequence[Any], keys: int) -> UsageRow:
 
 
 MEASURED_WITH: Final = "2.1.329"
-"""The version of the binary the prices were read from."""
+"""The version of the binary that the prices were read from."""
 
 PRICED_BACKENDS: Final = frozenset({"anthropic", "vertex"})
-"""Backends that charge list prices; a gateway has its own, and Claude Code tells its cost itself."""
+"""Backends that charge list prices; a gateway has its own, and Claude Code reports its cost itself."""
 
 MILLION: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens. `write_5m` and `write_1h` are writes to a cache, by its lifetime."""
+    """US dollars per million tokens. `write_5m` and `write_1h` are writes to a cache, by its lifetime."""
 
     input: float
     output: float
@@ -219,7 +220,7 @@ class Tiers:
     beyond: Price | None = None
 
     def of(self, usage: Usage) -> Price:
-        """Return the price that holds for a request."""
+        """Return the price that applies to a request."""
         prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if self.beyond is not None and self.limit is not None and prompt > self.limit:
             return self.beyond
@@ -257,7 +258,7 @@ def price_of(model: str) -> Tiers | None:
 
 
 def cost_of(backend: str, model: str | None, usage: Usage, *, long_writes: int = 0) -> Cost:
-    """Return what one request cost at list prices; `long_writes` of its cache writes are kept for an hour.
+    """Return the cost of one request at list prices; `long_writes` of its cache writes are kept for an hour.
 
     The cost is `unknown` on a backend without list prices, and for a model without a known one.
     """

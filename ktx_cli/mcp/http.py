@@ -1,4 +1,4 @@
-"""The server over HTTP: one path for each project, `/health`, and in front of both the access policy."""
+"""The server over HTTP: one path per project, `/health`, and an access policy in front of both."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that is not served. `reason` is a word of the audit log; `hint` what helps."""
+    """A rejected request. `reason` is a word for the audit log; `hint` is the fix."""
 
     status: int
     reason: str
@@ -53,25 +53,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class HostName:
-    """A host that is allowed, with any port or one."""
+    """An allowed host, with any port or one."""
 
     name: str
     port: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> HostName | None:
-        """Return what a `Host` header names, None for what is no name."""
+        """Return the host in a `Host` header, None if it is invalid."""
         found = _HOST.fullmatch(text.strip())
         return None if found is None else cls(found["name"].strip("[]").lower(), found["port"])
 
     def covers(self, other: HostName) -> bool:
-        """Say whether a host that was asked for is this one."""
+        """Return whether the requested host is this one."""
         return self.name == other.name and self.port in (None, other.port)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """The requests that the server accepts, by host, origin and token. `token`: None where clients need none."""
+    """The requests that the server accepts, by host, origin and token. `token`: None if clients need none."""
 
     hosts: tuple[HostName, ...]
     origins: frozenset[str] = frozenset()
@@ -81,28 +81,32 @@ class AccessPolicy:
     def of(
         cls, host: str, *, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = (), token: str | None
     ) -> AccessPolicy:
-        """Return the policy of a server that listens on `host`; `UsageError` for invalid names."""
+        """Return the policy of a server that listens on `host`; raises `UsageError` for invalid names."""
         own = () if host in EVERYWHERE else (HostName(host.lower()),)
         loopback = tuple(map(HostName, LOOPBACK_NAMES))
         return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
 
     def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
-        """Return why a request is refused, None where it is served; nothing of its body is read."""
+        """Return why a request is rejected, None if it is accepted; does not read the body."""
         if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEADERS:
-            return Refusal(431, "headers", "the headers are too long", f"at most {LARGEST_HEADERS:,} bytes")
+            return Refusal(431, "headers", "the headers are too large", f"send at most {LARGEST_HEADERS:,} bytes")
         if not self._host_allowed(_values(headers, b"host")):
-            return Refusal(403, "host", "this host name is not served", "start the server with --allowed-host NAME")
+            return Refusal(
+                403, "host", "the server does not accept this host name", "start the server with --allowed-host NAME"
+            )
         origins = _values(headers, b"origin")
         if not all(map(self._origin_allowed, origins)):
-            return Refusal(403, "origin", "this origin may not ask", "start the server with --allowed-origin ORIGIN")
+            return Refusal(
+                403,
+                "origin",
+                "the server does not accept requests from this origin",
+                "start the server with --allowed-origin ORIGIN",
+            )
         preflight = method == "OPTIONS" and bool(origins)
         if path == HEALTH_PATH or preflight or self._token_shown(_values(headers, b"authorization")):
             return None
         reason = "token" if _values(headers, b"authorization") else "no_token"
-        message, hint = (
-            "the server needs a token, and this is not the one",
-            "send the header `Authorization: Bearer TOKEN`",
-        )
+        message, hint = ("the token is missing or wrong", "send the header `Authorization: Bearer TOKEN`")
         return Refusal(401, reason, message, hint, (("www-authenticate", "Bearer"),))
 
     def _host_allowed(self, values: list[str]) -> bool:
@@ -124,7 +128,7 @@ class AccessPolicy:
 
 
 def _digest(text: str) -> bytes:
-    """Return texts at one length, so that the time a comparison takes does not tell how long the token is."""
+    """Return text of a constant length, so that the time of a comparison does not reveal the length of the token."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -135,14 +139,16 @@ def _values(headers: Headers, name: bytes) -> list[str]:
 def _named(text: str) -> HostName:
     found = HostName.parse(text) or HostName.parse(f"[{text}]")
     if found is None:
-        raise UsageError(f"`{text}` is no host name", hint="for example: --allowed-host ktx.example.com")
+        raise UsageError(f"`{text}` is not a valid host name", hint="for example: --allowed-host ktx.example.com")
     return found
 
 
 def _origin(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
-        raise UsageError(f"`{text}` is no origin", hint="for example: --allowed-origin https://ktx.example.com")
+        raise UsageError(
+            f"`{text}` is not a valid origin", hint="for example: --allowed-origin https://ktx.example.com"
+        )
     return text.lower()
 
 
@@ -150,12 +156,12 @@ MOST_SESSIONS: Final = 64
 IDLE_SECONDS: Final = 30 * 60
 LARGEST_BODY: Final = 1024 * 1024
 MOST_REQUESTS: Final = 256
-"""Requests served at once; each may wait for its turn among the calls of its project."""
+"""Maximum number of concurrent requests; each may wait for its turn among the calls of its project."""
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
-"""The seconds a client has to send its headers, to send its body, and to take a piece of the answer."""
+"""The seconds that a client has to send its headers, to send its body, and to accept a piece of the response."""
 
 DRAINED_BODY: Final = 8 * LARGEST_BODY
 DRAIN_SECONDS: Final = 2.0
@@ -170,10 +176,10 @@ class Sessions(StreamableHTTPSessionManager):
         )
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        """Open a session; where there are as many as there may be, the one that was idle the longest ends.
+        """Open a session; at the maximum, the one that was idle the longest is closed.
 
-        Whoever may ask could fill them for half an hour otherwise. A session with a request or a stream under way
-        stays.
+        Otherwise, anyone with access could block all sessions for half an hour. A session with a request or a stream in
+        progress is kept.
         """
         if len(self._server_instances) >= (self.max_sessions or MOST_SESSIONS):
             self._end_idle()
@@ -202,7 +208,7 @@ class SlowClientError(Exception):
 
 @dataclass(slots=True)
 class Load:
-    """Counts the requests under way. `closing`: no more are taken."""
+    """Counts the requests in progress. `closing`: no more are accepted."""
 
     most: int = MOST_REQUESTS
     body_seconds: float = BODY_SECONDS
@@ -212,16 +218,18 @@ class Load:
     _idle: anyio.Event = field(default_factory=anyio.Event)
 
     def refusal(self, method: str) -> Refusal | None:
-        """Return why one more request is not taken now. A stream a client listens on waits, and is not counted."""
-        reason, message = "closing", "the server is being stopped"
+        """Return why another request is not accepted now. A stream that a client listens on only waits, so does not
+        count.
+        """
+        reason, message = "closing", "the server is stopping"
         if not self.closing:
             if method == "GET" or self._now < self.most:
                 return None
-            reason, message = "load", f"{self.most} requests are under way"
+            reason, message = "load", f"{self.most} requests are in progress"
         return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request within the times it may take; raises `SlowClientError` for one that does not arrive."""
+        """Serve a request within its time limits; raises `SlowClientError` for one that does not arrive."""
         counted = scope["method"] != "GET"
         self._now += counted
         try:
@@ -233,14 +241,16 @@ class Load:
                 self._idle.set()
 
     async def idle(self) -> None:
-        """Wait until no request is under way."""
+        """Wait until no request is in progress."""
         while self._now:
             self._idle = anyio.Event()
             await self._idle.wait()
 
 
 class Arriving:
-    """A request's body as it arrives: all of it by a time, then whether the client is still there, without one."""
+    """A request's body as it arrives: all of it within a time limit, then, without a limit, whether the client is
+    there.
+    """
 
     def __init__(self, receive: Receive, seconds: float) -> None:
         self._receive = receive
@@ -260,7 +270,7 @@ class Arriving:
         return message
 
     async def drain(self) -> None:
-        """Read on for a moment what nobody wants: a client that is still sending would not see the answer."""
+        """Read on for a moment and discard: a client that is still sending would not see the response."""
         left = DRAINED_BODY
         with anyio.move_on_after(DRAIN_SECONDS):
             while not self.complete and left > 0:
@@ -270,7 +280,7 @@ class Arriving:
 
 
 class Leaving:
-    """The answer as the client takes it. One that stops reading is as good as gone."""
+    """The response as the client accepts it. A client that stops reading counts as gone."""
 
     def __init__(self, send: Send, arriving: Arriving, seconds: float) -> None:
         self._send = send
@@ -278,7 +288,7 @@ class Leaving:
         self._seconds = seconds
 
     async def __call__(self, message: Message) -> None:
-        """Send a piece. An answer to a request that was not read is the last one of its connection."""
+        """Send a piece. A response to a request that was not read closes its connection."""
         if message["type"] == "http.response.start" and not self._arriving.complete:
             await self._arriving.drain()
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
@@ -290,23 +300,23 @@ class Leaving:
 
 
 class TimedProtocol(H11Protocol):
-    """Closes connections whose headers do not arrive in time; uvicorn itself would wait for ever."""
+    """Closes connections whose headers do not arrive in time; uvicorn itself would wait forever."""
 
     header_seconds = HEADER_SECONDS
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start waiting for the first request."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Wait on where what came is not the whole of the headers."""
+        """Keep waiting unless the headers are complete."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         self._forget()
         super().connection_lost(exc)
 
@@ -328,14 +338,14 @@ class TimedProtocol(H11Protocol):
 
 
 REFUSED: Final = -32000
-"""The code of a request that was not let in, as JSON-RPC has it."""
+"""The JSON-RPC code of a rejected request."""
 
-_SLOW = Refusal(408, "slow", "the request did not arrive in time", "send it at once")
+_SLOW = Refusal(408, "slow", "the request did not arrive in time", "send it without delay")
 
 
 @dataclass(slots=True)
 class Served:
-    """One project of the server: nothing of it is shared with another."""
+    """One project of the server, which shares nothing with the others."""
 
     path: str
     project: ProjectServer
@@ -349,7 +359,7 @@ class Served:
 
 @dataclass(slots=True)
 class HttpServer:
-    """The application that uvicorn runs. `instance`: in the answer of `/health`, to tell one start from another."""
+    """The application that uvicorn runs. `instance`: part of the `/health` response, to distinguish restarts."""
 
     served: tuple[Served, ...]
     policy: AccessPolicy
@@ -365,7 +375,7 @@ class HttpServer:
         self._app = _with_cors(app, self.policy) if self.policy.origins else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
+        """Serve one request, or reject it."""
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
@@ -376,7 +386,7 @@ class HttpServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the sessions of every project for a block; in the end they are closed."""
+        """Keep the sessions of every project for a block; closes them at the end."""
         async with AsyncExitStack() as stack:
             for each in self.served:
                 await stack.enter_async_context(each.sessions.run())
@@ -388,14 +398,14 @@ class HttpServer:
         if refusal is not None or path == HEALTH_PATH:
             return refusal
         if not any(each.path == path for each in self.served):
-            return Refusal(404, "path", "there is nothing here", f"the server answers at {self.served[0].path}")
+            return Refusal(404, "path", "nothing is served at this path", f"use the path {self.served[0].path}")
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not declared.isdigit() or int(declared) > LARGEST_BODY:
-            return Refusal(413, "body", "the request is too large", f"at most {LARGEST_BODY:,} bytes")
+            return Refusal(413, "body", "the request is too large", f"send at most {LARGEST_BODY:,} bytes")
         return self.load.refusal(method)
 
     def _note(self, scope: Scope, refusal: Refusal) -> None:
-        """Tell the audit log of the project that was meant, or of the first; not what was sent."""
+        """Write to the audit log of the requested project, or of the first; without the content of the request."""
         meant = next((each for each in self.served if each.path == scope["path"]), self.served[0])
         client = scope.get("client")
         meant.audit.note(
@@ -426,7 +436,7 @@ class HttpServer:
 
 
 class _Endpoint:
-    """A project's sessions as a route: a class, so that Starlette hands the request on as it is."""
+    """A project's sessions as a route: a class, so that Starlette passes the request on unchanged."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -436,7 +446,7 @@ class _Endpoint:
 
 
 def _with_cors(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
-    """Let browsers read answers on the pages that were allowed by name."""
+    """Let browsers read responses on the pages of allowed origins."""
     return CORSMiddleware(
         app,
         allow_origins=sorted(policy.origins),

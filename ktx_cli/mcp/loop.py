@@ -52,7 +52,7 @@ def _loop_tool(tool: ServerTool, call: Call, keep: KeepRows) -> RuntimeTool:
 
 
 def _kept(tool: ServerTool, call: Call, value: Any, output: Any, keep: KeepRows) -> str | None:
-    """Return the id of a result of which all rows are there; with privacy they are kept without being shown."""
+    """Return the id of a result with all rows; with privacy, they are stored without being shown."""
     if getattr(value, "offset", 0):
         return None
     if call.options.privacy:

@@ -1,4 +1,4 @@
-"""The server of one project: what it offers over the protocol, whatever carries it."""
+"""The server of one project: what it offers over the protocol, on any transport."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from ktx_cli.project import MASK, Layout, prepare_private_folder
 from ktx_cli.runs import masked
 
 AT_ONCE: Final = 8
-"""Calls that run at the same time; the others wait their turn."""
+"""Maximum number of concurrent calls; others wait for their turn."""
 
 Context = ServerRequestContext[Any, Any]
 Read = TypeVar("Read")
 
 _PROTOCOL: Final[Mapping[str, int]] = {"storage": types.INTERNAL_ERROR, "config": types.INTERNAL_ERROR}
-"""Error code -> code of the protocol; the others are about what was asked for."""
+"""Error code -> code of the protocol; the others are about the request itself."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class ProjectServer:
-    """Serves one project. `server` is what a transport runs; any number of sessions at once."""
+    """Serves one project. `server` is what a transport runs, with any number of concurrent sessions."""
 
     project: ServedProject
     options: Options
@@ -69,12 +69,12 @@ class ProjectServer:
         )
 
     def resume(self) -> None:
-        """Go on with captures that wait from before, where this server may write."""
+        """Continue with captures that are still waiting, if this server may write."""
         if not self.options.read_only:
             self.project.memories.resume()
 
     async def tools(self) -> Mapping[str, ServerTool]:
-        """Return the tools of this server, by name: loaded when they are first wanted, after the first handshake."""
+        """Return the tools of this server by name, loaded on first use, after the first handshake."""
         if self._tools is None:
             self._tools = await anyio.to_thread.run_sync(offered, self.options)
         return self._tools
@@ -118,14 +118,16 @@ class ProjectServer:
         return await self._read(lambda: prompts.filled(params.name, params.arguments or {}))
 
     async def _read(self, run: Callable[[], Read]) -> Read:
-        """Return what `run` gives in a thread; its error as the protocol has it, with code and hint in `data`."""
+        """Return the result of `run` in a thread; its error in the form of the protocol, with code and
+        hint in `data`.
+        """
         try:
             return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._slots())
         except KtxError as error:
             data = error_data(error)
             raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), data["message"], data) from None
-        except Exception as problem:  # its words may hold anything; the log has them
-            log.exception("a resource or prompt could not be read")
+        except Exception as problem:  # its message may contain anything; the log has it
+            log.exception("could not read a resource or prompt")
             raise MCPError(types.INTERNAL_ERROR, f"failed unexpectedly: {type(problem).__name__}") from None
 
     def _slots(self) -> anyio.CapacityLimiter:
@@ -135,14 +137,14 @@ class ProjectServer:
 
 
 def offered(options: Options) -> dict[str, ServerTool]:
-    """Return the tools a server has, by name, whether it lists them or not."""
+    """Return the tools of a server by name, whether or not it lists them."""
     from ktx_cli.mcp.tools import TOOLS
 
     return {each.name: each for each in TOOLS if not (options.read_only and each.writes)}
 
 
 def listed(options: Options, tools: Mapping[str, ServerTool]) -> dict[str, ServerTool]:
-    """Return those of some tools that the profile of a server lists, in its order."""
+    """Return the tools that the profile of a server lists, in its order."""
     from ktx_cli.mcp.tools import PROFILES
 
     return {name: tools[name] for name in PROFILES[options.profile] if name in tools}
@@ -174,7 +176,7 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
 
 
 def _progress(context: Context) -> Callable[[float, str], None]:
-    """Return what tells a client from a tool's thread how far a call is."""
+    """Return the function with which a tool's thread reports progress to the client."""
 
     def report(progress: float, message: str) -> None:
         anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)
@@ -183,11 +185,11 @@ def _progress(context: Context) -> Callable[[float, str], None]:
 
 
 WAITING: Final = 10_000
-"""Lines that wait to be written at most; more are counted, not kept."""
+"""Maximum number of buffered lines; further ones are counted, not stored."""
 
 LONGEST_TEXT: Final = 200
 LONGEST_SQL: Final = 2_000
-"""Characters of a statement that are kept: its names are at its end as well as at its beginning."""
+"""Maximum number of characters of a stored statement: names are at its end as well as at its beginning."""
 MOST_ITEMS: Final = 20
 DEEPEST: Final = 6
 
@@ -197,21 +199,21 @@ _SUBJECTS: Final = {"tools/call": "tool", "resources/read": "resource", "prompts
 
 @dataclass(slots=True)
 class AuditLog:
-    """The audit log of one project. `privacy`: of arguments the hash alone is kept."""
+    """The audit log of one project. `privacy`: only the hash of arguments is stored."""
 
     layout: Layout
     transport: str
     privacy: bool = False
     session: str = field(default_factory=lambda: os.urandom(6).hex())
-    """What tells the sessions of servers apart that have one session each and no id for it."""
+    """Distinguishes the sessions of servers that have one session each and no id for it."""
     problem: str | None = None
-    """The reason why the last line could not be written; None where it could."""
+    """The reason why the last line could not be written; None if it could."""
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
     _lost: int = 0
     _thread: threading.Thread | None = None
 
     def note(self, entry: Mapping[str, Any]) -> None:
-        """Hand a line to the writer; returns at once, whatever becomes of it."""
+        """Pass a line to the writer; returns at once, whatever happens to it."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="audit", daemon=True)
             self._thread.start()
@@ -219,10 +221,10 @@ class AuditLog:
             self._queue.put_nowait({"at": isoformat(now()), "transport": self.transport, **entry})
         except queue.Full:
             self._lost += 1
-            self.problem = f"{self._lost} lines were lost: more came than could be written"
+            self.problem = f"{self._lost} lines were lost: they arrived faster than they could be written"
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what waits, for as long as may be waited."""
+        """Write buffered lines within the allowed time."""
         thread, self._thread = self._thread, None
         if thread is not None:
             try:
@@ -261,7 +263,7 @@ class AuditLog:
         return json.dumps(masked(entry), default=str).encode("ascii") + b"\n"
 
     async def middleware(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Note every call of a tool, every reading of a resource or a prompt, and every session that begins."""
+        """Log every tool call, every access to a resource or a prompt, and every session that begins."""
         if ctx.request_id is None or (ctx.method not in _NAMED and ctx.method != "initialize"):
             return await call_next(ctx)
         started = monotonic()
@@ -290,7 +292,7 @@ def _asked(context: ServerRequestContext[Any, Any]) -> dict[str, Any]:
 
 
 def _session(context: ServerRequestContext[Any, Any]) -> str | None:
-    """Return what tells sessions apart; not the id itself, which is as good as a key to the session."""
+    """Return what distinguishes sessions, but not the id itself, which is as good as a key to the session."""
     headers = getattr(context.request, "headers", None)
     given = None if headers is None else headers.get("mcp-session-id")
     return None if given is None else hashlib.sha256(given.encode()).hexdigest()[:12]
@@ -308,7 +310,7 @@ def _client(context: ServerRequestContext[Any, Any]) -> dict[str, str] | None:
 
 
 def _outcome(result: Any) -> str:
-    """Return `ok`, or the code of the error an answer is."""
+    """Return `ok`, or the code of the error in an answer."""
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     if not data.get("isError"):
         return "ok"
@@ -322,7 +324,7 @@ _SEARCHES: Final = frozenset(("discover_data", "wiki_search"))
 
 
 def _hits(result: Any) -> int | None:
-    """Return how much a search found; None where its answer does not say."""
+    """Return the number of results of a search; None if its answer does not say."""
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     found = (data.get("structuredContent") or {}).get("total")
     return found if isinstance(found, int) else None
@@ -336,7 +338,7 @@ def _size(result: Any) -> int:
 
 
 def _shortened(value: Any, name: str = "value", depth: int = 0) -> Any:
-    """Return arguments with long texts and lists cut, and what looks like a secret masked."""
+    """Return arguments with long text and lists truncated, and likely secrets masked."""
     if isinstance(value, str):
         if any(secrets(f"{name}: {value[:10_000]}")):
             return MASK

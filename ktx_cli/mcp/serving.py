@@ -1,4 +1,4 @@
-"""Runs a server from its settings to its last request: over HTTP, or over stdin and stdout for its client."""
+"""Runs a server from its settings to its last request, over HTTP or over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from ktx_cli.mcp.tool import Options
 from ktx_cli.project import Layout, load_config, mask
 
 GRACE_SECONDS: Final = 5
-"""The seconds that requests in progress have to end once the server is asked to."""
+"""The seconds that requests in progress have to finish when the server stops."""
 
 LOOK_SECONDS: Final = 10
 MOST_CONNECTIONS: Final = 1024
@@ -56,13 +56,13 @@ Started = Callable[[ServerState], None]
 
 @dataclass(slots=True)
 class Ending:
-    """The end of a server: the signal it got, if any."""
+    """The end of a server: the signal it received, if any."""
 
     signal: int | None = None
 
 
 def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: Started) -> Ending:
-    """Serve until a signal comes. `started` is called once with the state, when the server is bound and written down.
+    """Serve until a signal arrives. `started` is called once with the state, when the server is bound and recorded.
 
     Raises what keeps it from starting: `UsageError`, `ConfigError`, `SecretError`, `BusyError`.
     """
@@ -87,7 +87,7 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 
 @contextmanager
 def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str, str]) -> Any:
-    """Hold one project: its lock, its server, its audit log; `ConfigError` for settings that cannot be used."""
+    """Hold one project: its lock, its server, its audit log; raises `ConfigError` for unusable settings."""
     layout = Layout(Path(folder.folder))
     load_config(layout.config)
     with only_server(layout), closing(ServedProject(layout, dict(environ), is_own_process=True)) as project:
@@ -100,13 +100,13 @@ def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str
 
 
 def _bound(settings: ServerSettings) -> socket.socket:
-    """Return a socket that listens; `BusyError` for a port that is taken, `UsageError` for a host that is none."""
+    """Return a listening socket; raises `BusyError` for a port in use, `UsageError` for an invalid host."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"`{settings.host}` is no host of this machine", hint="--host 127.0.0.1") from error
+        raise UsageError(f"`{settings.host}` is not a host of this machine", hint="use --host 127.0.0.1") from error
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -123,7 +123,7 @@ def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        message = f"port {settings.port} of {settings.host} is taken by another program"
+        message = f"port {settings.port} of {settings.host} is in use by another program"
         hint = Command("mcp", "start", "--port", "0")
         return BusyError(message, hint=hint, details={"host": settings.host, "port": settings.port})
     message = f"cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}"
@@ -131,7 +131,7 @@ def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its own signals: ours end the sessions first."""
+    """uvicorn without its own signal handlers: ktx's end the sessions first."""
 
     @contextmanager
     def capture_signals(self) -> Any:
@@ -149,7 +149,7 @@ async def _run(server: HttpServer, bound: socket.socket, started: Callable[[], N
 
 
 async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> None:
-    """End where every project's folder was removed: nobody could stop such a server by its name any more."""
+    """Stop if every project's folder was removed: such a server could no longer be stopped by name."""
     while any(each.project.project.layout.root.is_dir() for each in server.served):
         await anyio.sleep(LOOK_SECONDS)
     runner.should_exit = True
@@ -158,7 +158,9 @@ async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> N
 async def _wait_for_signal(
     server: HttpServer, runner: uvicorn.Server, ending: Ending, *, task_status: anyio.abc.TaskStatus[None]
 ) -> None:
-    """Hold the sessions until a signal comes; then take no more requests, let those under way end, and stop."""
+    """Hold the sessions until a signal arrives; then accept no more requests, let those in progress
+    finish, and stop.
+    """
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with server.running():
             task_status.started()
@@ -193,7 +195,7 @@ PATIENCE_SECONDS: Final = 2.0
 
 
 def leave(code: int) -> NoReturn:
-    """End this process. A statement nobody waits for any more may take as long as it may: it is not waited for."""
+    """End this process. A statement that nobody waits for is not waited for, however long it may take."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(PATIENCE_SECONDS)
@@ -204,7 +206,7 @@ def leave(code: int) -> NoReturn:
 
 
 _QUIET: Final = {"mcp": logging.ERROR, "uvicorn": logging.ERROR, "asyncio": logging.ERROR}
-"""Loggers whose warnings are about what clients do; refused requests are in the audit log."""
+"""Loggers whose warnings are about what clients do; rejected requests are in the audit log."""
 
 
 class _Line(logging.Formatter):
@@ -217,7 +219,7 @@ class _Line(logging.Formatter):
 
 @contextmanager
 def plain_log() -> Iterator[None]:
-    """Write what is logged to stderr for a block."""
+    """Write log messages to stderr for a block."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Line())
     root = logging.getLogger()
@@ -238,9 +240,9 @@ LARGEST_MESSAGE: Final = 8 * LARGEST_BODY
 
 
 def serve_stdio(server: ProjectServer) -> int:
-    """Serve until the client closes stdin or a signal comes, and return the exit code.
+    """Serve until the client closes stdin or a signal arrives, and return the exit code.
 
-    Stdout carries the protocol alone: what else is printed, by Python or below it, comes out on stderr.
+    Stdout only carries the protocol: any other output, from Python or below, goes to stderr.
     """
     audit = AuditLog(server.project.layout, "stdio", server.options.privacy)
     server.server.middleware.append(audit.middleware)
@@ -254,10 +256,12 @@ async def _serve(server: ProjectServer) -> int:
     async with anyio.create_task_group() as tasks:
         await tasks.start(_end_on_signal, tasks.cancel_scope, ended)
         lines = _Lines()
-        # the class it names is what it takes from a file; only its lines are read
+        # its annotation asks for a file, but only its lines are read
         async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type]
             lines.answer = write.send
-            with contextlib.redirect_stdout(sys.stderr):  # after the SDK took stdout, so that it took the right one
+            with contextlib.redirect_stdout(
+                sys.stderr
+            ):  # after the SDK has taken stdout, so that it took the right one
                 await server.server.run(read, write, server.server.create_initialization_options())
         tasks.cancel_scope.cancel()
     return 130 if signal.SIGINT in ended else 0
@@ -276,13 +280,13 @@ async def _end_on_signal(
 class _Lines:
     """The lines of stdin, read by a thread that the end of the process does not wait for.
 
-    A thread that waits for a line cannot be called back, and the SDK's own would keep the process until one came.
-    Meanwhile descriptor 0 is the null device: a child must not read what is meant for the server.
+    A thread that waits for a line cannot be interrupted, and the SDK's own would keep the process until one arrived.
+    Meanwhile, descriptor 0 is the null device: a child must not read input for the server.
     """
 
     def __init__(self) -> None:
         self.answer: Callable[[SessionMessage], Awaitable[None]] = _dropped
-        """Sends the answer to what is no message; the SDK itself passes over such lines in silence."""
+        """Sends the response to an invalid message; the SDK itself ignores such lines silently."""
         send, self._lines = anyio.create_memory_object_stream[bytes](16)
         descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         null = os.open(os.devnull, os.O_RDONLY)
@@ -305,15 +309,17 @@ class _Lines:
 
 
 async def _dropped(message: SessionMessage) -> None:
-    """Drop an answer nobody would get."""
+    """Drop a response that nobody would receive."""
 
 
 def _fault(line: bytes) -> types.ErrorData | None:
-    """Return what is wrong with a line that is no message, as JSON-RPC says it; None for a message or an empty line."""
+    """Return the JSON-RPC error of an invalid line; None for a message or an empty line."""
     if not line.strip():
         return None
     if len(line) > LARGEST_MESSAGE:
-        return types.ErrorData(code=types.INVALID_REQUEST, message=f"a message has at most {LARGEST_MESSAGE:,} bytes")
+        return types.ErrorData(
+            code=types.INVALID_REQUEST, message=f"a message must not exceed {LARGEST_MESSAGE:,} bytes"
+        )
     try:
         types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         line.decode()
@@ -324,17 +330,17 @@ def _fault(line: bytes) -> types.ErrorData | None:
         json.loads(line.decode())
     except (ValueError, RecursionError):
         return types.ErrorData(code=types.PARSE_ERROR, message="the line is not JSON in UTF-8")
-    message = "the line is not one JSON-RPC message; batches are not served"
+    message = "the line is not a single JSON-RPC message; batches are not supported"
     return types.ErrorData(code=types.INVALID_REQUEST, message=message)
 
 
 def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:
-    """Hand lines over until there are no more, or nobody takes them."""
+    """Pass lines on until there are no more, or nobody accepts them."""
     rest, taken = b"", True
     while taken and (piece := os.read(descriptor, _PIECE)):
         *lines, rest = (rest + piece).split(b"\n")
         taken = all(_handed_over(send, line, loop) for line in lines)
-        rest = rest[: LARGEST_MESSAGE + 1]  # of a line that is too long no more is kept than says so
+        rest = rest[: LARGEST_MESSAGE + 1]  # of a line that is too long, only enough is kept to detect that
     if rest and taken:
         _handed_over(send, rest, loop)
     with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -342,7 +348,7 @@ def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _handed_over(send: Any, line: bytes, loop: asyncio.AbstractEventLoop) -> bool:
-    """Hand a line over, and say whether it was taken."""
+    """Pass a line on, and return whether it was accepted."""
     sending = send.send(line)
     try:
         asyncio.run_coroutine_threadsafe(sending, loop).result()
@@ -353,14 +359,14 @@ def _handed_over(send: Any, line: bytes, loop: asyncio.AbstractEventLoop) -> boo
 
 
 def main() -> None:
-    """Serve; whoever started this process reads whether it began from its stdout, which then is the log too."""
+    """Serve; the parent process reads from stdout whether it started, and stdout then becomes the log."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = 0
 
     def say(**document: Any) -> None:
-        """Write the line, once, and let go of whoever waits for it."""
-        with contextlib.suppress(BrokenPipeError):  # nobody waits any more: the server is there all the same
+        """Write the line, once, and release the waiting parent process."""
+        with contextlib.suppress(BrokenPipeError):  # the parent process is gone, but the server runs all the same
             os.write(1, json.dumps(document).encode() + b"\n")
         os.dup2(2, 1)
 

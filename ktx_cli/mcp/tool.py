@@ -233,7 +233,7 @@ _LENGTHS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 
 
 def _shortened(schema: Any, whole: Mapping[str, Any]) -> Any:
-    """Return a schema of arguments without titles, lengths, references, null and defaults that say nothing."""
+    """Return a schema of arguments without titles, lengths, references, null and meaningless defaults."""
     if isinstance(schema, list):
         return [_shortened(each, whole) for each in schema]
     if not isinstance(schema, Mapping):
@@ -267,7 +267,7 @@ def _answer_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _without_titles(schema: Any) -> Any:
-    """Return a schema without the titles pydantic makes of names: they say nothing new."""
+    """Return a schema without the titles that pydantic derives from names, which add nothing."""
     if isinstance(schema, Mapping):
         return {
             key: {name: _without_titles(each) for name, each in value.items()}
@@ -327,7 +327,7 @@ def _most(data: dict[str, Any], part: str, whole: Any) -> int:
 
 
 def _most_text(whole: str, room: int) -> int:
-    """Return how many characters fit as JSON has them, to the end of a line where there is one."""
+    """Return how many characters fit as JSON, up to the end of a line if there is one."""
     kept = min(len(whole), max(room, 0))
     while kept and len(compact_json(whole[:kept])) > room + 2:
         kept = min(kept - 1, int(kept * (room + 2) / len(compact_json(whole[:kept]))))

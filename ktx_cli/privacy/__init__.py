@@ -1,4 +1,4 @@
-"""What looks like a secret or like somebody's personal data, in names, texts and values of columns."""
+"""Detects secrets and personal data in names, text and values of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the values of a column are."""
+"""Classifies the values of a column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.privacy import signs
 
 
 class ValueKind(StrEnum):
-    """What the values of a column are, whatever its type says: SQLite stores anything anywhere."""
+    """What the values of a column are, regardless of its type: SQLite stores anything anywhere."""
 
     EMPTY = "empty"
     INTEGER = "integer"
@@ -28,25 +28,27 @@ class ValueKind(StrEnum):
 
 
 MOST_WORDS_ON_AVERAGE = 6.0
-"""Texts of more words, on average over a column, are free text."""
+"""Average number of words above which the text of a column counts as free text."""
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})
 _TEXTS: Final = (ValueKind.TEXT, ValueKind.MIXED)
 _NUMBERS_ALIKE: Final = (9, 16)
-"""Whole numbers that all have the same number of digits, from so many to so many, are no amounts."""
+"""Minimum and maximum length of whole numbers, all with the same number of digits, that are not amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why values of a column are not kept: what they are, and whether the name or a value told."""
+    """Why values of a column are not stored: what they are, and whether the name or a value showed it."""
 
     sign: signs.Sign
     by: str
 
     @property
     def personal(self) -> bool:
-        """Whether nothing of the values may be kept, no minimum and maximum either; dates are only no list."""
+        """Whether nothing about the values may be stored, including minimum and maximum; of dates, only the list is
+        not.
+        """
         return self.sign is not signs.Sign.DATE
 
     def __str__(self) -> str:
@@ -54,7 +56,7 @@ class Refusal:
 
 
 def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -> Refusal | None:
-    """Return why the values of a column are not kept, None where they may be.
+    """Return why the values of a column are not stored, None if they may be.
 
     `values`: its distinct values without NULL, as many as are known.
     """
@@ -69,7 +71,7 @@ def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -
 
 @lru_cache(maxsize=4096)
 def sign_of_name(table: str, column: str) -> signs.Sign | None:
-    """Return what a column's name says its values are, None where it says nothing."""
+    """Return what a column's name says about its values, None if nothing."""
     words = split_name(column)
     if not words:
         return None
@@ -95,14 +97,14 @@ def sign_of_name(table: str, column: str) -> signs.Sign | None:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return the words of a name, small and without accents: `Kunden-E-Mail` gives `kunden`, `e`, `mail`."""
+    """Return the words of a name, in lower case and without accents: `Kunden-E-Mail` becomes `kunden`, `e`, `mail`."""
     plain = unicodedata.normalize("NFKD", _CAMEL.sub("_", name)).casefold().translate(_LETTERS)
     bare = "".join(character for character in plain if not unicodedata.combining(character))
     return tuple(word for word in re.split(r"[\W_]+", bare) if word)
 
 
 def _is_fact(words: tuple[str, ...]) -> bool:
-    """Whether the head of a name is a fact about something: the last word, or the first in other languages."""
+    """Return whether the head of a name is a fact about something: the last word, or the first in other languages."""
     head = words
     while len(head) > 1 and head[-1] in signs.GENERIC and (head[-2] in signs.FACTS or head[-2] in signs.GENERIC):
         head = head[:-1]
@@ -151,7 +153,7 @@ def _sign_of_texts(texts: list[str]) -> signs.Sign | None:
 
 
 def _are_names(texts: Iterable[str]) -> bool:
-    """Whether texts look like names of persons: common given names, alone in a third, before another in a tenth."""
+    """Return whether texts look like names of persons: a third are common given names, or a tenth begin with one."""
     alone = together = total = 0
     for text in texts:
         total += 1

@@ -1,6 +1,6 @@
-"""Finds contact and payment data of persons in running text: what no wiki page needs.
+"""Finds contact and payment data of persons in running text, which no wiki page needs.
 
-Names of persons are not looked for: no program tells them from names of products, customers and places.
+It does not look for names of persons, which no program can distinguish from names of products, customers and places.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ HINT: Final = "name the team or the role instead"
 def personal_data(text: str) -> Iterator[Spot]:
     """Yield e-mail addresses and phone numbers of persons, bank accounts, payment cards and street addresses.
 
-    Mailboxes of teams and roles (`finance@`), domains of examples, toll-free numbers, and numbers that only look alike
-    (amounts, dates, versions, numbers of orders) are none. In the order of the text; what overlaps is found once.
+    Mailboxes of teams and roles (`finance@`), domains of examples, toll-free numbers, and numbers that only look
+    similar (amounts, dates, versions, order numbers) do not count. In the order of the text; overlapping ones are
+    merged.
     """
     found = sorted((spot for look in _LOOKS for spot in look(text)), key=lambda spot: (spot.at, -spot.length))
     end = 0
@@ -43,10 +44,10 @@ _NOBODYS: Final = re.compile(
 )
 """Domains of examples and of machines."""
 _ROLES: Final = words_of("MAILBOXES")
-"""Words that stand for a team, a role or a machine in front of `@`."""
+"""Words before `@` that stand for a team, a role or a machine."""
 _PLACEHOLDERS: Final = words_of("MAILBOX_PLACEHOLDERS")
 _AROUND: Final = words_of("MAILBOX_REGIONS")
-"""What may stand beside a short name of a team, such as `hr`: regions, and small words."""
+"""What may accompany a short name of a team, such as `hr`: regions, and small words."""
 _LOCAL_PART: Final = re.compile(r"[^\W_]+")
 
 
@@ -95,7 +96,7 @@ _CARD: Final = re.compile(
 _ISSUERS: Final = re.compile(
     r"4|5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|30[0-5]|3[689]|6(?:011|5|4[4-9])|35(?:2[89]|[3-8])"
 )
-"""What numbers of payment cards begin with (Visa, Mastercard, American Express, Diners Club, Discover, JCB)."""
+"""Prefixes of payment card numbers (Visa, Mastercard, American Express, Diners Club, Discover, JCB)."""
 
 
 def _cards(text: str) -> Iterator[Spot]:
@@ -125,7 +126,7 @@ _FORMS: Final = (
     # 0171-1234567
     (r"0[1-9]\d{1,4}-\d{5,8}", 9, 12),
 )
-"""Forms of phone numbers, and how many digits one has at least and at most."""
+"""Forms of phone numbers, with their minimum and maximum number of digits."""
 _PHONES: Final = (
     *((re.compile(f"{_BEFORE}(?P<number>{form}){_BEHIND}"), least, most) for form, least, most in _FORMS),
     # Tel. 12345-67, phone: 555 0132
@@ -142,11 +143,11 @@ _TOLL_FREE: Final = re.compile(r"\+?1?8(?:00|33|44|55|66|77|88)\d{7}|(?:\+\d{2}|
 _AMOUNT: Final = re.compile(r"\+?[1-9]\d{0,2}(?:[ .]\d{3})+")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _PLAIN_INTERNATIONAL: Final = 10
-"""Digits of an international number that nothing parts."""
+"""Digits of an international number without separators."""
 
 
 _MANY_DIGITS: Final = re.compile(r"^(?=(?:[^\d\n]*\d){6})[^\n]*", re.MULTILINE)
-"""A line with as many digits as a phone number has; the others are not looked at closer."""
+"""A line with as many digits as a phone number; other lines are not searched."""
 
 
 def _phones(text: str) -> Iterator[Spot]:
@@ -160,7 +161,7 @@ def _phones(text: str) -> Iterator[Spot]:
 
 
 def _could_be_phone(number: str, digits: str) -> bool:
-    """Whether a number of the form of a phone's is none of the others of that form: amounts, dates, accounts, codes."""
+    """Return whether a number in the form of a phone number is not something else: an amount, date, account or code."""
     if _TOLL_FREE.fullmatch(re.sub(r"\(0\)|[^\d+]", "", number)) or _AMOUNT.fullmatch(number):
         return False
     groups = re.findall(r"\d+", number)
@@ -209,7 +210,7 @@ _STREET_WORD: Final = re.compile(
     r"|impasse|allée|calle|avenida|paseo|viale|piazza|corso|rua |laan|plein|gracht|kade",
     re.IGNORECASE,
 )
-"""Stands in every address."""
+"""Occurs in every address."""
 
 
 def _streets(text: str) -> Iterator[Spot]:

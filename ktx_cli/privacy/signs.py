@@ -1,8 +1,8 @@
-"""What tells personal data, identifiers and free text: words in the names of tables and columns, and values.
+"""Signs of personal data, identifiers and free text: words in the names of tables and columns, and values.
 
 The words are English, German, French, Spanish, Italian, Portuguese, Dutch and Polish without accents, some Russian,
-Chinese, Japanese and Korean. `WORDS` have to be a whole word of a name (`tel` of `work_tel`), `STEMS` may stand in
-one (`telefon` of `Telefonnummer`), also where a name is written without separators (`phonenumber`).
+Chinese, Japanese and Korean. `WORDS` must be a whole word of a name (`tel` of `work_tel`), `STEMS` may be part of one
+(`telefon` of `Telefonnummer`), also in a name without separators (`phonenumber`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ktx_cli.project import MASK, has_password, is_reference
 
 
 class Sign(StrEnum):
-    """What a column was recognised as, in the words of a report."""
+    """What a column was recognized as, in the words of a report."""
 
     EMAIL = "e-mail address"
     PHONE = "phone number"
@@ -40,7 +40,7 @@ class Sign(StrEnum):
     SECRET = "password, key or hash"
     NETWORK = "network address"
     PLACE = "coordinates"
-    URL = "address on the web"
+    URL = "web address"
     TEXT = "free text"
     DATE = "dates written as text"
     IDENTIFIER = "identifier"
@@ -68,65 +68,65 @@ def words_of(section: str) -> frozenset[str]:
 WORDS = _by_sign("WORDS")
 STEMS = _by_sign("STEMS")
 PERSONS = _sections()["PERSONS"]
-"""What persons are called: `customer_name` is a person's, and `name` of a table `customers`."""
+"""Words for persons: `customer_name` is a person's, and so is `name` in a table `customers`."""
 
 NAMES = _sections()["NAMES"]
-"""What a name is called, of a person or of anything else."""
+"""Words for names of persons or of anything else."""
 
 FILLERS = _sections()["FILLERS"]
 """Small words in names."""
 
 NAME_PARTS = _sections()["NAME_PARTS"]
-"""With one of `NAMES` behind it a person's name."""
+"""Followed by one of `NAMES`, the name of a person."""
 
 DEEDS = _sections()["DEEDS"]
-"""With `by` or `to` behind it a person."""
+"""Followed by `by` or `to`, a person."""
 
 FACTS = _sections()["FACTS"]
-"""Head words of columns that hold a fact about something, not the thing: `email_status`, `card_type`."""
+"""Head words of columns that contain a fact about something, not the thing itself: `email_status`, `card_type`."""
 
 FACTS_FIRST = _sections()["FACTS_FIRST"]
-"""The same where the head comes first: `tipo_telefono`, `has_email`."""
+"""The same if the head comes first: `tipo_telefono`, `has_email`."""
 
 FACT_ENDINGS = tuple(_sections()["FACT_ENDINGS"])
 """Ends of compounds that are facts: `Adressart`."""
 
 GENERIC = _sections()["GENERIC"]
-"""What may stand behind a head word without changing it: `card_type_code`."""
+"""What may follow a head word without changing it: `card_type_code`."""
 
 GIVEN_NAMES = _sections()["GIVEN_NAMES"]
-"""Given names that many people have, in no lookup of things; without accents."""
+"""Given names that many people have and no lookup of things contains; without accents."""
 
 SURE = _by_sign("SURE")
-"""Say it of whatever they stand with, but for `STATISTICS`, `HEADS` and `THINGS`."""
+"""Indicate it in any combination, except with `STATISTICS`, `HEADS` and `THINGS`."""
 
 UNSURE = _by_sign("UNSURE")
-"""Say it where the table or the name speaks of a person, and nothing else stands in the name but `FRAME`."""
+"""Indicate it if the table or the name refers to a person, and the name contains nothing else but `FRAME`."""
 
 ALONE = _sections()["ALONE"]
-"""Of the unsure ones those that need no person, where the name says nothing else either."""
+"""Those of the unsure words that need no person, if the name contains nothing else either."""
 
 FRAME = _sections()["FRAME"]
-"""May stand beside an unsure word."""
+"""May accompany an unsure word."""
 
 STATISTICS = _sections()["STATISTICS"]
-"""Of many: `avg_salary` of a department, `min_salary` of a job."""
+"""Statistics over many: `avg_salary` of a department, `min_salary` of a job."""
 
 HEADS = _sections()["HEADS"]
-"""What is told is not the trait: `age_group`, `salary_currency`."""
+"""The value is not the trait itself: `age_group`, `salary_currency`."""
 
 KEPT_HEADS = _sections()["KEPT_HEADS"]
-"""With one of these a head tells the trait: `blood_group`."""
+"""With one of these, a head word does mean the trait: `blood_group`."""
 
 THINGS = _sections()["THINGS"]
-"""What has an age, a gender or a health and is nobody."""
+"""Things that have an age, a gender or a health but are not persons."""
 
 PEOPLE = PERSONS | _sections()["PEOPLE"]
-"""Whom the unsure words speak of."""
+"""The persons that the unsure words refer to."""
 
 
 def trait_of(table: tuple[str, ...], words: tuple[str, ...]) -> Sign | None:
-    """Return the trait of persons the words of a column's name tell, None where they tell none; `table`: its words."""
+    """Return the trait of persons that a column's name indicates, None if none; `table`: the words of its table."""
     named = set(words)
     person = bool(PEOPLE & {*words, *table})
     if named & STATISTICS or (not person and THINGS & {*words, *table}):
@@ -147,7 +147,7 @@ def _unsure(named: set[str], *, person: bool) -> Sign | None:
 
 
 def _head(words: tuple[str, ...]) -> str:
-    """Return the last word, without what may stand behind any head (`age_group_code`)."""
+    """Return the last word, without what may follow any head (`age_group_code`)."""
     head = list(words)
     while len(head) > 1 and head[-1] in GENERIC:
         head.pop()
@@ -155,14 +155,14 @@ def _head(words: tuple[str, ...]) -> str:
 
 
 LONGEST = 100
-"""Longer texts, in characters, are free text."""
+"""Number of characters above which text is free text."""
 
 MOST_WORDS = 12
-"""Texts of more words are free text."""
+"""Number of words above which text is free text."""
 
 _DOCUMENT: Final = re.compile(r"\{.*[:\"].*\}|\[.*[,\"{].*\]|<.*>", re.DOTALL)
 _SUSPECT: Final = re.compile(r"^\s*[{\[<]|@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
-"""Stands in every value that one of the checks could match; the only look at most values."""
+"""Occurs in every value that one of the checks could match; most values need no other check."""
 
 _EMAIL: Final = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+\.[^\W\d_]{2,}")
 _URL: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//\S+|www\.\S+", re.IGNORECASE)
@@ -201,7 +201,7 @@ _STREET: Final = re.compile(
 
 
 def sign_of(value: str) -> Sign | None:
-    """Return what a text is, None where nothing is wrong with it. Names of persons are told by whole columns only."""
+    """Return what a text is, None if it is harmless. Names of persons are only recognized in whole columns."""
     if len(value) > LONGEST or value.count(" ") >= MOST_WORDS:
         return Sign.TEXT
     if not _SUSPECT.search(value):
@@ -246,7 +246,7 @@ def _secret(text: str) -> Sign | None:
 
 
 def is_card(text: str) -> bool:
-    """Whether a text is 13 to 19 digits that pass the Luhn check (ISO/IEC 7812), in groups or not."""
+    """Return whether a text is 13 to 19 digits that pass the Luhn check (ISO/IEC 7812), in groups or not."""
     digits = re.sub(r"[ -]", "", text)
     if not re.fullmatch(r"[0-9]{13,19}", digits):
         return False
@@ -255,7 +255,7 @@ def is_card(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """Whether a text is an IBAN: its form, and the remainder 1 of ISO 13616."""
+    """Return whether a text is an IBAN: its form, and the remainder 1 of ISO 13616."""
     compact = re.sub(r"\s", "", text).upper()
     if not _IBAN.fullmatch(compact) or not compact.isascii():
         return False
@@ -284,13 +284,13 @@ def _is_network(text: str) -> bool:
 
 
 def _is_random(run: str) -> bool:
-    """Whether letters and digits are mixed as a generator does: several changes between them, little repetition."""
+    """Return whether letters and digits are mixed as in generated text: several changes, little repetition."""
     changes = len(re.findall(r"[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])", run))
     return changes >= 4 and entropy(run) > 3.0
 
 
 def entropy(text: str) -> float:
-    """Return Shannon's entropy of the characters of a text, in bits a character."""
+    """Return Shannon's entropy of the characters of a text, in bits per character."""
     counts = Counter(text).values()
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
 
@@ -300,13 +300,13 @@ _TOKEN: Final = re.compile(rf"[^\s\"'`<>|,;()\[\]{{}}]{{14,}}|{_PEM}[A-Z ]*PRIVA
 _DIGEST: Final = re.compile(r"(?:[a-z0-9]+[:=])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[\w.@+-]*/)+[\w.@+-]*")
 _QUERY_ID: Final = re.compile(r"(?:\S+:\S+:[\w-]+:)?[0-9a-f]{16}")
-"""What ktx calls a statement of the query history by, and a passage of a document."""
+"""ktx's id of a statement of the query history, and of a passage of a document."""
 _OF_QUERIES: Final = re.compile(
     r"^[ \t]*-[ \t]+[\"'`]?$|\b(?:quer(?:y|ies)|statements?|patterns?|fingerprints?)\b", re.IGNORECASE
 )
-"""What stands on a line in front of such an id: nothing, in a list, or a word that says what it is."""
+"""What precedes such an id on a line: nothing, in a list, or a word that says what it is."""
 _FRONT: Final = 2000
-"""Characters of a line that are searched for such a word."""
+"""Maximum number of characters of a line that are searched for such a word."""
 _SECRET_NAME: Final = (
     r"password|passwd|passwort|kennwort|passcode|pwd|passphrase|mot[ ]de[ ]passe|contraseña|secret"
     r"|(?:api|access|private|signing|encryption)[ _-]?key|auth[ _-]?token|token|credentials?"
@@ -323,14 +323,14 @@ _IN_SENTENCE: Final = re.compile(
     rf"(?:the[ \t]+)?{_VALUE}",
     re.IGNORECASE,
 )
-"""A secret that a sentence tells: `the password for the replica is ...`, `token - ...`."""
+"""A secret in a sentence: `the password for the replica is ...`, `token - ...`."""
 _PASSWORD: Final = re.compile(r"pass|pwd|kennwort|contraseña", re.IGNORECASE)
 _BEARER: Final = re.compile(r"\b(?P<name>bearer)[ \t]+(?P<value>[\w.~+/=-]{12,})", re.IGNORECASE)
 _COLUMN_NAME: Final = re.compile(r"[a-z]+(?:[_.][a-z]+)+[_.]?\d{1,4}", re.IGNORECASE)
 _NO_VALUE: Final = re.compile(
     r"[a-z]+(?:[_.][a-z0-9]+)+|[a-z]+(?:-[a-z]+)*-?v?\d{1,4}(?:\.\d+)*(?:-[a-z]+)*|(?:\S+:)+[0-9a-f]{16}", re.IGNORECASE
 )
-"""Stands in sentences about keys and tokens and is none: names of columns and versions, ids of passages."""
+"""In sentences about keys and tokens but not secret: names of columns and versions, ids of passages."""
 _TIME: Final = re.compile(
     r"(?:fy|cy|q|kw|w)?-?(?:(?:19|20)\d\d|[1-4])(?:[-/.](?:q|w|kw)?\d+)*\S?|\d+(?:st|nd|rd|th)\S*", re.IGNORECASE
 )
@@ -342,16 +342,16 @@ _ABOUT_SECRETS: Final = re.compile(
 )
 """Algorithms, types, lengths and names of resources."""
 _NAMES: Final = ("pass", "pwd", "secret", "key", "token", "kennwort", "contraseña", "credential", "bearer")
-_HINT: Final = "delete it here and at its source, and change the secret: it has been read"
+_HINT: Final = "delete it here and at its source, and rotate the secret, because it has been read"
 
 
 def secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
-    """Yield what looks like a secret, one for each line.
+    """Yield what looks like a secret, one per line.
 
-    Known forms of keys, random texts, URLs with a password, and values behind names such as `password`, in assignments
-    and in sentences. Digests and commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front
-    of them, nor are ktx's own ids of statements and passages (16) in a list or behind a word such as `query`. `known`:
-    further ids that are none.
+    Known forms of keys, random text, URLs with a password, and values after names such as `password`, in assignments
+    and in sentences. Digests and commits (32, 40 or 64 hexadecimal digits) do not count unless such a name precedes
+    them, nor do ktx's own ids of statements and passages (16) in a list or after a word such as `query`. `known`:
+    further ids that do not count.
     """
     found = {text.rfind("\n", 0, spot.at): spot for spot in all_secrets(text, known)}
     yield from (found[line] for line in sorted(found))
@@ -364,7 +364,9 @@ def all_secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
 
 
 def _key_end(text: str, begun: int) -> int:
-    """Return where a private key ends whose first line ends at a place: without an end, where the paragraph does."""
+    """Return the end of a private key whose first line ends at a position: if it is not closed, that
+    of the paragraph.
+    """
     ending = text.find("-----END", begun)
     if ending >= 0:
         line = text.find("\n", ending)
@@ -382,13 +384,13 @@ def _tokens(text: str, known: Collection[str]) -> Iterator[Spot]:
             yield Spot(token.start(), "secret", "a private key", _HINT, _key_end(text, token.end()) - token.start())
         elif "://" in value:
             if has_password(value) and MASK not in value:
-                yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT, len(value))
+                yield Spot(token.start(), "secret", "a URL that contains a secret", _HINT, len(value))
         elif not _DIGEST.fullmatch(value) and not _PATH.fullmatch(value) and _is_secret(value):
-            yield Spot(token.start(), "secret", "a text that looks like a key or a token", _HINT, len(value))
+            yield Spot(token.start(), "secret", "text that looks like a key or a token", _HINT, len(value))
 
 
 def _is_own_id(text: str, at: int, value: str, known: Collection[str]) -> bool:
-    """Whether a word is an id that ktx made."""
+    """Return whether a word is an id that ktx made."""
     if value in known:
         return True
     if _QUERY_ID.fullmatch(value) is None:
@@ -410,7 +412,7 @@ def _assigned(text: str) -> Iterator[Spot]:
 
 
 def _is_name(name: str, value: str, *, is_sentence: bool) -> bool:
-    """Whether a value behind the name of a key or a token is a name itself, or behind any name a time."""
+    """Return whether a value after the name of a key or token is a name itself, or after any name a time."""
     if _TIME.fullmatch(value):
         return True
     if _PASSWORD.search(name):
@@ -419,7 +421,9 @@ def _is_name(name: str, value: str, *, is_sentence: bool) -> bool:
 
 
 def _could_be_secret(value: str) -> bool:
-    """Whether a value is more than a word or a placeholder: letters with digits or signs, and no reference."""
+    """Return whether a value is more than a word or a placeholder: letters with digits or signs, and
+    not a reference.
+    """
     if (
         len(value) < 6
         or is_reference(value)
@@ -431,7 +435,7 @@ def _could_be_secret(value: str) -> bool:
 
 
 def _is_secret(value: str) -> bool:
-    """Whether a part of a text is a secret by the rules for values of columns."""
+    """Return whether a part of a text is a secret by the rules for values of columns."""
     parts = re.split(r"[=:](?=[^=:])", value)
     pieces = (part[start : start + LONGEST] for part in parts for start in range(0, len(part), LONGEST))
     return any(sign_of(piece) is Sign.SECRET for piece in pieces)

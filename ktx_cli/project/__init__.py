@@ -1,4 +1,4 @@
-"""Floor 1: the project on disk: `ktx.yaml`, secrets, paths, git store, workspace, state database, the run lock."""
+"""The project on disk: `ktx.yaml`, secrets, paths, git repository, workspace, state database and run lock."""
 
 from __future__ import annotations
 

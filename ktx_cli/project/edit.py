@@ -1,7 +1,7 @@
-"""The one editor for YAML files a person may own: changes the value it was asked to and no other character.
+"""The only editor for YAML files that a person may own: it changes the requested value and no other character.
 
-An edit is spliced into the text, and then proved: the new text must parse to the old data with exactly that change.
-What cannot be placed so is refused, and the text stays as it was.
+An edit is spliced into the text and then verified: the new text must parse to the old data with exactly that change.
+Edits that cannot be placed this way are refused, and the text stays unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class EditRefusedError(ConfigError):
-    """An edit that cannot be placed: the value is right, and only a person can write it."""
+    """An edit that cannot be placed: the value is valid, but only a person can write it into the text."""
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -28,23 +28,23 @@ _BOM = b"\xef\xbb\xbf"
 def set_value(text: bytes, path: Path, value: Any, *, where: str) -> bytes:
     """Return `text` with `value` at `path`.
 
-    Missing parent mappings are created; a value that is equal already changes nothing; of a mapping (and a list of
-    named mappings) only the entries that differ are touched. `where` names the file in errors. Raises `ConfigError`
-    when the text is not YAML or the edit cannot be placed without touching something else.
+    Creates missing parent mappings; changes nothing if the value is already equal; in a mapping (and a list of named
+    mappings), only touches the entries that differ. `where` names the file in errors. Raises `ConfigError` if the text
+    is not YAML or the edit cannot be placed without touching anything else.
     """
     return apply(text, [Edit("set", path, value)], where=where)
 
 
 def delete_value(text: bytes, path: Path, *, where: str) -> bytes:
-    """Return `text` without the entry or item at `path`; a key that is not there changes nothing.
+    """Return `text` without the entry or item at `path`; a missing key changes nothing.
 
-    A collection that loses its last entry stays as `{}` or `[]`. Errors as in `set_value`.
+    A collection that loses its last entry becomes `{}` or `[]`. Errors as in `set_value`.
     """
     return apply(text, [Edit("delete", path)], where=where)
 
 
 def append_value(text: bytes, path: Path, value: Any, *, where: str) -> bytes:
-    """Return `text` with `value` at the end of the list at `path`, which is created when it is not there.
+    """Return `text` with `value` at the end of the list at `path`, which is created if it does not exist.
 
     Errors as in `set_value`.
     """
@@ -52,17 +52,17 @@ def append_value(text: bytes, path: Path, value: Any, *, where: str) -> bytes:
 
 
 def apply(text: bytes, edits: Sequence[Edit], *, where: str) -> bytes:
-    """Return `text` with the edits made in their order, all of them or (`ConfigError`) none."""
+    """Return `text` with the edits made in order: all of them, or (`ConfigError`) none."""
     bom, body = (_BOM, text[len(_BOM) :]) if text.startswith(_BOM) else (b"", text)
     data = yaml.load(body, where=where)
     if body.startswith((_BOM, b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
-        raise ConfigError(f"{where} is not plain UTF-8, so it cannot be edited in place", hint=f"save {where} as UTF-8")
+        raise ConfigError(f"{where} is not plain UTF-8, so ktx cannot edit it", hint=f"save {where} as UTF-8")
     edited, _ = _apply(body.decode("utf-8"), data, _primitives(data, edits, where), where)
     return bom + edited.encode("utf-8")
 
 
 def _primitives(data: Any, edits: Sequence[Edit], where: str) -> list[Edit]:
-    """Return the smallest edits that do the same: `set`, `delete` and `insert` of what really changes."""
+    """Return the smallest equivalent edits: `set`, `delete` and `insert` of what really changes."""
     primitives: list[Edit] = []
     for edit in edits:
         try:
@@ -80,7 +80,7 @@ def _primitives(data: Any, edits: Sequence[Edit], where: str) -> list[Edit]:
 
 
 def _apply(text: str, data: Any, edits: list[Edit], where: str) -> tuple[str, Any]:
-    """Return the new text and data: all edits at once where they do not meet, else in halves."""
+    """Return the new text and data: all edits at once if they do not overlap, else in halves."""
     if not edits:
         return text, data
     wanted = functools.reduce(change, edits, data)
@@ -97,19 +97,19 @@ def _apply(text: str, data: Any, edits: list[Edit], where: str) -> tuple[str, An
 
 
 def _spliced(text: str, edits: list[Edit], wanted: Any, where: str) -> str:
-    """Return the edited text, proved to hold `wanted`."""
+    """Return the edited text, verified to contain `wanted`."""
     document = Document(text, where)
     edited = document.spliced(edits)
     if not holds(edited, wanted, where):
         document.write_no_literals()
         edited = document.spliced(edits)
         if not holds(edited, wanted, where):
-            raise CannotEdit("the text around it leaves no safe place, or the change would reach other values")
+            raise CannotEdit("the surrounding text leaves no safe place, or the change would affect other values")
     return edited
 
 
 def holds(text: str | bytes, wanted: Any, where: str) -> bool:
-    """Say whether a text is YAML of these values."""
+    """Return whether a text is YAML of these values."""
     try:
         return same_data(yaml.load(text, where=where), wanted)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Whole-file writes that are either done or not begun, reads that name the path when they fail, programs on PATH."""
+"""Atomic whole-file writes, reads that name the path when they fail, and programs on PATH."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL_BYTES: Final = 65536
 
 
 def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageError:
-    """Return the error for a failed file operation, with the path and what would help."""
+    """Return the error for a failed file operation, with the path and a hint."""
     hints = {
         errno.ENOSPC: "free some space on that disk, then run the command again",
         errno.EDQUOT: "free some of your disk quota, then run the command again",
@@ -39,7 +39,7 @@ def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageEr
 
 
 def is_full(path: Path) -> bool:
-    """Say whether the disk of a file or folder has next to no room: programs often say only that a write failed."""
+    """Return whether the disk of a file or folder is nearly full: programs often only report that a write failed."""
     with contextlib.suppress(OSError):
         free = os.statvfs(path if path.exists() else path.parent)
         return free.f_bavail * free.f_frsize < FULL_BYTES
@@ -47,7 +47,7 @@ def is_full(path: Path) -> bool:
 
 
 def _access_hint(path: Path) -> str:
-    """Return the command that gives this user access to what bars the way to `path`."""
+    """Return the command that gives this user access to what blocks the way to `path`."""
     barred = _barred(path)
     try:
         found = barred.stat()
@@ -57,7 +57,7 @@ def _access_hint(path: Path) -> str:
     wanted = 0o700 if is_folder else 0o600
     if os.geteuid() not in (0, found.st_uid):
         take = Command("chown", Placeholder('"$(id -un)"'), barred, program="sudo")
-        return Hint("it belongs to another user; to take it over: {}", take)
+        return Hint("it belongs to another user; to take ownership: {}", take)
     if found.st_mode & wanted == wanted:
         return Hint("see what protects it: {}", Command("-d", barred, program="lsattr"))
     message = "give this user access, for example: {}"
@@ -65,7 +65,7 @@ def _access_hint(path: Path) -> str:
 
 
 def _barred(path: Path) -> Path:
-    """Return what bars the way: the nearest thing that is there, or its folder where that takes no new file."""
+    """Return what blocks the way: the nearest existing ancestor, or its folder if that accepts no new file."""
     there = path
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent
@@ -75,18 +75,18 @@ def _barred(path: Path) -> Path:
 
 
 def found_program(environ: Mapping[str, str], name: str = "ktx") -> Path | None:
-    """Return where PATH has a program, None where it has none."""
+    """Return the path of a program on PATH, None if there is none."""
     found = shutil.which(name, path=environ.get("PATH", os.defpath))
     return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
 
 
 def can_write_in(folder: Path) -> bool:
-    """Say whether this user may make and remove files in a folder that is there."""
+    """Return whether this user may create and remove files in an existing folder."""
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def can_read(path: Path) -> bool:
-    """Say whether this user may read a file that is there."""
+    """Return whether this user may read an existing file."""
     return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
@@ -95,19 +95,19 @@ def _moved(path: Path) -> str:
 
 
 def require_regular(path: Path, mode: int) -> None:
-    """Raise `StorageError` when `path`, by its `st_mode`, is no regular file; a pipe would block for ever."""
+    """Raise `StorageError` if `path`, by its `st_mode`, is not a regular file; reading a pipe would block forever."""
     if stat.S_ISREG(mode):
         return
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link"}
     kind = kinds.get(stat.S_IFMT(mode), "a device")
-    message = f"{path} is {kind}, and ktx needs a file there"
+    message = f"{path} is {kind}, but ktx needs a file there"
     raise StorageError(message, hint=f"move it away, for example: {_moved(path)}", details={"path": str(path)})
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the file's bytes, or None where there is no such file.
+    """Return the file's bytes, or None if there is no such file.
 
-    Raises `StorageError` when the file is there and cannot be read, or is no regular file.
+    Raises `StorageError` if the file exists but cannot be read, or is not a regular file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -126,9 +126,8 @@ def read_bytes(path: Path) -> bytes | None:
 def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace `path` by `data`: temporary file in the same folder, fsync, rename, fsync of the folder.
 
-    `mode` sets the permissions of a new file; an existing file keeps its own unless `mode` is given, and its owner
-    where root writes.
-    Raises `StorageError`; the old content is then still in place and no temporary file is left.
+    `mode` sets the permissions of a new file; an existing file keeps its own unless `mode` is given, and keeps its
+    owner if root writes. Raises `StorageError`; the old content is then still in place and no temporary file remains.
     """
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.ktx-tmp")
     try:
@@ -138,7 +137,7 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted or 0o666)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)  # who finds it unlocked knows that its writer was killed
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # whoever finds it unlocked knows that its writer was killed
                 if before is not None and os.geteuid() == 0:
                     os.fchown(descriptor, before.st_uid, before.st_gid)
                 if wanted is not None:
@@ -158,9 +157,9 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, *, mode: int) -> Iterator[Path]:
-    """Yield the path of an empty file to be written, which replaces `path` when the block ends, as `write_atomic` does.
+    """Yield the path of an empty temporary file, which replaces `path` when the block ends, as `write_atomic` does.
 
-    Where the block fails the file at `path` stays as it was. Raises `StorageError`.
+    If the block fails, the file at `path` is unchanged. Raises `StorageError`.
     """
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(4)}.ktx-tmp")
     try:
@@ -187,7 +186,7 @@ def replacing(path: Path, *, mode: int) -> Iterator[Path]:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file; one that is gone already is fine. Raises `StorageError`."""
+    """Remove a file, which need not exist. Raises `StorageError`."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -195,23 +194,23 @@ def remove_file(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed writers left below `folder`; nobody else may be writing there."""
+    """Remove temporary files of killed writers below `folder`; nobody else may be writing there."""
     for path in folder.rglob(".*.ktx-tmp"):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
 def remove_leftovers_of(path: Path) -> None:
-    """Remove the temporary files that killed writers of one file left beside it; nobody else may be writing it."""
+    """Remove temporary files that killed writers of one file left next to it; nobody else may be writing it."""
     for leftover in path.parent.glob(f".{path.name}.*.ktx-tmp"):
         with contextlib.suppress(FileNotFoundError, PermissionError):
             leftover.unlink()
 
 
 def remove_dead_leftovers_of(path: Path) -> None:
-    """Remove the temporary files that killed writers of one file left beside it; living ones keep theirs."""
+    """Remove temporary files that killed writers of one file left next to it, but not those of live writers."""
     for leftover in path.parent.glob(f".{glob.escape(path.name[:80])}.*.ktx-tmp"):
-        with contextlib.suppress(OSError):  # it is another user's, or gone, or its writer is at work
+        with contextlib.suppress(OSError):  # it belongs to another user, was removed, or its writer is running
             descriptor = os.open(leftover, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -244,10 +243,10 @@ def hash_of(parts: Iterable[str]) -> str:
 def signatures_below(
     root: Path | None, folder: str, endings: tuple[str, ...], *, irregular: bool = False
 ) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
+    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some extensions.
 
-    `irregular`: what is no file counts too, such as a folder or a link that leads nowhere. Links to folders are not
-    followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder that cannot be read.
+    `irregular`: also include what is not a regular file, such as a folder or a broken link. Links to folders are not
+    followed, and names that are not UTF-8 are skipped. Raises `StorageError` for a folder that cannot be read.
     """
     found: dict[str, str] = {}
     folders = [folder]
@@ -264,7 +263,7 @@ def signatures_below(
                         found[f"{here}/{entry.name}"] = "0 0"
                     elif entry.name.endswith(endings) and entry.is_file():
                         found[f"{here}/{entry.name}"] = _signature(entry)
-        except (FileNotFoundError, NotADirectoryError):  # there is none
+        except (FileNotFoundError, NotADirectoryError):  # it does not exist
             continue
         except OSError as error:
             raise storage_error(root / here, error, "read") from error
@@ -272,14 +271,14 @@ def signatures_below(
 
 
 Stamp = tuple[int, ...]
-"""Inode, size, times of change and mode: another one where a file was changed, or who may read it."""
+"""Inode, size, modification times and mode: differs if a file was changed, or its permissions were."""
 
 
 def stamps_below(root: Path, folders: Iterable[str]) -> dict[str, Stamp]:
-    """Return path -> stamp of everything in some folders and below, files and folders alike.
+    """Return path -> stamp of all files and folders in some folders and below.
 
-    A link has the stamp of what it leads to, one that leads nowhere its own. Raises `StorageError` for a folder that
-    cannot be listed; one that is not there has nothing in it.
+    A link has the stamp of its target, a broken link its own. Raises `StorageError` for a folder that cannot be listed;
+    a missing folder is empty.
     """
     found: dict[str, Stamp] = {}
     waiting = list(folders)
@@ -302,7 +301,7 @@ def stamps_below(root: Path, folders: Iterable[str]) -> dict[str, Stamp]:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """Return the stamp of a file or folder, None where there is none."""
+    """Return the stamp of a file or folder, None if it does not exist."""
     try:
         return _facts(path.stat())
     except OSError:
@@ -323,6 +322,6 @@ def _facts(status: os.stat_result) -> Stamp:
 def _signature(entry: os.DirEntry[str]) -> str:
     try:
         state = entry.stat()
-    except FileNotFoundError:  # it went while the folder was read
+    except FileNotFoundError:  # it was removed while the folder was read
         return ""
     return f"{state.st_size} {state.st_mtime_ns}"

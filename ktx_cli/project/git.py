@@ -1,4 +1,4 @@
-"""Programs the project runs: git, and how any of them is found on the PATH, never one that came with the project."""
+"""Runs git, and finds programs on PATH, never one that came with the project."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from ktx_cli.core import KtxError
 
 _PROJECTS: Final[collections.deque[Path]] = collections.deque(maxlen=64)
-"""The projects this process looked for a program from last; what lies in any of them is passed over for all."""
+"""The projects for which this process last looked for a program; files in any of them are ignored for all."""
 
 
 def is_in_project(program: Path, project_dir: Path) -> bool:
-    """Whether a program, or the link that names it, lies in the project or in the repository around it."""
+    """Whether a program, or the link that names it, is inside the project or the repository around it."""
     within = boundary(project_dir)
     link = Path(os.path.realpath(program.parent)) / program.name
     return link.is_relative_to(within) or Path(os.path.realpath(program)).is_relative_to(within)
@@ -38,10 +38,10 @@ def is_in_project(program: Path, project_dir: Path) -> bool:
 def find_program(
     name: str, *, project_dir: Path | None = None, search_path: str | None = None
 ) -> tuple[Path | None, Path | None]:
-    """Return the program on `search_path` (default: `PATH`), and the first that was passed over.
+    """Return the program on `search_path` (default: `PATH`), and the first one that was ignored.
 
-    What lies in the project (default: those asked for before, else the one around the current folder) is passed over:
-    an entry `.`, an empty one and a folder of the project itself, which `direnv` may add, all lead there.
+    Programs in the project (default: the projects asked for before, else the one around the current folder) are
+    ignored: `.`, an empty entry and a folder of the project itself, which `direnv` may add, all lead there.
     """
     if project_dir is not None and project_dir not in _PROJECTS:
         _PROJECTS.append(project_dir)
@@ -59,7 +59,7 @@ def find_program(
 
 
 MINIMUM: Final = (2, 31)
-"""The oldest git that has all we use (`rev-parse --path-format`)."""
+"""The oldest git with everything that ktx uses (`rev-parse --path-format`)."""
 
 _INSTALL: Final = "install git 2.31 or newer: `apt install git`, `brew install git`, or https://git-scm.com/downloads"
 _SETTINGS: Final = (
@@ -81,7 +81,7 @@ _STRIPPED: Final = frozenset({
     "GIT_DIR", "GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_INDEX_FILE", "GIT_NAMESPACE",
     "GIT_NOGLOB_PATHSPECS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_WORK_TREE",
 })  # fmt: skip
-"""Never passed on, whatever this git counts among its local variables; the pathspec ones contradict ours."""
+"""Never passed on, whatever git counts among its local variables; the pathspec variables contradict ktx's."""
 
 
 _TRACES: Final = ("GIT_TRACE", "GIT_TR2_")
@@ -91,16 +91,16 @@ _PERSONAL: Final = frozenset({
     "GIT_CONFIG_SYSTEM", "GIT_EDITOR", "GIT_EXEC_PATH", "GIT_LITERAL_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_PAGER",
     "GIT_SEQUENCE_EDITOR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_TERMINAL_PROMPT",
 })  # fmt: skip
-"""Local to a repository in no git; about any other name, git itself is asked."""
+"""Variables that are local to a repository in every git; for other names, git itself is asked."""
 
 _KNOWN: Final = _STRIPPED | _PERSONAL
 OVERRIDE: Final = "KTX_GIT_BIN"
-"""The variable that names the git to run, wherever it is."""
+"""The variable that sets the path of git."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitBinary:
-    """A git that is new enough: where it is and `2.39.5`."""
+    """A git that is new enough: its path and its version, such as `2.39.5`."""
 
     path: Path
     version: str
@@ -113,7 +113,7 @@ class GitBinary:
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What a git process said: exit code (negative: the signal that ended it), stdout, stderr."""
+    """The result of a git process: exit code (negative: the signal that ended it), stdout, stderr."""
 
     code: int
     out: bytes
@@ -123,17 +123,20 @@ class GitResult:
 def find_git(search_path: str | None = None, *, project_dir: Path | None = None) -> GitBinary:
     """Return the git that `KTX_GIT_BIN` names, else the one on `search_path` (default: `PATH`), outside the project.
 
-    Raises `GitMissingError` when there is none, it does not run, or it is older than `MINIMUM`.
+    Raises `GitMissingError` if there is none, it does not run, or it is older than `MINIMUM`.
     """
     if named := os.environ.get(OVERRIDE):
         return _checked(Path(named).expanduser())
     found, passed = find_program("git", project_dir=project_dir, search_path=search_path)
     if found is None and passed is not None:
-        message = f"the only git on the PATH is {passed}, which lies in the project: it could have come with it"
+        message = (
+            f"ktx does not use {passed}, the only git on the PATH: it is inside the project, so it could have come "
+            "with it"
+        )
         export = Command(Placeholder(f"{OVERRIDE}={shell_words(passed)}"), program="export")
         raise GitMissingError(message, hint=Hint("if it is yours: {}", export))
     if found is None:
-        raise GitMissingError("there is no git on the PATH", hint=_INSTALL)
+        raise GitMissingError("git is not on the PATH", hint=_INSTALL)
     return _checked(found)
 
 
@@ -145,17 +148,17 @@ def _checked(path: Path) -> GitBinary:
         raise GitMissingError(f"{path} does not run: {error.strerror}", hint=_INSTALL) from error
     match = re.search(rb"(\d+)\.(\d+)(?:\.\d+)*", output.stdout)
     if output.returncode or match is None:
-        reason = condensed(output.stderr) or "it does not say its version"
+        reason = condensed(output.stderr) or "it does not print its version"
         raise GitMissingError(f"{path} cannot be used: {reason}", hint=_INSTALL)
     binary = GitBinary(path, match.group().decode("ascii"))
     if binary.number < MINIMUM:
         wanted = ".".join(map(str, MINIMUM))
-        raise GitMissingError(f"{path} is git {binary.version}, and ktx needs {wanted} or newer", hint=_INSTALL)
+        raise GitMissingError(f"{path} is git {binary.version}, but ktx requires {wanted} or newer", hint=_INSTALL)
     return binary
 
 
 def _asked(path: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Ask the program itself, outside any repository; a trace that the user has git write would be a file of ours."""
+    """Ask the program itself, outside any repository and with tracing off, because a trace would write a file."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_TRACES)}
     return subprocess.run(
         [path, *arguments], capture_output=True, stdin=subprocess.DEVNULL, check=False, env=environment
@@ -171,7 +174,7 @@ def _local_variables(path: Path) -> frozenset[str]:
 class ObjectReader:
     """Answers about objects, from one process that starts with the first question and ends with this object.
 
-    It looks names up anew for each question. Safe to use from several threads.
+    Each question resolves names again. Safe to use from several threads.
     """
 
     def __init__(self) -> None:
@@ -179,22 +182,22 @@ class ObjectReader:
         self._turn = threading.Lock()
 
     def ask(self, git: Git, name: str) -> tuple[str, str, bytes] | None:
-        """Return id, type and content of what is named, None where there is no such; `GitError` for a damaged one."""
-        if "\n" in name:  # no name of anything can hold one
+        """Return id, type and content of an object, None if it does not exist; raises `GitError` if it is damaged."""
+        if "\n" in name:  # no object name can contain a line break
             return None
         with self._turn:
             for _ in range(2):
                 try:
                     return self._asked(git, name)
-                except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
+                except BrokenPipeError:  # the process was killed, or git gave up on a badly damaged object
                     self._end()
-                except BaseException:  # the answer still to come would be taken for that of the next question
+                except BaseException:  # the pending answer would be taken for the answer to the next question
                     self._end()
                     raise
         raise unreadable(git, name)
 
     def _asked(self, git: Git, name: str) -> tuple[str, str, bytes] | None:
-        """Return the answer of a process that runs; `BrokenPipeError` where it is gone."""
+        """Return the answer of a running process; `BrokenPipeError` if it has ended."""
         if self._process is None:
             self._process = git.start_reader("cat-file", "--batch")
             weakref.finalize(self, _ended, self._process)
@@ -223,17 +226,17 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def unreadable(git: Git, name: str) -> GitError:
-    """Return the error for an object that is not there or damaged."""
+    """Return the error for an object that is missing or damaged."""
     hint = Command("-C", git.folder, "fsck", program="git")
-    return GitError(f"the object {name} cannot be read in {git.folder}", hint=hint)
+    return GitError(f"cannot read the object {name} in {git.folder}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Runs git in one folder, so that no setting, variable or hook of the user's changes what it does.
+    """Runs git in one folder, isolated from the user's settings, variables and hooks.
 
-    `guard`: a file descriptor that writing children inherit, so that its lock outlives a killed ktx for as long as
-    one of them is at work.
+    `guard`: a file descriptor that writing children inherit, so that its lock outlives a killed ktx for as long as one
+    of them runs.
     """
 
     binary: GitBinary
@@ -247,9 +250,9 @@ class Git:
         return dataclasses.replace(self, guard=descriptor)
 
     def object(self, name: str) -> tuple[str, str, bytes] | None:
-        """Return id, type and content of what a name (`HEAD^{commit}`, an id) stands for now, None when nothing.
+        """Return id, type and content of what a name (`HEAD^{commit}`, an id) refers to now, None if nothing.
 
-        Raises `GitError` for what cannot be read.
+        Raises `GitError` for objects that cannot be read.
         """
         return self._reader.ask(self, name)
 
@@ -260,7 +263,7 @@ class Git:
         ok: Collection[int] = (0,),
         variables: Mapping[str, str] | None = None,
     ) -> GitResult:
-        """Run a command that changes nothing; an exit code not in `ok` raises as `failure` says."""
+        """Run a read-only command; an exit code not in `ok` raises the error of `failure`."""
         return self._run(arguments, stdin, ok, self.environment() | dict(variables or {}), session=False)
 
     def write(
@@ -271,9 +274,9 @@ class Git:
         index: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> GitResult:
-        """Run a command that changes something, in a session of its own: signals to our group do not reach it.
+        """Run a command that changes something, in a separate session that signals to our process group do not reach.
 
-        `index` is used in place of the repository's own. An interrupted call waits for its child before it raises.
+        `index` replaces the repository's own. An interrupted call waits for its child before it raises.
         """
         environment = self.environment() | dict(variables or {})
         if index is not None:
@@ -283,7 +286,7 @@ class Git:
     def start_reader(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command that answers questions on its stdin until that is closed; its stderr is dropped.
 
-        It has a session of its own: a signal to our group must not take it from a run that ends in order.
+        It has a separate session: a signal to our group must not end it while a run is shutting down in order.
         """
         return subprocess.Popen(
             self._command(arguments),
@@ -296,7 +299,7 @@ class Git:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the environment git gets."""
+        """Return the environment of git."""
         unknown = any(name.startswith("GIT_") and name not in _KNOWN for name in self.environ)
         dropped = _local_variables(self.binary.path) if unknown else _STRIPPED
         kept = {
@@ -338,7 +341,7 @@ class Git:
             try:
                 out, err = process.communicate(question)
             except BaseException:
-                # A child that writes must not be killed half-way: it would leave git's lock files.
+                # A child that writes must not be killed half-way: it would leave git's lock files behind.
                 if not session:
                     process.kill()
                 process.communicate()
@@ -351,7 +354,7 @@ class Git:
 
 
 def condensed(stderr: bytes) -> str:
-    """Return git's reason as one line: the first `fatal:` line, else `error:`, else whatever is no hint or warning."""
+    """Return git's reason as one line: the first `fatal:` line, else `error:`, else anything but hints and warnings."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     for prefix in ("fatal: ", "error: "):
         for line in lines:
@@ -375,7 +378,7 @@ _UNWRITTEN: Final = re.compile(r"unable to (write|create)|failed to write|write 
 def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
     """Return the error for a failed git command.
 
-    A lock that somebody holds is a `BusyError`, a full or forbidden disk a `StorageError`, the rest a `GitError`.
+    A held lock is a `BusyError`, a full or write-protected disk a `StorageError`, everything else a `GitError`.
     """
     text = stderr.decode("utf-8", "replace")
     details = {"command": command, "exit": code, "reason": condensed(stderr)}
@@ -386,7 +389,7 @@ def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
     if "dubious ownership" in text or "unsafe repository" in text:
         quoted = re.search(r"safe\.directory (.+)", text)
         where = quoted.group(1).strip() if quoted else shell_words(folder)
-        message = f"git refuses the repository around {folder}, because it belongs to another user"
+        message = f"git refuses the repository around {folder} because it belongs to another user"
         hint = Command("config", "--global", "--add", "safe.directory", Placeholder(where), program="git")
         return GitError(message, hint=hint, details=details)
     reason = details["reason"] or (f"ended by signal {-code}" if code < 0 else f"exit code {code}")
@@ -394,9 +397,9 @@ def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
 
 
 def lock_error(lock: Path, details: Mapping[str, object] | None = None) -> BusyError:
-    """Return the error for a lock file of git's that somebody else holds."""
-    message = f"another git command is at work: {lock} exists"
-    hint = Hint("wait until it is done; if no git command is running: {}", Command(lock, program="rm"))
+    """Return the error for a lock file of another git process."""
+    message = f"another git command is running: {lock} exists"
+    hint = Hint("wait until it has finished; if no git command is running: {}", Command(lock, program="rm"))
     return BusyError(message, hint=hint, details={**(details or {}), "lock": str(lock)})
 
 
@@ -404,7 +407,7 @@ def _storage_errno(text: str, folder: Path) -> int | None:
     for sign, number in _STORAGE:
         if sign in text:
             return number
-    # git often says only "unable to write new index file"; a full disk tells itself.
+    # git often only prints "unable to write new index file"; a full disk is easy to check for
     return errno.ENOSPC if _UNWRITTEN.search(text) and is_full(folder) else None
 
 

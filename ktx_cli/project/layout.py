@@ -1,4 +1,4 @@
-"""Where everything of a project lies; nothing else builds a path under the project."""
+"""The location of every file of a project. No other module builds a path inside the project."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ RAW_NAME = "raw-sources"
 WIKI_NAME = "wiki"
 EVALS_NAME = "evals"
 CONTRADICTIONS_NAME = "contradictions.yaml"
-"""Contradictions between sources, until a person decides; see `ktx_cli.wiki`."""
+"""Contradictions between sources that await a decision; see `ktx_cli.wiki`."""
 
 OWNERS_NAME = "owners.yaml"
 """The people who may accept and certify definitions; see `ktx_cli.semantic`."""
 
 DECISIONS_NAME = "decisions.yaml"
-"""What people decided about conventions that the data cannot settle; see `ktx_cli.semantic`."""
+"""Decisions about conventions that the data cannot settle; see `ktx_cli.semantic`."""
 
 SCHEMA_NAME = "_schema"
 OWN_NAMES = frozenset(
     {CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME}
     | {CONTRADICTIONS_NAME, OWNERS_NAME, DECISIONS_NAME}
 )
-"""What ktx keeps at the top of a folder that has a `ktx.yaml`: no source ever reads it."""
+"""Files that ktx keeps at the top of a folder with a `ktx.yaml`. No source reads them."""
 
 DATABASE_SOURCE = "live-database"
-"""The name of a database scan among the raw sources, as the TypeScript ktx has it."""
+"""The name of a database scan among the raw sources, as in the TypeScript ktx."""
 
 
 class _Below:
-    """A path of a project, by the names that lead to it from the project's folder."""
+    """A path in a project, given by its parts below the project folder."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -63,20 +63,20 @@ class _Below:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of one project. `*_path` are relative POSIX strings as git sees them, the rest absolute."""
+    """The paths of one project. `*_path` are relative POSIX strings as git sees them, the others are absolute."""
 
     root: Path
 
     config = _Below(CONFIG_NAME)
     """`ktx.yaml`."""
     prompts = _Below(PROMPTS_NAME)
-    """The project's own prompts, in place of the packaged ones."""
+    """The project's own prompts, which replace the packaged ones."""
     evals = _Below(EVALS_NAME)
     """Golden questions, committed."""
     private = _Below(PRIVATE_NAME)
-    """`.ktx/`: ours alone, never committed."""
+    """`.ktx/`: private to ktx, never committed."""
     private_gitignore = _Below(PRIVATE_NAME, ".gitignore")
-    """`.ktx/.gitignore`, which says `*`."""
+    """`.ktx/.gitignore`, which contains `*`."""
     state = _Below(PRIVATE_NAME, "state.sqlite")
     """The SQLite state database."""
     cache = _Below(PRIVATE_NAME, "cache")
@@ -86,38 +86,38 @@ class Layout:
     search_index = _Below(PRIVATE_NAME, "search.sqlite")
     """The SQLite search index; may be deleted at any time."""
     secrets = _Below(PRIVATE_NAME, "secrets")
-    """Secrets that setup was given in clear, a file each; not disposable."""
+    """Secrets that were entered in setup, one file each. Not disposable."""
     setup_draft = _Below(PRIVATE_NAME, "setup.json")
-    """What a person has answered of setup so far; may be deleted at any time."""
+    """The answers given in setup so far; may be deleted at any time."""
     replaced = _Below(PRIVATE_NAME, "replaced")
-    """Old contents of files that git ignores, kept where ktx took something of people's out of them."""
+    """Old contents of git-ignored files from which ktx removed something."""
     scratch = _Below(PRIVATE_NAME, "runtime", "tmp")
-    """Files that live as long as one model call: prompts too long for a command line."""
+    """Files that exist for one model call: prompts that are too long for a command line."""
     agents_manifest = _Below(PRIVATE_NAME, "agents", "manifest.json")
-    """What was put into the files of agent clients."""
+    """Record of what ktx added to the files of agent clients."""
     mcp_state = _Below(PRIVATE_NAME, "mcp.json")
-    """Which server for agents runs on this project; no token."""
+    """The MCP server that runs on this project, without its token."""
     mcp_lock = _Below(PRIVATE_NAME, "mcp.lock")
-    """Locked by the server for agents as long as it runs."""
+    """Locked by the MCP server while it runs."""
     mcp_log = _Below(PRIVATE_NAME, "logs", "mcp.log")
-    """What the server for agents has to say about itself."""
+    """Log of the MCP server."""
     mcp_audit = _Below(PRIVATE_NAME, "logs", "mcp-audit.jsonl")
-    """What agents asked the servers of this project, a line each."""
+    """Log of agents' requests to the servers of this project, one per line."""
     memory = _Below(PRIVATE_NAME, "memory")
-    """Of each capture its record, with the text that was given."""
+    """A record of each capture, with its text."""
     memory_lock = _Below(PRIVATE_NAME, "memory", "worker.lock")
-    """Locked by the process that works through the queue of captures."""
+    """Locked by the process that works through the capture queue."""
     memory_log = _Below(PRIVATE_NAME, "logs", "memory.log")
-    """What the process that a server started for the queue of captures said last."""
+    """The last output of the process that a server started for the capture queue."""
     runs = _Below(PRIVATE_NAME, "runs")
-    """Of each run a JSON report, and a folder with its events and the transcripts of its agents."""
+    """A JSON report for each run, and a folder with its events and agent transcripts."""
 
     def memory_record(self, run_id: str) -> Path:
-        """What is known of a capture, as JSON."""
+        """The record of a capture, as JSON."""
         return self.memory / f"{run_id}.json"
 
     def run_report(self, run_id: str) -> Path:
-        """What a run did, as JSON."""
+        """The report of a run, as JSON."""
         return self.runs / f"{run_id}.json"
 
     def run_folder(self, run_id: str) -> Path:
@@ -125,23 +125,23 @@ class Layout:
         return self.runs / run_id
 
     def run_events(self, run_id: str) -> Path:
-        """The events of a run, one a line, with their times."""
+        """The events of a run with their times, one per line."""
         return self.run_folder(run_id) / "events.jsonl"
 
     def run_transcripts(self, run_id: str) -> Path:
-        """A file for each agent loop of a run."""
+        """One file for each agent loop of a run."""
         return self.run_folder(run_id) / "transcripts"
 
     def run_proof(self, run_id: str) -> Path:
-        """What a proof was asked, as JSON: its questions with their truth, and its arms."""
+        """The questions of a proof with their expected answers, and its arms, as JSON."""
         return self.run_folder(run_id) / "proof.json"
 
     def run_answers(self, run_id: str) -> Path:
-        """The answers of a proof, one a line."""
+        """The answers of a proof, one per line."""
         return self.run_folder(run_id) / "answers.jsonl"
 
     def launched(self, run_id: str = "") -> Path:
-        """What a server keeps of a run it started: its process, and what that printed; may be deleted at any time."""
+        """Process and output of a run that a server started; may be deleted at any time."""
         return self.private / "launched" / run_id
 
     def schema_dir(self, connection: str) -> Path:
@@ -150,7 +150,7 @@ class Layout:
 
     @staticmethod
     def context_paths(connection: str) -> tuple[str, ...]:
-        """The folders that hold a connection's context."""
+        """The folders with a connection's context."""
         return (f"{SEMANTIC_NAME}/{connection}", f"{RAW_NAME}/{connection}")
 
     @staticmethod
@@ -165,20 +165,20 @@ class Layout:
 
 
 def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """Return the absolute folder of the project, or None where neither flag, variable nor parent names one.
+    """Return the absolute project folder, or None if no flag, variable or parent folder leads to one.
 
-    Raises `NoProjectError` when the flag or the variable names a folder without `ktx.yaml`, or the nearest `ktx.yaml`
-    is a link to a file that is not there; `UsageError` when flag or variable is blank.
+    Raises `NoProjectError` if the flag or the variable names a folder without `ktx.yaml`, or the nearest `ktx.yaml` is
+    a broken symbolic link; `UsageError` if the flag or the variable is blank.
     """
     named = named_folder(flag, environ, cwd)
     if named is not None:
         folder, origin = named
         if not _has_config(folder):
             if folder.is_file():
-                message = f"{origin} names {folder}, which is a file"
+                message = f"{origin} is {folder}, which is a file, not a folder"
                 hint = Command("status", "--project-dir", folder.parent)
                 raise NoProjectError(message, hint=hint, details={"project_dir": str(folder)})
-            message = f"{origin} names {folder}, and there is no {CONFIG_NAME} in it"
+            message = f"{origin} is {folder}, which contains no {CONFIG_NAME}"
             hint = Command("setup", "--project-dir", folder)
             raise NoProjectError(message, hint=hint, details={"project_dir": str(folder)})
         return folder
@@ -186,14 +186,14 @@ def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
 
 
 def _has_config(folder: Path) -> bool:
-    """Say whether `ktx.yaml` is there; `NoProjectError` where it is a link that leads nowhere."""
+    """Return whether `ktx.yaml` exists; raises `NoProjectError` if it is a broken symbolic link."""
     path = folder / CONFIG_NAME
     if path.is_file():
         return True
     if path.is_symlink() and not path.exists():
         target = path.readlink()
-        message = f"{path} is a link to {target}, and that file is not there"
-        hint = Hint("put the file back, or remove the link: {}", Command(path, program="rm"))
+        message = f"{path} is a symbolic link to {target}, which does not exist"
+        hint = Hint("restore that file, or remove the link: {}", Command(path, program="rm"))
         raise NoProjectError(message, hint=hint, details={"project_dir": str(folder), "target": str(target)})
     if os.path.lexists(path):
         _require_file(path)
@@ -201,26 +201,26 @@ def _has_config(folder: Path) -> bool:
 
 
 def _require_file(path: Path) -> None:
-    """Raise `StorageError` for what is no regular file, or cannot be looked at."""
+    """Raise `StorageError` if the path is not a regular file or cannot be inspected."""
     try:
         require_regular(path, path.stat().st_mode)
     except OSError as error:
-        raise storage_error(path, error, "look at") from error
+        raise storage_error(path, error, "inspect") from error
 
 
 def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
-    """Return the project's folder; `NoProjectError` where there is none."""
+    """Return the project folder; raises `NoProjectError` if there is none."""
     folder = find_project(flag, environ, cwd)
     if folder is None:
-        hint = Hint("`{}` creates a project here; --project-dir DIR names one elsewhere", Command("setup"))
-        raise NoProjectError(f"no {CONFIG_NAME} in {cwd} or a folder above it", hint=hint)
+        hint = Hint("create a project here with `{}`, or select one with --project-dir DIR", Command("setup"))
+        raise NoProjectError(f"no {CONFIG_NAME} in {cwd} or any parent folder", hint=hint)
     return folder
 
 
 def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
-    """Return the folder `ktx setup` works in: the named one, else the project around `cwd`, else `cwd` itself.
+    """Return the folder that `ktx setup` works in: the given one, else the project around `cwd`, else `cwd` itself.
 
-    Raises `NoProjectError` where its `ktx.yaml` is a link to a file that is not there, `UsageError` for a blank name.
+    Raises `NoProjectError` if its `ktx.yaml` is a broken symbolic link, `UsageError` for a blank name.
     """
     named = named_folder(flag, environ, cwd)
     if named is not None:
@@ -230,38 +230,40 @@ def folder_for_setup(flag: str | None, environ: Mapping[str, str], cwd: Path) ->
 
 
 def require_meant(folder: Path, flag: str | None, environ: Mapping[str, str], cwd: Path) -> None:
-    """Raise `UsageError` where the home folder would become a project and nobody said so."""
+    """Raise `UsageError` if the home folder would become a project without an explicit request."""
     home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises where there is none
     if named_folder(flag, environ, cwd) is None and folder.resolve() == home and not (folder / CONFIG_NAME).exists():
-        hint = Hint("{}, or --project-dir . if that is meant", Command("setup", "--project-dir", "ktx-project"))
-        raise UsageError(f"{folder} is your home folder, and all of it would be the project", hint=hint)
+        hint = Hint("{}, or --project-dir . to use it anyway", Command("setup", "--project-dir", "ktx-project"))
+        raise UsageError(f"{folder} is your home folder, and the project would contain all of it", hint=hint)
 
 
 def named_folder(flag: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Path, str] | None:
-    """Return the folder that the flag or the variable names, and which of the two it was."""
+    """Return the folder that the flag or the variable names, and which of the two named it."""
     for value, origin in ((flag, "--project-dir"), (environ.get("KTX_PROJECT_DIR"), "KTX_PROJECT_DIR")):
         if value is None:
             continue
         if not value.strip():
-            raise UsageError(f"{origin} is blank", hint=f"give {origin} a folder, or leave it out")
+            raise UsageError(f"{origin} is blank", hint=f"set {origin} to a folder, or leave it out")
         return Path(cwd, Path(value).expanduser()).resolve(), origin
     return None
 
 
 class Tree(Protocol):
-    """Files to read. A path is relative, with `/` between its parts."""
+    """A readable tree of files. Paths are relative, with `/` between their parts."""
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None when there is no such file."""
+        """Return a file's content, None if there is no such file."""
         ...
 
     def paths(self, prefix: str) -> Iterable[str]:
-        """Return the paths of all files that begin with `prefix` (`wiki/`; an empty prefix means every file)."""
+        """Return the paths of all files that begin with `prefix` (such as `wiki/`; an empty prefix
+        means every file).
+        """
         ...
 
 
 class EmptyTree:
-    """No files."""
+    """An empty tree."""
 
     def read(self, path: str) -> bytes | None:
         """Return None."""
@@ -273,9 +275,9 @@ class EmptyTree:
 
 
 def boundary(project: Path) -> Path:
-    """Return the folder that the author of a project may have filled: the repository around it, else the project.
+    """Return the folder that the project's author may control: the repository around it, else the project.
 
-    A home folder that is a repository holds this user's own files, and counts as none.
+    A home folder that is a repository contains this user's own files, so it does not count.
     """
     root, home = project.resolve(), Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises
     around = (folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git") and folder != home)
@@ -283,7 +285,7 @@ def boundary(project: Path) -> Path:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the folders above a path, outermost first: `a`, `a/b` for `a/b/c`."""
+    """Yield the parent folders of a path, outermost first: `a`, `a/b` for `a/b/c`."""
     position = path.find("/")
     while position != -1:
         yield path[:position]
@@ -295,25 +297,25 @@ _MOST_NAMED: Final = 5
 
 
 def is_usable(path: str) -> bool:
-    """Say whether a path can be named in a project's files: it is UTF-8, without a backslash or control character."""
+    """Return whether a path can occur in a project's files: it is UTF-8, without backslashes or control characters."""
     if "\\" in path:
         return False
     return path.isprintable() or not any(unicodedata.category(each) in ("Cc", "Cs") for each in path)
 
 
 def file_name_warnings(root: Path) -> list[ResultWarning]:
-    """Return a warning that names the files of a project whose names cannot be used; none where there are none."""
+    """Return a warning that lists the project's files with unusable names; none if there are none."""
     odd = sorted(f"{name}/{path}" for name in _NAMED for path in _odd_below(root / name))
     if not odd:
         return []
     what, them = ("file has a name", "it") if len(odd) == 1 else ("files have names", "them")
-    why = "not UTF-8, or a backslash or control character"
+    why = "not UTF-8, or contains a backslash or control character"
     message = f"{len(odd):,} {what} that ktx cannot index or commit ({why}): {listing(odd, _MOST_NAMED)}"
     return [ResultWarning("file_names", message, hint=f"rename {them}", paths=odd)]
 
 
 def _odd_below(folder: Path) -> Iterator[str]:
-    """Yield the files and folders below a folder whose own names cannot be used, escaped."""
+    """Yield the files and folders below a folder whose own names are unusable, escaped."""
     for place, folders, names in os.walk(folder):
         inner = Path(place).relative_to(folder)
         yield from (_shown((inner / each).as_posix()) for each in (*folders, *names) if not is_usable(each))
@@ -327,39 +329,39 @@ def _shown(path: str) -> str:
 class WorkingTree:
     """The files of a project as they are on disk now.
 
-    Raises `StorageError` for what cannot be read, and for a link that leads out of the project and of the repository
-    around it, or to something whose name begins with a dot: whoever wrote the repository could have what lies elsewhere
-    on this machine, or in `.env`, `.git` or the `.ktx` of another project there, shown to agents.
+    Raises `StorageError` for files that cannot be read, and for links that lead out of the project and of the
+    repository around it, or to a path with a name that begins with a dot: otherwise the author of a repository could
+    show agents any file on this machine, or the `.env`, `.git` or `.ktx` of another project in it.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None when there is no such file."""
+        """Return a file's content, None if there is no such file."""
         place = self._root / path
         found = read_bytes(place)
         where = None if found is None else self._forbidden(path)
         if where is not None:
-            message = f"{place} is a link that leads {where}"
+            message = f"{place} is a symbolic link that points {where}"
             hint = Hint("remove the link: {}", Command(place, program="rm"))
             raise StorageError(message, hint=hint, details={"path": str(place)})
         return found
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of those that exist; raises as `read`."""
+        """Return path -> content of the files that exist; raises as `read`."""
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
     def blobs(self, prefix: str) -> dict[str, str]:
-        """Return the paths of all files below a folder, as a commit does; the ids are empty."""
+        """Return the paths of all files below a folder, like the method of a commit, but with empty ids."""
         return {path: "" for path in self.paths(f"{prefix}/") if (self._root / path).is_file()}
 
     def _forbidden(self, path: str) -> str | None:
-        """Return where a path leads if that may not be read, None otherwise."""
+        """Return where a path leads if it must not be read, None otherwise."""
         real = os.path.realpath(self._root / path)
         if not real.startswith(self._within):
-            return "out of the project"
+            return "outside the project"
         if real == os.path.join(self._real, path):  # noqa: PTH118 - of every file that is read
             return None
         further = Path(real).relative_to(os.path.commonpath((real, self._real)))
@@ -371,14 +373,14 @@ class WorkingTree:
 
     @functools.cached_property
     def _within(self) -> str:
-        """The folder that everything has to lie in, with a slash at its end."""
+        """The folder that must contain everything, with a trailing slash."""
         return f"{boundary(self._root)}{os.sep}".replace(2 * os.sep, os.sep)
 
     def paths(self, prefix: str) -> list[str]:
-        """Return the paths of all files that begin with `prefix`, sorted as paths are, folder by folder.
+        """Return the paths of all files that begin with `prefix`, sorted like paths, folder by folder.
 
-        A folder that is called like a file (`orders.yaml`) is among them: reading it says what is wrong. Raises
-        `StorageError` where a folder cannot be listed: what is in it may not be taken for absent.
+        A folder with the name of a file (`orders.yaml`) is included: reading it reports the error. Raises
+        `StorageError` if a folder cannot be listed, because its files must not count as absent.
         """
         folder = self._root / prefix.rpartition("/")[0]
         found = sorted(path for path in _listed(folder) if path.suffix or path.is_file() or _leads_nowhere(path))
@@ -386,9 +388,9 @@ class WorkingTree:
         return [path for path in paths if path.startswith(prefix)]
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of everything directly in a folder, sorted; nothing where there is no such folder.
+        """Return the names of everything directly in a folder, sorted; nothing if there is no such folder.
 
-        Raises `StorageError` where it cannot be listed.
+        Raises `StorageError` if the folder cannot be listed.
         """
         place = self._root / folder
         try:
@@ -401,7 +403,7 @@ class WorkingTree:
 
 
 def names_in(tree: Tree, folder: str) -> list[str]:
-    """Return the names of everything directly in a folder of a tree, sorted; on disk nothing below it is listed."""
+    """Return the names of everything directly in a folder of a tree, sorted. On disk, subfolders are not listed."""
     if isinstance(tree, WorkingTree):
         return tree.names(folder)
     return sorted({path.removeprefix(f"{folder}/").split("/", 1)[0] for path in tree.paths(f"{folder}/")})
@@ -412,14 +414,14 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """Return everything in a folder and below; nothing where there is no such folder. Links are not followed."""
+    """Return everything in a folder and below; nothing if there is no such folder. Links are not followed."""
     try:
         if not stat.S_ISDIR(folder.stat().st_mode):
             return []
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.lexists(folder):
             return []
-        message = f"{folder} is a link to a folder that is not there"
+        message = f"{folder} is a symbolic link to a folder that does not exist"
         hint = Hint("correct or remove it: {}", Command("-l", folder, program="ls"))
         raise StorageError(message, hint=hint, details={"path": str(folder)}) from None
     except OSError as error:
@@ -431,5 +433,5 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _not_listed(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # it went while it was looked at
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # removed while it was being inspected
         raise storage_error(Path(error.filename), error, "read") from error

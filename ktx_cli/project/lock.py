@@ -1,4 +1,4 @@
-"""Who may write to a project now: one run lock, held by a live process, stale when its holder is dead."""
+"""The run lock, which allows one writer per project. A live process holds it; it is stale once that process is dead."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ktx_cli.project.state import Warn, ignore_warning, open_for_writing, transa
 
 NAME = "run"
 _HELD_HERE: set[str] = set()
-"""The runs of this process that hold a run lock, of whatever project, or are about to."""
+"""Runs of this process that hold, or are about to take, the run lock of any project."""
 
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
-"""A holder on another host that gave no heartbeat for this long counts as dead."""
+"""A holder on another host counts as dead after this long without a heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,18 @@ class Holder:
 
     @property
     def since_text(self) -> str:
-        """The start of the run in ISO form."""
+        """The start of the run in ISO format."""
         return isoformat(datetime.fromtimestamp(self.since, UTC))
 
     def is_alive(self, now: float) -> bool:
-        """Say whether the holder lives: by pid and start time on this host, else by its heartbeat."""
+        """Return whether the holder is alive, judged on this host by pid and start time, else by its heartbeat."""
         if self.host == host_identity():
             return process_start(self.pid) == self.process_start
         return now - self.heartbeat < STALE_SECONDS
 
 
 class RunLock:
-    """The run lock of this process; `check` before anything that others would see."""
+    """The run lock of this process. Call `check` before any change that others can see."""
 
     def __init__(self, database: sqlite3.Connection, path: Path, run_id: str) -> None:
         self._database = database
@@ -63,7 +63,9 @@ class RunLock:
         self.run_id = run_id
 
     def check(self) -> None:
-        """Raise `BusyError` when somebody has taken the run lock over (this process was asleep for long)."""
+        """Raise `BusyError` if another run has taken over the run lock because this process was
+        suspended for too long.
+        """
         with translated(self._path):
             row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (NAME,)).fetchone()
         if row is None or row[0] != self.run_id:
@@ -83,8 +85,8 @@ def hold_run_lock(
 ) -> Iterator[tuple[RunLock, sqlite3.Connection]]:
     """Hold the project's run lock for a block; yields it and the open state database.
 
-    Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
-    `warn` is told when the state database was damaged and moved aside.
+    Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`. Calls
+    `warn` if the state database was damaged and has been moved aside.
     """
     with contextlib.ExitStack() as stack:
         _HELD_HERE.add(run_id)
@@ -99,7 +101,9 @@ def hold_run_lock(
                 remove_leftovers(layout.private)
             yield RunLock(database, layout.state, run_id), database
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # the block's own error matters more; a dead holder is recognised
+            with contextlib.suppress(
+                sqlite3.Error
+            ):  # the error of the block matters more, and a dead holder is recognized
                 _release(database, run_id)
             raise
         else:
@@ -111,7 +115,7 @@ def hold_run_lock(
 
 
 def current_holder(database: sqlite3.Connection) -> Holder | None:
-    """Return the run lock's holder, dead or alive, or None when it is free."""
+    """Return the holder of the run lock, dead or alive, or None if the lock is free."""
     row = database.execute(
         "SELECT run_id, command, pid, process_start, host, hostname, since, heartbeat FROM leases WHERE name = ?",
         (NAME,),
@@ -134,13 +138,13 @@ def _acquire(
             raise _busy(holder)
         if not announced:
             limit = wait_seconds if math.isfinite(wait_seconds) else None
-            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is at work", limit))
+            emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is running", limit))
             announced = True
         time.sleep(min(0.2, left))
 
 
 def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | None:
-    """Take the run lock when it is free or its holder is dead; else return the holder."""
+    """Take the run lock if it is free or its holder is dead; otherwise return the holder."""
     now, pid = time.time(), os.getpid()
     with transaction(database):
         holder = current_holder(database)
@@ -158,7 +162,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
 
 
 def _is_over(holder: Holder) -> bool:
-    """Say whether a holder is a run of this very process that ended and could not release it (disk full)."""
+    """Return whether the holder is a finished run of this process that could not release the lock (disk full)."""
     ours = holder.pid == os.getpid() and holder.process_start == process_start(os.getpid())
     return ours and holder.host == host_identity() and holder.run_id not in _HELD_HERE
 
@@ -169,13 +173,13 @@ def _release(database: sqlite3.Connection, run_id: str) -> None:
 
 def _busy(holder: Holder) -> BusyError:
     pid, host, since = holder.pid, holder.hostname, holder.since_text
-    message = f"`{holder.command}` is at work on this project: pid {pid} on {host}, since {since}"
+    message = f"`{holder.command}` is already running on this project: pid {pid} on {host}, since {since}"
     details = {"pid": pid, "host": host, "since": since, "run_id": holder.run_id, "command": holder.command}
     return BusyError(message, hint="wait for it with --wait, or try again later", details=details)
 
 
 def _beat(path: Path, run_id: str, stop: threading.Event) -> None:
-    """Renew the heartbeat until told to stop; a database that does not answer now is tried again at the next beat."""
+    """Update the heartbeat until stopped. If the database does not respond, try again at the next beat."""
     while not stop.wait(HEARTBEAT_SECONDS):
         with (
             contextlib.suppress(sqlite3.Error),
@@ -196,9 +200,9 @@ def host_identity() -> str:
 
 
 def process_start(pid: int) -> str | None:
-    """Return a text that tells this process from a later one with the same pid; None when it is gone.
+    """Return a text that distinguishes this process from a later one with the same pid; None if it has ended.
 
-    Linux: the start time in clock ticks since boot, from `/proc`. Elsewhere: what `ps` prints.
+    Linux: the start time in clock ticks since boot, from `/proc`. Elsewhere: the start time that `ps` prints.
     """
     if platform.system() == "Linux":
         try:

@@ -1,4 +1,4 @@
-"""Three-way merge of one file: YAML by its structure, Markdown by its front matter and lines, the rest by lines."""
+"""Three-way merge of one file: YAML by structure, Markdown by front matter and lines, other files by lines."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ktx_cli.core import ConfigError, KtxError, yaml
 __all__ = ["Conflict", "MergeConflictError", "OnConflict", "TextMerge", "merge_data", "merge_file"]
 
 TextMerge = Callable[[bytes, bytes, bytes], bytes | None]
-"""Line-based merge of (base, ours, theirs); None when both sides changed the same lines."""
+"""Line-based merge of (base, ours, theirs); None if both sides changed the same lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Why a file could not be merged.
 
-    `path` is the file, `where` the value inside it (`measures[revenue].expr`; empty for the whole file), `reason`
-    half a sentence for a person.
+    `path` is the file, `where` the value in it (`measures[revenue].expr`; empty for the whole file), and `reason`
+    completes the sentence.
     """
 
     path: str
@@ -35,12 +35,12 @@ class Conflict:
 def merge_file(
     path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, text_merge: TextMerge | None = None
 ) -> bytes | Conflict | None:
-    """Return the merged content of a file, or the conflict; None stands for a file that is not there.
+    """Return the merged content of a file, or the conflict; None stands for a missing file.
 
-    Of a `.yaml` or `.yml` file what ours changed is edited into the text of theirs, whose comments and form
-    survive. Where a merge by lines gives the same values, its text is taken: it keeps the comments of both. The front
-    matter of Markdown is merged as YAML, its lists of texts as sets. Other files, and YAML that does not parse, are
-    merged by `text_merge` alone.
+    For `.yaml` and `.yml` files, the changes of ours are edited into the text of theirs, which keeps its comments and
+    formatting. If a line merge produces the same values, its text is used, because it keeps the comments of both. The
+    front matter of Markdown is merged as YAML, with lists of text as sets. Other files, and invalid YAML, are only
+    merged by `text_merge`.
     """
     if ours in (theirs, base):
         return theirs
@@ -97,13 +97,13 @@ class _File:
     def part(
         self, base: bytes, ours: bytes, theirs: bytes, merge: Callable[[bytes, bytes, bytes], bytes | Conflict]
     ) -> bytes | Conflict:
-        """Return the side that changed, or the merge where both did."""
+        """Return the side that changed, or the merge if both did."""
         if ours in (theirs, base):
             return theirs
         return ours if theirs == base else merge(base, ours, theirs)
 
     def front_matter(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | Conflict:
-        """Merge front matter: a text of a list is there when one side added it, and gone when one side took it out."""
+        """Merge front matter: a list has the texts that either side added, without those that either side removed."""
         try:
             values = [yaml.load(side, where=self.path) for side in (base, ours, theirs)]
         except ConfigError:
@@ -121,8 +121,8 @@ class _File:
     def edited(
         self, theirs: bytes, values: list[Any], by_lines: Callable[[], bytes | None] = lambda: None, before: Any = None
     ) -> bytes | Conflict:
-        """Edit what the merge of the values changes into theirs; `before`: its values, if they are not the last."""
-        from ktx_cli.project.edit import apply, holds  # whoever reads a repository merges nothing
+        """Edit the merged changes into theirs; `before`: its values, if they are not the last."""
+        from ktx_cli.project.edit import apply, holds  # nobody who only reads a repository merges
         from ktx_cli.project.yaml_splice import diff
 
         try:
@@ -134,7 +134,7 @@ class _File:
         except MergeConflictError as conflict:
             return Conflict(self.path, conflict.where, conflict.reason)
         except ConfigError as error:
-            return Conflict(self.path, "", f"the two changes cannot be put into one text ({error.message})")
+            return Conflict(self.path, "", f"the two changes cannot be combined into one text ({error.message})")
 
 
 def _is_texts(value: Any) -> bool:
@@ -147,11 +147,11 @@ def _as_sets(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
 
 
 OnConflict = Literal["ours", "theirs", "raise"]
-"""Whose value wins where both sides changed one differently; `raise` raises `MergeConflictError`."""
+"""Whose value wins if both sides changed one differently; `raise` raises `MergeConflictError`."""
 
 
 class MergeConflictError(KtxError):
-    """Both sides changed one value differently; `where` names it (`measures[revenue].expr`)."""
+    """Both sides changed one value differently; `where` is its location (`measures[revenue].expr`)."""
 
     code = "conflict"
 
@@ -166,7 +166,7 @@ class MergeConflictError(KtxError):
 
 
 class _Missing:
-    """The value of an entry that is not there."""
+    """The value of an entry that does not exist."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -177,12 +177,12 @@ _MISSING: Final = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """One merge: decides a conflict at a place."""
+    """One merge, with its rule for conflicts."""
 
     decide: Callable[[str, str, Any, Any], Any]
 
     def value(self, base: Any, ours: Any, theirs: Any, where: str) -> Any:
-        """Return the merged value of one place, `_MISSING` when it is deleted."""
+        """Return the merged value at one location, `_MISSING` if it is deleted."""
         if _same(ours, base) or _same(ours, theirs):
             return theirs
         if _same(theirs, base):
@@ -199,7 +199,7 @@ class _Merge:
         return self.decide(where, f"both sides {done} it differently", ours, theirs)
 
     def mapping(self, base: dict[Any, Any], ours: dict[Any, Any], theirs: dict[Any, Any], where: str) -> Any:
-        """Merge entry by entry, in the order of theirs; what only ours has comes last."""
+        """Merge entry by entry, in the order of theirs, followed by the entries that only ours has."""
         merged = {}
         for key in [*theirs, *(key for key in ours if key not in theirs)]:
             base_value, our_value, their_value = (side.get(key, _MISSING) for side in (base, ours, theirs))
@@ -228,12 +228,12 @@ class _Merge:
 
 
 def merge_data(base: Any, ours: Any, theirs: Any, *, on_conflict: OnConflict) -> Any:
-    """Return what three values (dicts, lists, scalars) make together.
+    """Return the merge of three values (dicts, lists, scalars).
 
-    What one side changed from `base` is taken, what both changed alike too. Mappings merge by key; lists whose
-    items all have a `name` (or, as joins, `to` and `on`) merge by item, also in order; other lists are one value.
-    A value changed differently, or deleted here and changed there, is a conflict: `on_conflict` says whose value
-    stands. The result shares parts with the arguments. Raises `MergeConflictError` only for `raise`.
+    A change by one side since `base`, or the same change by both, is taken. Mappings merge by key. Lists whose items
+    all have a `name` (or, as joins, `to` and `on`) merge by item, including their order; other lists are one value. It
+    is a conflict if both sides changed a value differently, or one deleted it and the other changed it: `on_conflict`
+    then decides. The result shares parts with the arguments. Raises `MergeConflictError` only for `raise`.
     """
 
     def decide(where: str, reason: str, our_value: Any, their_value: Any) -> Any:
@@ -255,9 +255,9 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _order(base: list[Any], ours: list[Any], theirs: list[Any]) -> list[Any]:
-    """Return all keys of ours and theirs: in the order of theirs, unless only ours moved items.
+    """Return all keys of ours and theirs, in the order of theirs unless only ours moved items.
 
-    What the leading side does not have stands behind the item it followed.
+    Keys that the leading side lacks follow the item that they followed on the other side.
     """
     leading, following = (ours, theirs) if _moved(base, ours) and not _moved(base, theirs) else (theirs, ours)
     known = set(leading)

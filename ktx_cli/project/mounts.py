@@ -1,7 +1,7 @@
-"""Domain projects: the projects that a root reads under names of its own, each by its own settings and files.
+"""Mounts: other projects that a root project reads under its own names, with their own settings and files.
 
-A mounted project stays what it is: its settings, secrets, row policies, state and git are its own, and nothing of it is
-copied. What the root adds is a name: `finance/warehouse` is the connection `warehouse` of the mount `finance`.
+A mounted project keeps its own settings, secrets, row policies, state and git repository; nothing is copied. The root
+only adds a name: `finance/warehouse` is the connection `warehouse` of the mount `finance`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import CONFIG_NAME, OWN_NAMES, Layout, boundary
 
 SEPARATOR: Final = "/"
-"""Stands between the name of a mount and an id or a key of its project."""
+"""Separates the name of a mount from an id or a key of its project."""
 
 
 def qualified(mount: Mount | None, name: str) -> str:
-    """Return an id or a key as the root names it; that of the root's own (None) is the same."""
+    """Return an id or a key as the root names it; those of the root itself (mount None) are unchanged."""
     return name if mount is None else mount.qualified(name)
 
 
@@ -30,8 +30,8 @@ def qualified(mount: Mount | None, name: str) -> str:
 class Mount:
     """A mounted project that can be read.
 
-    `name`: what the root calls it. `path`: its folder, from that of the root. `typed`: the same from where commands are
-    typed.
+    `name`: its name in the root. `path`: its folder, relative to that of the root. `typed`: its folder, relative to the
+    folder in which commands are typed.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Mount:
 
     @property
     def config(self) -> KtxConfig:
-        """Its own settings."""
+        """The settings of the mounted project."""
         return self.loaded.config
 
     def qualified(self, name: str) -> str:
@@ -50,11 +50,11 @@ class Mount:
         return f"{self.name}{SEPARATOR}{name}"
 
     def shown_path(self, path: str) -> str:
-        """Return the path of a file of this project as it is from the folder of the root."""
+        """Return the path of a file of this project, relative to the root's folder."""
         return f"{self.path}/{path}"
 
     def placed(self, hint: str) -> Hint:
-        """Return a hint of this project whose commands work on it."""
+        """Return a hint of this project with commands that run on it."""
 
         def place(part: str) -> str:
             if isinstance(part, Command) and part.program == "ktx" and "--project-dir" not in part.words:
@@ -64,7 +64,7 @@ class Mount:
         return Hint(hint).rewrite(place)
 
     def warning(self, warning: ResultWarning) -> ResultWarning:
-        """Return a warning about this project as the root tells it."""
+        """Return a warning of this project as the root reports it."""
         hint = None if warning.hint is None else self.placed(warning.hint)
         details = {"mount": self.name, **warning.details}
         message = f"mount `{self.name}`: {warning.message}"
@@ -73,7 +73,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """What a root mounts, in the order of its `ktx.yaml`. `broken`: name -> why it cannot be read."""
+    """The mounts of a root, in the order of its `ktx.yaml`. `broken`: name -> why the mount cannot be read."""
 
     root: Layout
     config: KtxConfig
@@ -81,12 +81,12 @@ class Mounts:
     broken: Mapping[str, KtxError]
 
     def projects(self) -> list[tuple[Mount | None, Layout, KtxConfig]]:
-        """Return the root (None) and every mount that can be read, with their paths and settings."""
+        """Return the root (None) and every readable mount, with their paths and settings."""
         own = (None, self.root, self.config)
         return [own, *((each, each.layout, each.config) for each in self.usable.values())]
 
     def warnings(self) -> list[ResultWarning]:
-        """Return a warning for each mount that cannot be read, and so is missing from an answer."""
+        """Return a warning for each mount that cannot be read, and is therefore missing from an answer."""
         return [
             ResultWarning("mount_broken", error.message, hint=error.hint, mount=name)
             for name, error in self.broken.items()
@@ -95,24 +95,24 @@ class Mounts:
     def split(self, reference: str) -> tuple[Mount | None, str]:
         """Return the mount and the id or key that `finance/warehouse` names; the id is empty for `finance` alone.
 
-        The mount is None for what belongs to the root itself. Raises why a mount cannot be read.
+        The mount is None for the root itself. Raises the error of a mount that cannot be read.
         """
         name, _, rest = reference.partition(SEPARATOR)
         return (self.find(name), rest) if name in self.config.mounts else (None, reference)
 
     def split_page(self, key: str) -> tuple[Mount | None, str]:
-        """Return the mount and the key there of a page or a passage; a key without a mount is of the root itself."""
+        """Return the mount and the key in it of a page or a passage; a key without a mount belongs to the root."""
         return self.split(key) if SEPARATOR in key else (None, key)
 
     def find(self, name: str) -> Mount:
-        """Return the mount of a name; raises why it cannot be read."""
+        """Return the mount of a name; raises the error of a mount that cannot be read."""
         if name in self.broken:
             raise self.broken[name]
         return self.usable[name]
 
 
 def load_mounts(layout: Layout, config: KtxConfig) -> Mounts:
-    """Return the projects that a root mounts; one that cannot be read disturbs no other."""
+    """Return the projects that a root mounts; one that cannot be read does not affect the others."""
     usable: dict[str, Mount] = {}
     broken: dict[str, KtxError] = {}
     taken: dict[str, str] = {}
@@ -131,35 +131,35 @@ def load_mounts(layout: Layout, config: KtxConfig) -> Mounts:
 def _loaded(folder: Path) -> LoadedConfig:
     try:
         return load_config(folder / CONFIG_NAME)
-    except KtxError as error:  # what it hints at is to be done there
+    except KtxError as error:  # the fix belongs in the mounted project
         error.hint = Command("config", "validate", "--project-dir", folder)
         raise
 
 
 def mount_folder(root: Path, path: str) -> Path:
-    """Return the folder that a mount of the project at `root` names; links are not followed."""
+    """Return the folder of a mount of the project at `root`; links are not followed."""
     return Path(os.path.normpath(root / path))
 
 
 def _folder(root: Path, name: str, path: str, taken: Mapping[str, str]) -> Path:
-    """Return the folder of a mount; `ConfigError` for one that cannot be a project beside or below this one."""
+    """Return the folder of a mount; raises `ConfigError` if it cannot be a project beside or below this one."""
     folder = mount_folder(root, path)
     real, own, within = (Path(os.path.realpath(each)) for each in (folder, root, boundary(root)))
     setting = SettingPath(f"mounts.{name}")
     if own == real or own.is_relative_to(real):
         what = "is this project itself" if own == real else "contains this project"
-        raise ConfigError(f"{folder} {what}", hint=Hint("correct {}: a mount is a project of its own", setting))
+        raise ConfigError(f"{folder} {what}", hint=Hint("correct {}: a mount must be a separate project", setting))
     if real.is_relative_to(own) and real.relative_to(own).parts[0] in OWN_NAMES:
         kept = real.relative_to(own).parts[0]
         hint = Hint("move it, for example to domains/{}, and correct {}", name, setting)
-        raise ConfigError(f"{folder} is inside `{kept}`, which holds files of this project", hint=hint)
+        raise ConfigError(f"{folder} is inside `{kept}`, which contains files of this project", hint=hint)
     if folder.is_relative_to(root) and not real.is_relative_to(within):
-        message = f"{folder} is reached by a link that leads out of the project, to {real}"
-        raise ConfigError(message, hint=Hint("write where it leads into {}", setting))
+        message = f"{folder} goes through a link that points outside the project, to {real}"
+        raise ConfigError(message, hint=Hint("set {} to the folder that it points to", setting))
     if str(real) in taken:
         hint = Hint("remove {}", setting)
-        raise ConfigError(f"{folder} is mounted already, as `{taken[str(real)]}`", hint=hint)
+        raise ConfigError(f"{folder} is already mounted as `{taken[str(real)]}`", hint=hint)
     if not (real / CONFIG_NAME).is_file():
-        what = f"there is no {CONFIG_NAME} in {folder}" if real.is_dir() else f"there is no folder {folder}"
+        what = f"{folder} contains no {CONFIG_NAME}" if real.is_dir() else f"the folder {folder} does not exist"
         raise ConfigError(what, hint=Hint("clone the project there, or correct {}", setting))
     return folder

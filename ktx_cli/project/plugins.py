@@ -1,19 +1,19 @@
-"""Kinds of connections by name: the warehouses and sources ktx has itself, and those that installed packages add.
+"""Kinds of connections by name: the warehouses and sources built into ktx, and those that installed packages add.
 
-A kind is one folder with one object that says everything ktx must know of it before it connects:
+A kind is a folder with one object that describes everything ktx must know before it connects:
 `ktx_cli/warehouses/postgres/__init__.py` has `WAREHOUSE = Warehouse(driver="postgres", ...)`. The package above the
 folders lists its own kinds in `BUILT_IN`. An installed distribution adds one with an entry point:
 
     [project.entry-points."ktx.warehouses"]
     quackbase = "ktx_warehouse_example:WAREHOUSE"
 
-`WAREHOUSES` and `SOURCES` find both by name and import a kind when it is asked for: a lower package reaches the
-settings model of a driver without importing upwards, and a command imports only the kinds that `ktx.yaml` uses. What
-only a connection needs is a text `package.module:Name`, which `imported` looks up.
+`WAREHOUSES` and `SOURCES` find both by name and import a kind only when it is used: a lower package reaches the
+settings model of a driver without importing upwards, and a command only imports the kinds in `ktx.yaml`. Objects that
+only an open connection needs are given as text, `package.module:Name`, which `imported` resolves.
 
-Entry points are read once in a process, and only when a name is not built in or all kinds are listed: reading them
-costs about 20 ms. A plug-in that cannot be loaded raises `PluginError` when it is used and is left out of lists; one
-that takes the name of a built-in kind is never used. `Registry.problems` lists both.
+Entry points are read once per process, and only if a name is not built in or all kinds are listed: reading them costs
+about 20 ms. A plug-in that cannot be loaded raises `PluginError` when it is used and is omitted from lists; a plug-in
+with the name of a built-in kind is never used. `Registry.problems` lists both.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 NAME_PATTERN: Final = r"[a-z][a-z0-9_-]{0,39}"
-"""The names a plug-in may have."""
+"""Valid names of plug-ins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A setting that `ktx setup` asks for.
 
-    `word`: the name of the question, and of its flag where ktx has one (`host` for `--database-host`). A question ktx
-    does not know brings its own `key` (the dotted key in `ktx.yaml`), `text` and, for a value that is typed unseen
-    and kept out of `ktx.yaml`, `secret`.
+    `word`: the name of the question, and of its flag if ktx has one (`host` for `--database-host`). For a question that
+    ktx does not know, the plug-in provides `key` (the dotted key in `ktx.yaml`), `text` and, for a value that is typed
+    unseen and kept out of `ktx.yaml`, `secret`.
     """
 
     word: str
@@ -55,9 +55,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What every kind of connection says: its `driver` in `ktx.yaml`, its settings model, and what setup asks.
+    """What every kind of connection declares: its `driver` in `ktx.yaml`, its settings model, and its setup questions.
 
-    `settings`: the pydantic model, or where it is as `package.module:Name`. `schemes`: those of its URLs, the usual one
+    `settings`: the pydantic model, or its location as `package.module:Name`. `schemes`: its URL schemes, the usual one
     first.
     """
 
@@ -75,7 +75,7 @@ class PluginError(ConfigError):
 
 
 def imported(reference: Any) -> Any:
-    """Return the object that `package.module:Name` refers to; what is no text is the object itself."""
+    """Return the object that `package.module:Name` refers to; anything but text is the object itself."""
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")
@@ -85,8 +85,8 @@ def imported(reference: Any) -> Any:
 class Registry(Generic[KindT]):
     """The kinds of one group, by driver.
 
-    `name`: of the package with `BUILT_IN` and one folder a kind, and of the group of entry points. `attribute`: the
-    name of the kind in its folder. `base` and `model`: the classes of kinds and of their settings.
+    `name`: the package with `BUILT_IN` and one folder per kind, and the entry point group. `attribute`: the name of the
+    kind in its folder. `base` and `model`: the base classes of kinds and of their settings.
     """
 
     def __init__(self, name: str, *, attribute: str, base: str, model: str) -> None:
@@ -96,7 +96,7 @@ class Registry(Generic[KindT]):
 
     @property
     def built_in(self) -> tuple[str, ...]:
-        """Return the names of the kinds ktx has itself, in the order of all lists."""
+        """Return the names of the built-in kinds, in the order of all lists."""
         return cast(tuple[str, ...], import_module(self._package).BUILT_IN)
 
     def names(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Registry(Generic[KindT]):
         return name in self.built_in if _is_built_in(name) else name in self._plugins()
 
     def find(self, name: str) -> KindT | None:
-        """Return the kind with this name, None for an unknown one; `PluginError` for a plug-in that cannot be used."""
+        """Return the kind with this name, None if it is unknown; raises `PluginError` for an unusable plug-in."""
         if name not in self._loaded and name in self:
             self._loaded[name] = self._load(name)
         kind = self._loaded.get(name)
@@ -116,13 +116,13 @@ class Registry(Generic[KindT]):
         return kind
 
     def all(self) -> tuple[KindT, ...]:
-        """Return all kinds that can be used, in the order of `names`."""
+        """Return all usable kinds, in the order of `names`."""
         return tuple(kind for name in self.names() if (kind := self._usable(name)) is not None)
 
     def refer(self, name: str, field: str) -> Any:
-        """Return what a reference of one of `names` leads to: `refer("postgres", "settings")` is its settings model.
+        """Return the object behind a reference of a kind: `refer("postgres", "settings")` is its settings model.
 
-        Raises `PluginError` where it cannot be imported from a plug-in.
+        Raises `PluginError` if it cannot be imported from a plug-in.
         """
         reference = getattr(self.find(name), field)
         try:
@@ -133,7 +133,7 @@ class Registry(Generic[KindT]):
             raise _broken(self._plugins()[name][0], f"`{field}` refers to {reference}: {_why(error)}") from error
 
     def problems(self) -> list[ResultWarning]:
-        """Return why installed plug-ins are not used: names that are taken, and packages that cannot be loaded."""
+        """Return why installed plug-ins are not used: their names are taken, or their packages cannot be loaded."""
         warnings = [
             ResultWarning("plugin", message, hint=_remove(entry))
             for entry in self._entries()
@@ -175,7 +175,7 @@ class Registry(Generic[KindT]):
         yield from (entry for entry in _entry_points() if entry.group == self.group)
 
     def _plugins(self) -> dict[str, list[EntryPoint]]:
-        """Return the entry points that may be used, by name."""
+        """Return the usable entry points by name."""
         plugins: dict[str, list[EntryPoint]] = {}
         for entry in self._entries():
             if _refusal(entry) is None:
@@ -188,18 +188,18 @@ def _is_built_in(name: object) -> bool:
 
 
 def _refusal(entry: EntryPoint) -> str | None:
-    """Return why the name of a plug-in cannot be used, whatever its code is."""
+    """Return why the name of a plug-in cannot be used, regardless of its code."""
     owner = f"the package `{_distribution(entry)}` adds a driver `{one_line(entry.name, 60)}`"
     if _is_built_in(entry.name):
-        return f"{owner}, which is a driver of ktx itself; ktx uses its own"
+        return f"{owner}, which is built into ktx; ktx uses the built-in driver"
     if re.fullmatch(NAME_PATTERN, entry.name) is None:
-        return f"{owner}, which is not a name for a driver (lowercase letters, digits, `_` and `-`); ktx ignores it"
+        return f"{owner}, which is not a valid driver name (lowercase letters, digits, `_` and `-`); ktx ignores it"
     return None
 
 
 @functools.cache
 def _entry_points() -> tuple[EntryPoint, ...]:
-    """Return the entry points of both groups, sorted, read once in a process."""
+    """Return the entry points of both groups, sorted. They are read once per process."""
     from importlib.metadata import entry_points
 
     installed = entry_points()
@@ -208,7 +208,7 @@ def _entry_points() -> tuple[EntryPoint, ...]:
 
 
 def forget_plugins() -> None:
-    """Read the entry points anew with the next question; for a process in which a package was installed."""
+    """Discard the cached entry points, for a process in which a package was installed."""
     _entry_points.cache_clear()
     for registry in (WAREHOUSES, SOURCES):
         registry._loaded.clear()

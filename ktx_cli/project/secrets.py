@@ -1,4 +1,4 @@
-"""Secret references (`env:`, `file:`, `keyring:`): the only resolver in the program, and the redaction of secrets."""
+"""Secret references (`env:`, `file:`, `keyring:`), which only this module resolves, and the redaction of secrets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000
 MASK: Final = "***"
 SHORTEST_MASKED: Final = 6
-"""The letters a secret has at least to be masked in `--debug` output: a shorter one is part of many words."""
+"""Minimum length of a secret to be masked in `--debug` output: shorter ones are part of many words."""
 
 _KNOWN: Final[set[str]] = set()
-"""The secrets this process has resolved."""
+"""The secrets that this process has resolved."""
 
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<bare>[A-Za-z_][A-Za-z0-9_]*))")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,14 +35,16 @@ _SECRET_PARAMETER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SecretRef:
-    """A reference to a secret. `kind` is `env`, `file` or `keyring`; `name` what it names, without blanks around."""
+    """A reference to a secret. `kind` is `env`, `file` or `keyring`; `name` is what it refers to,
+    stripped of blanks.
+    """
 
     kind: str
     name: str
 
     @classmethod
     def parse(cls, text: str) -> SecretRef | None:
-        """Return the reference `text` is, or None for a literal value."""
+        """Return the reference in `text`, or None for a literal value."""
         kind, colon, name = text.strip().partition(":")
         return cls(kind, name.strip()) if colon and kind in KINDS else None
 
@@ -51,15 +53,15 @@ class SecretRef:
 
 
 def is_reference(value: object) -> bool:
-    """Say whether a value is a secret reference."""
+    """Return whether a value is a secret reference."""
     return isinstance(value, str) and SecretRef.parse(value) is not None
 
 
 def resolve(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
-    """Return the secret a reference stands for, a literal as it is.
+    """Return the secret behind a reference; a literal is returned unchanged.
 
-    `where` names the setting in errors. Either is remembered for `mask`. Raises `SecretError` when the reference names
-    nothing, nothing readable or something empty.
+    `where` names the setting in errors. Both are remembered for `mask`. Raises `SecretError` if the reference is
+    missing, unreadable or empty.
     """
     secret = resolve_plain(value, project_dir=project_dir, environ=environ, where=where)
     remember(secret)
@@ -67,7 +69,7 @@ def resolve(value: str, *, project_dir: Path, environ: Mapping[str, str], where:
 
 
 def resolve_plain(value: str, *, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
-    """Return what a reference stands for in a setting that is no secret: nothing of it is masked but a password."""
+    """Return the value behind a reference in a setting that is not secret; only a password in it is masked."""
     reference = SecretRef.parse(value)
     found = value if reference is None else _referred(reference, project_dir, environ, where)
     if has_password(found):
@@ -76,7 +78,7 @@ def resolve_plain(value: str, *, project_dir: Path, environ: Mapping[str, str], 
 
 
 def remember(secret: str) -> None:
-    """Keep a secret for `mask`, of a URL also its password."""
+    """Remember a secret for `mask`, and the password of a URL."""
     password = _password_span(secret)
     inside = [] if password is None else [secret[password[0] : password[1]]]
     for text in (secret.strip(), *inside, *map(unquote, inside)):
@@ -85,14 +87,14 @@ def remember(secret: str) -> None:
 
 
 def mask(text: str) -> str:
-    """Return text with every secret this process has resolved masked, also as Python and JSON write it."""
+    """Return text with every resolved secret masked, including its Python, JSON and URL-encoded forms."""
     found = {form for secret in list(_KNOWN) for form in _written(secret) if form in text}
     return redact(text, found) if found else text
 
 
 @functools.lru_cache(maxsize=256)
 def _written(secret: str) -> frozenset[str]:
-    """Return a secret as it may stand in a text: as it is, as Python and JSON write it, each encoded in a URL too."""
+    """Return the forms that a secret can take in a text: plain, as Python and JSON write it, and URL-encoded."""
     as_bytes = repr(secret.encode("utf-8", "surrogateescape"))[2:-1]
     forms = (secret, repr(secret)[1:-1], as_bytes, json.dumps(secret)[1:-1])
     return frozenset(encoded for form in forms if form.strip() for encoded in _in_urls(form))
@@ -100,7 +102,7 @@ def _written(secret: str) -> frozenset[str]:
 
 def _referred(reference: SecretRef, project_dir: Path, environ: Mapping[str, str], where: str) -> str:
     if not reference.name:
-        raise _error(reference, where, "names nothing", f"write `{_EXAMPLES[reference.kind]}`")
+        raise _error(reference, where, "has no name", f"write `{_EXAMPLES[reference.kind]}`")
     if reference.kind == "env":
         return _from_environment(reference, environ, where)
     if reference.kind == "file":
@@ -109,7 +111,7 @@ def _referred(reference: SecretRef, project_dir: Path, environ: Mapping[str, str
 
 
 def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
-    """Return a warning when others may read the file a reference names; None for every other value."""
+    """Return a warning if other users can read the file of a reference; None for any other value."""
     reference = SecretRef.parse(value)
     if reference is None or reference.kind != "file" or not reference.name:
         return None
@@ -117,15 +119,15 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
-        return None  # `resolve` says what is wrong with it
+        return None  # `resolve` reports the error
     if not mode & 0o077:
         return None
-    message = f"others may read {path}, which holds the secret of {where} (mode {mode:04o})"
+    message = f"other users can read {path}, which contains the secret of {where} (mode {mode:04o})"
     return ResultWarning("secret_permissions", message, hint=Command("600", path, program="chmod"))
 
 
 def secret_path(reference: SecretRef, project_dir: Path) -> Path:
-    """Return the file of a `file:` reference: `~` is the home folder, a relative path starts at the project."""
+    """Return the file of a `file:` reference: `~` is the home folder, relative paths start at the project."""
     try:
         return project_dir / Path(reference.name).expanduser()
     except RuntimeError:  # no home folder for this user
@@ -133,12 +135,12 @@ def secret_path(reference: SecretRef, project_dir: Path) -> Path:
 
 
 def is_variable(name: str) -> bool:
-    """Say whether a shell can have a variable of this name: what else stands after `env:` is not for a command."""
+    """Return whether a shell variable can have this name: no other text after `env:` may go into a command."""
     return _NAME.fullmatch(name) is not None
 
 
 def variable_named(value: str) -> str | None:
-    """Return NAME when a value is `$NAME` or `${NAME}`, or has a `${NAME}` in it: ktx replaces none of them."""
+    """Return NAME if a value is `$NAME` or `${NAME}`, or contains `${NAME}`: ktx expands none of them."""
     whole = _VARIABLE.fullmatch(value.strip())
     if whole is not None:
         return whole["braced"] or whole["bare"]
@@ -147,7 +149,7 @@ def variable_named(value: str) -> str | None:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` with every occurrence of a secret masked, also as it stands encoded in a URL."""
+    """Return `text` with every occurrence of a secret masked, including its URL-encoded form."""
     spans: list[tuple[int, int]] = []
     for secret in secrets:
         for form in _in_urls(secret) if secret.strip() else ():
@@ -167,7 +169,7 @@ def _in_urls(secret: str) -> set[str]:
 
 
 def redact_url(url: str) -> str:
-    """Return a URL with its password masked, in front of the host and among the parameters."""
+    """Return a URL with its password masked, both before the host and among the parameters."""
     found = _password_span(url)
     if found is not None:
         url = url[: found[0]] + MASK + url[found[1] :]
@@ -175,7 +177,7 @@ def redact_url(url: str) -> str:
 
 
 def has_password(url: str) -> bool:
-    """Say whether a URL holds a password of its own."""
+    """Return whether a URL contains a password."""
     return redact_url(url) != url
 
 
@@ -195,9 +197,9 @@ def _from_environment(reference: SecretRef, environ: Mapping[str, str], where: s
         else f"write `{_EXAMPLES['env']}`"
     )
     if value is None:
-        raise _error(reference, where, "names a variable that is not set", hint)
+        raise _error(reference, where, "refers to a variable that is not set", hint)
     if not value.strip():
-        raise _error(reference, where, "names a variable that is empty", hint)
+        raise _error(reference, where, "refers to a variable that is empty", hint)
     return value
 
 
@@ -205,47 +207,56 @@ def _from_file(reference: SecretRef, project_dir: Path, where: str) -> str:
     path = secret_path(reference, project_dir)
     try:
         if path.exists() and not path.is_file():
-            message = f"names {path}, which is no regular file"
-            raise _error(reference, where, message, "name a file with the secret in it")
+            message = f"refers to {path}, which is not a regular file"
+            raise _error(reference, where, message, "use a file that contains the secret")
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
-        raise _error(reference, where, f"names {path}, which is not there", f"write the secret to {path}") from error
+        raise _error(
+            reference, where, f"refers to {path}, which does not exist", f"write the secret to {path}"
+        ) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        message = f"names {path}, which cannot be read: {reason}"
+        message = f"refers to {path}, which cannot be read: {reason}"
         raise _error(reference, where, message, Command("u+r", path, program="chmod")) from error
     if len(data) > MAX_FILE_BYTES:
-        raise _error(reference, where, f"names {path}, which is larger than 1 MB", "name a file with the secret alone")
+        raise _error(
+            reference, where, f"refers to {path}, which is larger than 1 MB", "use a file that contains only the secret"
+        )
     try:
         value = data.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise _error(reference, where, f"names {path}, which is not UTF-8", f"save {path} as UTF-8") from None
+        raise _error(reference, where, f"refers to {path}, which is not UTF-8", f"save {path} as UTF-8") from None
     if not value.strip():
-        raise _error(reference, where, f"names {path}, which is empty", f"write the secret to {path}")
+        raise _error(reference, where, f"refers to {path}, which is empty", f"write the secret to {path}")
     return value
 
 
 def _from_keyring(reference: SecretRef, where: str) -> str:
     service, slash, name = reference.name.rpartition("/")
     if not slash or not service or not name:
-        raise _error(reference, where, "is not of the form keyring:SERVICE/NAME", "write `keyring:SERVICE/NAME`")
+        raise _error(reference, where, "does not have the form keyring:SERVICE/NAME", "write `keyring:SERVICE/NAME`")
     try:
         import keyring
         import keyring.errors
     except ImportError as error:
-        message = "needs the package keyring"
+        message = "requires the package keyring"
         raise _error(reference, where, message, Command("install", "ktx-cli[keyring]", program="pip")) from error
     try:
         value = keyring.get_password(service, name)
     except keyring.errors.NoKeyringError as error:
-        message = "cannot be looked up: this machine has no keyring"
+        message = "cannot be resolved: this machine has no keyring"
         raise _error(reference, where, message, "use env:NAME or file:PATH") from error
-    except Exception as error:  # a backend raises whatever its system gives it
-        message = f"cannot be looked up: {type(error).__name__}"
+    except Exception as error:  # a backend raises any exception that its system produces
+        message = f"cannot be resolved: {type(error).__name__}"
         raise _error(reference, where, message, "unlock the keyring, then try again") from error
     if value is None or not value.strip():
-        raise _error(reference, where, "names nothing in the keyring", Command("set", service, name, program="keyring"))
+        raise _error(
+            reference,
+            where,
+            "refers to an entry that is not in the keyring",
+            Command("set", service, name, program="keyring"),
+        )
     return value
 
 
@@ -260,10 +271,10 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _password_span(url: str) -> tuple[int, int] | None:
-    """Return where the password in `scheme://user:password@host` stands.
+    """Return the span of the password in `scheme://user:password@host`.
 
-    A password may hold `/`, `?`, `#` or `@` that nobody encoded; it then ends at the last `@`. Digits up to the next
-    delimiter are a port, not a password.
+    A password may contain unencoded `/`, `?`, `#` or `@`; it then ends at the last `@`. Digits up to the next delimiter
+    are a port, not a password.
     """
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", url)
     if scheme is None:

@@ -1,6 +1,6 @@
-"""The state database `.ktx/state.sqlite`: numbered migrations, one writer, readers that change nothing.
+"""The state database `.ktx/state.sqlite`: numbered migrations, one writer, and readers that change nothing.
 
-It is disposable: a damaged one is moved aside, and the next run rebuilds what it needs from the committed files.
+It is disposable: a damaged database is moved aside, and the next run rebuilds what it needs from the committed files.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from ktx_cli.project.layout import Layout
 Answer = TypeVar("Answer")
 READ_ATTEMPTS = 5
 MOVED_SECONDS = 0.02
-"""How long to leave whoever moves the file, times the number of tries."""
+"""How long to wait for a process that moves the file, per attempt."""
 Warn = Callable[[ResultWarning], object]
-"""Told of what a person should know that does not stop the run."""
+"""Receives warnings that do not stop the run."""
 
 LOOK: Final = "look"
-"""The kind of the rows of `enrichment` that hold the results of a scan; they are nobody's answer and stay."""
+"""The kind of the rows of `enrichment` with the results of a scan. They are not model answers, and are kept."""
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -157,13 +157,13 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
 )
-"""Applied in order; `PRAGMA user_version` counts how many are."""
+"""Applied in order; `PRAGMA user_version` counts the applied ones."""
 
 
 def open_to_others(layout: Layout) -> list[Path]:
-    """Return what of `.ktx/` other users may look into: the folder, the state database, the reports of runs.
+    """Return which parts of `.ktx/` other users may read: the folder, the state database, the reports of runs.
 
-    SQLite gives the files beside a database the permissions of the database.
+    SQLite gives the files next to a database the permissions of the database.
     """
     state = [layout.state.with_name(layout.state.name + suffix) for suffix in ("", "-wal", "-shm")]
     reports = sorted(layout.runs.glob("*.json")) if layout.runs.is_dir() else []
@@ -186,9 +186,9 @@ def ignore_warning(warning: ResultWarning) -> None:
 
 
 def check_private_folder(layout: Layout) -> None:
-    """Raise `StorageError` when something else stands where `.ktx/`, or what ktx writes in it, has to be.
+    """Raise `StorageError` if anything but a folder is at the place of `.ktx/` or of a folder in it.
 
-    A symbolic link too: a repository could bring one along and have ktx write elsewhere.
+    This includes symbolic links: a repository could contain one and make ktx write elsewhere.
     """
     for path in (layout.private, *_inside(layout.private)):
         try:
@@ -196,7 +196,7 @@ def check_private_folder(layout: Layout) -> None:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            raise storage_error(path, error, "look at") from error
+            raise storage_error(path, error, "inspect") from error
         if stat.S_ISLNK(mode):
             remove = Command(path, program="rm")
             raise StorageError(f"{path} is a symbolic link", hint=remove, details={"path": str(path)})
@@ -206,11 +206,11 @@ def check_private_folder(layout: Layout) -> None:
             hint = Hint(
                 "move it away, for example: {}", Command(path, path.with_name(path.name + ".old"), program="mv")
             )
-            raise StorageError(f"{path} is not a folder, and ktx needs one there", hint=hint)
+            raise StorageError(f"{path} is not a folder, but ktx needs one there", hint=hint)
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Return what lies directly in a folder; nothing of one that is not there, is a link or cannot be looked into."""
+    """Return what a folder directly contains; nothing if it does not exist, is a link or cannot be read."""
     if folder.is_symlink():
         return []
     try:
@@ -218,14 +218,14 @@ def _inside(folder: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise storage_error(folder, error, "look into") from error
+        raise storage_error(folder, error, "read") from error
 
 
 def prepare_private_folder(layout: Layout) -> None:
-    """Make `.ktx/` with its `.gitignore` of `*`, unless it is there; errors as `check_private_folder`.
+    """Create `.ktx/` with its `.gitignore` of `*`, if it does not exist; errors as in `check_private_folder`.
 
-    A `.gitignore` that came from elsewhere keeps its lines and gets the `*` behind them. Only its owner may look into
-    the folder: the state database, the reports and the rest hold values of rows.
+    An existing `.gitignore` from elsewhere keeps its lines, with `*` appended. Only the owner may read the folder: the
+    state database, the reports and other files contain values of rows.
     """
     check_private_folder(layout)
     with translated(layout.private):
@@ -239,14 +239,14 @@ def prepare_private_folder(layout: Layout) -> None:
 
 
 def is_hidden(layout: Layout) -> bool:
-    """Say whether the last pattern of `.ktx/.gitignore`, which is the one that counts, hides everything from git."""
+    """Return whether the last pattern of `.ktx/.gitignore`, which is decisive, hides everything from git."""
     lines = (line.rstrip(b" \r") for line in (read_bytes(layout.private_gitignore) or b"").split(b"\n"))
     patterns = [line for line in lines if line and not line.startswith(b"#")]
     return patterns[-1:] == [b"*"]
 
 
 def _hide(path: Path) -> None:
-    """Add the pattern that hides everything; in place, for the file is also the lock of `_opening`."""
+    """Append the pattern that hides everything; in place, because the file is also the lock of `_opening`."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -262,10 +262,10 @@ def _hide(path: Path) -> None:
 
 @contextlib.contextmanager
 def open_for_writing(layout: Layout, warn: Warn = ignore_warning) -> Iterator[sqlite3.Connection]:
-    """Open the database in WAL mode, creating and migrating it; on leaving, the WAL is folded back and gone.
+    """Open the database in WAL mode, creating and migrating it; on exit, the WAL is merged and removed.
 
-    The connection is in autocommit mode; use `transaction`. A damaged file is moved aside, and `warn` is told.
-    Raises `StorageError`, also for a database that a newer ktx made, and `BusyError` for a damaged one in use.
+    The connection is in autocommit mode; use `transaction`. A damaged file is moved aside, which calls `warn`. Raises
+    `StorageError`, also for a database of a newer ktx, and `BusyError` for a damaged one in use.
     """
     prepare_private_folder(layout)
     with translated(layout.state), _opening(layout.private_gitignore):
@@ -280,9 +280,9 @@ def open_for_writing(layout: Layout, warn: Warn = ignore_warning) -> Iterator[sq
 
 @contextlib.contextmanager
 def _opening(path: Path) -> Iterator[None]:
-    """Let one process at a time open the database, by a lock on a file that stays.
+    """Let one process at a time open the database, with a lock on a permanent file.
 
-    Who is opening it holds no lock in it yet, and must not have it moved away meanwhile.
+    A process that is opening the database holds no lock in it yet, so this lock keeps others from moving it away.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -295,7 +295,7 @@ def _opening(path: Path) -> Iterator[None]:
 def _open(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the database, or a new one after moving a damaged one aside.
 
-    Somebody else may move it while it is opened here: SQLite then finds a file without what belongs to it.
+    Another process may move it while it is being opened here: SQLite then finds a file without its WAL.
     """
     for attempt in range(READ_ATTEMPTS):
         seen = identity_of(path)
@@ -322,20 +322,20 @@ def _open(path: Path, warn: Warn) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, which SQLite takes for a new database; leave one that is there.
+    """Create an empty file that only its owner may read, which SQLite uses as a new database; keep an existing one.
 
-    One that is there is not even opened: closing it would take the locks of this process's other connections.
+    An existing file is not even opened: closing it would release the locks of this process's other connections.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def read_state(layout: Layout, ask: Callable[[sqlite3.Connection], Answer]) -> Answer | None:
-    """Return what `ask` finds in the database, or None where there is none, or an older one; no file changes.
+    """Return the result of `ask` on the database, or None if it does not exist or is older; changes no file.
 
-    Without a WAL beside it the file is read as immutable. With one (a run is at work, or was killed) SQLite has to
-    use its shared-memory file. If a run began or ended meanwhile, the question is asked again. Raises `StorageError`,
-    also for a database that a newer ktx made.
+    Without a WAL next to it, the file is read as immutable. With one (a run is active, or was killed), SQLite has to
+    use its shared-memory file. If a run began or ended meanwhile, `ask` is called again. Raises `StorageError`, also
+    for a database of a newer ktx.
     """
     for _ in range(READ_ATTEMPTS):
         before = _signature(layout.state)
@@ -364,7 +364,7 @@ def _ask(path: Path, ask: Callable[[sqlite3.Connection], Answer], *, immutable: 
 
 
 def _signature(path: Path) -> tuple[tuple[int, int, int] | None, bool]:
-    """Return what tells one state of the file from another, and whether a WAL with content is beside it."""
+    """Return what identifies one state of the file, and whether a WAL with content is next to it."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -380,7 +380,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
         yield connection
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself when the disk is full
+        if connection.in_transaction:  # SQLite itself rolls back if the disk is full
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
@@ -388,7 +388,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's and the system's errors into `StorageError`s that name the file."""
+    """Turn errors of SQLite and the operating system into `StorageError`s that name the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -398,17 +398,19 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def database_error(path: Path, error: sqlite3.Error) -> StorageError:
-    """Return the error for a state database that does not work; SQLite calls a full disk a `disk I/O error`."""
+    """Return the error for an unusable state database; SQLite reports a full disk as `disk I/O error`."""
     details = {"path": str(path)}
     if is_out_of_space(error) or (is_unreadable(error) and is_full(path)):
         full = storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         message = f"the state database {path} cannot be used: {os.strerror(errno.ENOSPC)}"
         return StorageError(message, hint=full.hint, details=full.details)
     if is_damage(error):
-        hint = Hint("the next `{}` moves it aside and starts a new one; nothing committed is lost", Command("ingest"))
+        hint = Hint(
+            "the next `{}` moves it aside and starts a new one; committed context is not lost", Command("ingest")
+        )
     else:
         listing = Command("-la", path.parent, program="ls")
-        hint = Hint("look at the free space and the permissions of its folder: {}", listing)
+        hint = Hint("check the free space and the permissions of its folder: {}", listing)
     return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details=details)
 
 
@@ -418,18 +420,18 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 
 def _require_known(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the database's version; `StorageError` for one that only a newer ktx knows."""
+    """Return the database's version; raises `StorageError` for a version that only a newer ktx knows."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(MIGRATIONS):
-        versions = f"version {version}; this one knows {len(MIGRATIONS)}"
-        message = f"the state database {path} was made by a newer ktx ({versions})"
+        versions = f"version {version}; this one supports up to {len(MIGRATIONS)}"
+        message = f"the state database {path} was created by a newer ktx ({versions})"
         hint = Hint("update ktx, or start a new one: {}", _removal(path))
         raise StorageError(message, hint=hint, details={"path": str(path), "version": version})
     return version
 
 
 def _require_whole(connection: sqlite3.Connection) -> None:
-    """Raise SQLite's error for a damaged file, which it gives by itself only when it comes upon the damaged page."""
+    """Raise SQLite's error for a damaged file; by itself, SQLite only does so when it reads the damaged page."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         error = sqlite3.DatabaseError(one_line(verdict))
@@ -464,34 +466,34 @@ def _copy(path: Path, folder: Path) -> Path:
 
 
 LOCK_SECONDS = 2.0
-"""How long to wait for those who look at the damaged file at the same moment; a run has it open for much longer."""
+"""How long to wait for processes that briefly read the damaged file; a run has it open for much longer."""
 
 Identity = tuple[int, int]
-"""Device and inode: tells the damaged file from the one another run has put in its place meanwhile."""
+"""Device and inode: distinguish the damaged file from one that another run has put in its place."""
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """Return the primary code of an error of SQLite; 0 for one of the module's own."""
+    """Return the primary code of an error of SQLite; 0 for errors of the Python module."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Say whether the file itself is broken; busy, full, forbidden and unreadable disks are not."""
+    """Return whether the file itself is damaged, rather than busy, forbidden, or on a full or unreadable disk."""
     return _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_unreadable(error: sqlite3.Error) -> bool:
-    """Say whether the system failed to read or write: a bad disk, or a file that somebody moved meanwhile."""
+    """Return whether the system failed to read or write: a bad disk, or a file that was moved meanwhile."""
     return _primary_code(error) == sqlite3.SQLITE_IOERR
 
 
 def is_out_of_space(error: sqlite3.Error) -> bool:
-    """Say whether there was no room for what SQLite had to write."""
+    """Return whether SQLite had no space left to write."""
     return _primary_code(error) == sqlite3.SQLITE_FULL
 
 
 def identity_of(path: Path) -> Identity | None:
-    """Return which file is at `path`, None when there is none."""
+    """Return the identity of the file at `path`, None if there is none."""
     with contextlib.suppress(FileNotFoundError):
         found = path.stat()
         return found.st_dev, found.st_ino
@@ -499,9 +501,9 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def move_aside(path: Path, damaged: Identity | None) -> ResultWarning | None:
-    """Rename the damaged database with what SQLite keeps beside it; None when it is not there any more.
+    """Rename the damaged database and SQLite's files next to it; None if it no longer exists.
 
-    Raises `BusyError` when another process has it open, `StorageError` when it cannot be renamed.
+    Raises `BusyError` if another process has it open, `StorageError` if it cannot be renamed.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -525,9 +527,9 @@ def move_aside(path: Path, damaged: Identity | None) -> ResultWarning | None:
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Lock the whole file, on which every open connection in WAL mode holds a lock; say whether nobody else does."""
+    """Lock the whole file, on which every open connection in WAL mode holds a lock; return whether that succeeded."""
     try:
-        if hasattr(fcntl, "F_OFD_SETLK"):  # sees other connections of this process too
+        if hasattr(fcntl, "F_OFD_SETLK"):  # also detects other connections of this process
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         else:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -543,19 +545,19 @@ def _in_use(path: Path) -> BusyError:
 
 
 def _renamed(path: Path) -> ResultWarning:
-    """Rename, the database last: what a kill leaves is the damaged database alone, or nothing."""
+    """Rename, with the database last: after a kill, the damaged database or nothing is in place."""
     aside = _free_name(path)
     for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
     sync_directory(path.parent)
-    message = f"the state database was damaged; it is now {aside.name} in {path.parent}, and a new one was started"
-    hint = Hint("nothing committed is lost; once you need it no more: {}", _removal(aside))
+    message = f"the state database was damaged; it is now {aside.name} in {path.parent}, and ktx started a new one"
+    hint = Hint("committed context is not lost; when you no longer need the file: {}", _removal(aside))
     return ResultWarning("state_damaged", message, hint=hint, path=str(aside))
 
 
 def _removal(path: Path) -> Command:
-    """Return the command that removes a database with what SQLite keeps beside it."""
+    """Return the command that removes a database and SQLite's files next to it."""
     return Command(Placeholder(f"{shell_words(path)}*"), program="rm")
 
 
@@ -567,10 +569,10 @@ def _free_name(path: Path) -> Path:
 
 
 KEPT_RUNS: Final = 10
-"""So many runs of a connection in a row may leave an answer unused."""
+"""Number of consecutive runs of a connection after which an unused answer is dropped."""
 
 _USES: Final = "uses"
-"""The kind of the rows that say what connections used; their keys are the ids of the connections."""
+"""The kind of the rows that record what connections used; their keys are the ids of the connections."""
 
 CachedAnswer = tuple[str, str]
 """Kind and key of a value."""
@@ -578,39 +580,41 @@ CachedAnswer = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What a connection used: how many runs it had, and the number of the run in which it last used an answer."""
+    """What a connection used: its number of runs, and for each answer the number of the last run that used it."""
 
     runs: int = 0
     last: Mapping[CachedAnswer, int] = field(default_factory=dict)
 
     def after_a_run(self, used: Collection[CachedAnswer]) -> _Uses:
-        """Return the uses after one more run, without those that are too long ago."""
+        """Return the uses after one more run, without those that are too old."""
         number = self.runs + 1
         last = {**self.last, **dict.fromkeys(used, number)}
         return _Uses(number, {answer: run for answer, run in last.items() if run > number - KEPT_RUNS})
 
 
 class EnrichmentStore(Protocol):
-    """Keeps JSON values by kind and content hash. `put` returns when the value would survive a killed process."""
+    """Stores JSON values by kind and content hash. `put` returns once the value would survive a killed process."""
 
     def get(self, kind: str, key: str) -> Any | None:
-        """Return the value, None where there is none."""
+        """Return the value, None if there is none."""
         ...
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Keep a JSON value in place of an earlier one."""
+        """Store a JSON value, replacing an earlier one."""
         ...
 
 
 class StateEnrichmentStore:
-    """The store in the state database, on a connection somebody else opened."""
+    """The store in the state database, on a connection opened by the caller."""
 
     def __init__(self, layout: Layout, database: sqlite3.Connection) -> None:
         self._layout = layout
         self._database = database
 
     def get(self, kind: str, key: str) -> Any | None:
-        """Return the value; None also where what stands there is no JSON: it is asked for anew. `StorageError`."""
+        """Return the value; None also for stored text that is not JSON, so that it is computed again.
+        `StorageError`.
+        """
         with translated(self._layout.state):
             row = self._database.execute(
                 "SELECT value FROM enrichment WHERE kind = ? AND key = ?", (kind, key)
@@ -621,7 +625,7 @@ class StateEnrichmentStore:
             return None
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Keep a value, committed when this returns. Raises `StorageError`."""
+        """Store a value, committed when this returns. Raises `StorageError`."""
         text = json.dumps(value, sort_keys=True)
         with translated(self._layout.state):
             self._database.execute(
@@ -629,9 +633,9 @@ class StateEnrichmentStore:
             )
 
     def settle(self, connection: str, used: Collection[CachedAnswer], connections: Collection[str]) -> int:
-        """Count a finished run of a connection, drop what nobody uses any more, and return how many answers that were.
+        """Count a finished run of a connection, drop answers that are no longer used, and return their number.
 
-        `connections`: all that are configured; the uses of others are forgotten. An answer in nobody's uses (its run
+        `connections`: all configured ones; the uses of others are forgotten. An answer without a recorded use (its run
         was killed) counts as used now. Raises `StorageError`.
         """
         with translated(self._layout.state), transaction(self._database):
@@ -661,6 +665,6 @@ class StateEnrichmentStore:
 
 @contextlib.contextmanager
 def open_enrichment_store(layout: Layout, warn: Warn = ignore_warning) -> Iterator[StateEnrichmentStore]:
-    """Lend the project's store for one run; errors as `open_for_writing`."""
+    """Open the project's store for one run; errors as in `open_for_writing`."""
     with open_for_writing(layout, warn) as database:
         yield StateEnrichmentStore(layout, database)

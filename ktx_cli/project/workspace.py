@@ -1,4 +1,4 @@
-"""An overlay in memory: a base tree and the paths changed on top of it, with child overlays that merge back."""
+"""An in-memory overlay: a base tree with changed paths on top, and child overlays that merge back."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DEFINITIONS: Final = f"{SEMANTIC_NAME}/"
 
 
 class Workspace:
-    """Files as they would be: what was written or deleted here, above the base tree.
+    """A tree of files with changes: what was written or deleted here, on top of the base tree.
 
-    Nothing reaches the disk. A path is relative, with `/` between its parts, and never leads out of the project
-    or into `.git`: every method normalises what it is given and raises `UsageError` for the rest. Use one
-    workspace in one thread at a time; children of one parent are independent of each other.
+    Nothing reaches the disk. Paths are relative, with `/` between their parts, and never lead out of the project or
+    into `.git`: every method normalizes its paths and raises `UsageError` for invalid ones. Use a workspace in one
+    thread at a time; children of one parent are independent of each other.
     """
 
     def __init__(self, base: Tree) -> None:
@@ -31,14 +31,14 @@ class Workspace:
         self._folders: set[str] = set()
 
     def read(self, path: str) -> bytes | None:
-        """Return the file's content as it is here, None when there is no such file."""
+        """Return the file's current content, None if there is no such file."""
         if not is_usable(path) and path.startswith(_DEFINITIONS) and self._base.has(path):
             return self._base.read(path)
         path = checked_path(path)
         return self._changed[path] if path in self._changed else self._base.read(path)
 
     def read_text(self, path: str) -> str | None:
-        """Return the file's text; `ConfigError` when it is not UTF-8. A byte order mark stays in it."""
+        """Return the file's text, including any byte order mark; raises `ConfigError` if it is not UTF-8."""
         content = self.read(path)
         try:
             return None if content is None else content.decode("utf-8")
@@ -46,7 +46,7 @@ class Workspace:
             raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", hint=f"save {path} as UTF-8") from error
 
     def exists(self, path: str) -> bool:
-        """Say whether there is such a file here."""
+        """Return whether the file exists here."""
         path = checked_path(path)
         return self._changed[path] is not None if path in self._changed else self._base.has(path)
 
@@ -61,9 +61,9 @@ class Workspace:
         return tuple(sorted(found))
 
     def write(self, path: str, content: bytes | str) -> None:
-        """Put a file here; text is stored as UTF-8.
+        """Write a file; text is stored as UTF-8.
 
-        Raises `UsageError` when a file stands where the path needs a folder, or the other way round.
+        Raises `UsageError` if a file is where the path needs a folder, or vice versa.
         """
         path = checked_path(path)
         self._check_place(path)
@@ -74,7 +74,7 @@ class Workspace:
         self._folders.update(ancestors(path))
 
     def delete(self, path: str) -> None:
-        """Take a file away; harmless when there is none."""
+        """Delete a file, which need not exist."""
         self._put(checked_path(path), None)
 
     def apply(self, changes: Mapping[str, bytes | str | None]) -> None:
@@ -86,9 +86,9 @@ class Workspace:
                 self.write(path, content)
 
     def drop(self, path: str) -> None:
-        """Forget what was changed at this path: it is again as in the base.
+        """Discard the change at this path, so that it is as in the base again.
 
-        Raises `UsageError` when a file written here leaves no place for the one of the base.
+        Raises `UsageError` if a file written here blocks the file of the base.
         """
         path = checked_path(path)
         if self._base.has(path):
@@ -96,12 +96,12 @@ class Workspace:
         self._changed.pop(path, None)
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return what differs from the base, sorted by path; None for a deleted file."""
+        """Return the differences from the base, sorted by path; None for a deleted file."""
         return {path: content for path, content in sorted(self._changed.items()) if content != self._base.read(path)}
 
     @property
     def origin(self) -> Tree:
-        """The tree at the bottom: of all overlays that stand on each other the same object."""
+        """The tree at the bottom, the same object for all overlays of a stack."""
         return self._base.listing
 
     def base(self) -> Workspace:
@@ -113,14 +113,14 @@ class Workspace:
         return {**self._base.changed, **self._changed}
 
     def child(self) -> Workspace:
-        """Return an overlay on this one as it is now; later changes here do not show in it."""
+        """Return an overlay on this one as it is now; later changes here do not affect it."""
         return Workspace(self._base.with_changes(self._changed, self._folders))
 
     def absorb(self, child: Workspace, *, text_merge: TextMerge | None = None) -> tuple[Conflict, ...]:
-        """Merge the child's changes into this overlay: all of them, or with conflicts none.
+        """Merge the child's changes into this overlay: all of them, or none if there are conflicts.
 
-        Each file is merged by `merge_file` from the state the child began with; the text here leads, what the
-        child changed goes into it. Returns the conflicts, sorted by path.
+        Each file is merged by `merge_file` from the state the child began with; the changes of the child are put into
+        the text here. Returns the conflicts, sorted by path.
         """
         from ktx_cli.project.merge import Conflict, merge_file
 
@@ -140,7 +140,7 @@ class Workspace:
         return tuple(conflicts)
 
     def _clashes(self, merged: Mapping[str, bytes | None]) -> list[Conflict]:
-        """Return a conflict for every merged file that has no place beside the others."""
+        """Return a conflict for every merged file whose path is blocked by another file."""
         from ktx_cli.project.merge import Conflict
 
         trial = self.child()
@@ -155,7 +155,7 @@ class Workspace:
             raise UsageError(f"{path} cannot be written: {clash} is in the way", hint=f"delete {clash} first")
 
     def _clash(self, path: str) -> str | None:
-        """Return the file that leaves no place for one at `path`, None when there is place."""
+        """Return the file that blocks `path`, None if nothing does."""
         above = next((folder for folder in ancestors(path) if self.exists(folder)), None)
         if above is not None or not (path in self._folders or self._base.may_be_folder(path)):
             return above
@@ -171,7 +171,7 @@ class _Listing:
 
     @functools.cached_property
     def _paths(self) -> list[str]:
-        """The paths an overlay can name. A definition of any other name can be read: it may hold policies."""
+        """The paths that an overlay can name. A definition with any other name can be read: it may contain policies."""
         return sorted(path for path in set(self._base.paths("")) if is_usable(path) or path.startswith(_DEFINITIONS))
 
     def paths(self, prefix: str) -> Iterator[str]:
@@ -186,7 +186,7 @@ class _Listing:
 
 
 class _Snapshot:
-    """A listing with changes that no longer change: what every overlay stands on.
+    """A listing with frozen changes: what every overlay is based on.
 
     `folders` are the folders of the changed paths.
     """
@@ -214,31 +214,31 @@ class _Snapshot:
 
 
 def checked_path(path: str) -> str:
-    """Return a project path in its one form (`wiki/./a//b.md` becomes `wiki/a/b.md`).
+    """Return the normalized form of a project path (`wiki/./a//b.md` becomes `wiki/a/b.md`).
 
-    Raises `UsageError` for a path that is empty, absolute, leads upwards or into `.git`, or holds a backslash or
-    a control character.
+    Raises `UsageError` for a path that is empty, absolute, leads upwards or into `.git`, or contains a backslash or a
+    control character.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
     problem = None
     if not parts or path.endswith(("/", "/.")):
-        problem = "names no file"
+        problem = "does not name a file"
     elif path.startswith("/"):
         problem = "is absolute"
     elif ".." in parts:
-        problem = "leads upwards"
+        problem = "leads out of the project"
     elif not is_usable(path):
-        problem = "holds a backslash or a control character"
+        problem = "contains a backslash or a control character"
     elif any(_means_git(part) for part in parts):
         problem = "leads into .git"
     if problem is not None:
         message = f"the path {path!r} {problem}"
-        raise UsageError(message, hint="give a path below the project folder, for example wiki/global/a.md")
+        raise UsageError(message, hint="use a path in the project folder, for example wiki/global/a.md")
     return "/".join(parts)
 
 
 def _means_git(part: str) -> bool:
-    """Say whether some file system takes this name for `.git`: other case, ignored characters, the 8.3 name."""
+    """Return whether some file system treats this name as `.git`: other case, ignored characters, the 8.3 name."""
     visible = "".join(character for character in part if unicodedata.category(character) != "Cf")
     name = visible.partition(":")[0].rstrip(". ").casefold()
     return name in (".git", "git~1")

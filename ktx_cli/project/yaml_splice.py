@@ -1,4 +1,4 @@
-"""The plain-data side of edits: what an edit does to a value, and which edits lead from one value to another."""
+"""How edits apply to plain data, which edits lead from one value to another, and how they are spliced into the text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Literal
 from ktx_cli.core import Layout, Node, yaml
 
 Path = tuple[str | int, ...]
-"""Where a value stands: mapping keys and list indexes from the root."""
+"""The location of a value: mapping keys and list indexes from the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
     """One change of a YAML document.
 
-    `set` puts `value` at `path` and creates missing parent mappings. `delete` removes the entry or item at
-    `path`. `append` puts `value` at the end of the list at `path`. `insert` puts the list `value` before the item
-    whose index ends `path` (the list's length: at its end).
+    `set` puts `value` at `path` and creates missing parent mappings. `delete` removes the entry or item at `path`.
+    `append` puts `value` at the end of the list at `path`. `insert` puts the list `value` before the item at the index
+    that ends `path` (the list's length: at its end).
     """
 
     op: Literal["set", "delete", "append", "insert"]
@@ -41,7 +41,7 @@ def shown(path: Path) -> str:
 
 
 def same_data(left: Any, right: Any) -> bool:
-    """Say whether two values are equal in their types too; the order of a mapping's keys does not count."""
+    """Return whether two values are equal, including their types; the order of a mapping's keys does not matter."""
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False
@@ -63,7 +63,7 @@ def _scalar_type(value: Any) -> type:
 def change(data: Any, edit: Edit) -> Any:
     """Return `data` with the edit made; containers on the path are copied, the rest is shared.
 
-    Raises `CannotEdit` where the path leads through something that is not a collection, or past a list's end.
+    Raises `CannotEdit` if the path leads through something that is not a collection, or past a list's end.
     """
     if edit.op == "append":
         return change(data, placed(data, edit))
@@ -71,7 +71,7 @@ def change(data: Any, edit: Edit) -> Any:
 
 
 def placed(data: Any, edit: Edit) -> Edit:
-    """Return an `append` as the `insert` or `set` it means for `data`; other edits as they are."""
+    """Return an `append` as the equivalent `insert` or `set` for `data`; other edits unchanged."""
     if edit.op != "append":
         return edit
     _, target = lookup(data, edit.path)
@@ -83,7 +83,7 @@ def placed(data: Any, edit: Edit) -> Edit:
 
 
 def lookup(data: Any, path: Sequence[str | int]) -> tuple[bool, Any]:
-    """Return (whether the document has this place, the value there)."""
+    """Return (whether the document has this location, the value there)."""
     for step in path:
         if not _has_place(data, step):
             return False, None
@@ -98,7 +98,7 @@ def _has_place(data: Any, step: str | int) -> bool:
 
 
 def _has_key(mapping: dict[Any, Any], key: Any) -> bool:
-    """Say whether the mapping has this key with this type: `1` is not `true`."""
+    """Return whether the mapping has this key with this type: `1` is not `true`."""
     if key not in mapping:
         return False
     return isinstance(key, str) or any(own == key and type(own) is type(key) for own in mapping)
@@ -107,7 +107,7 @@ def _has_key(mapping: dict[Any, Any], key: Any) -> bool:
 def _change(data: Any, path: Path, edit: Edit) -> Any:
     if not path:
         if edit.op != "set":
-            raise CannotEdit("the whole document can be set, not deleted")
+            raise CannotEdit("the whole document can be set, but not deleted")
         return edit.value
     step, rest = path[0], path[1:]
     if isinstance(data, list) and isinstance(step, int):
@@ -128,7 +128,7 @@ def _change(data: Any, path: Path, edit: Edit) -> Any:
 def _change_list(data: list[Any], index: int, rest: Path, edit: Edit) -> list[Any]:
     inserting = edit.op == "insert" and not rest
     if not 0 <= index < len(data) + inserting:
-        raise CannotEdit(f"the list has {len(data)} items, none with the index {index}")
+        raise CannotEdit(f"the list has {len(data)} items, so there is no index {index}")
     if inserting:
         return [*data[:index], *edit.value, *data[index:]]
     if edit.op == "delete" and not rest:
@@ -141,9 +141,9 @@ def _kind(value: Any) -> str:
 
 
 def item_keys(*lists: Any) -> list[list[Any]] | None:
-    """Return the identities of the items of each list, or None when the lists have to be taken as a whole.
+    """Return the identities of the items of each list, or None if the lists must be treated as a whole.
 
-    Mappings are known by their `name`, joins by (`to`, `on`), in all lists by the same rule and each only once.
+    Mappings are identified by their `name`, joins by (`to`, `on`), by the same rule in all lists and each only once.
     """
     if not all(isinstance(items, list) for items in lists) or not any(lists):
         return None
@@ -163,10 +163,10 @@ def _identify(keys: list[tuple[Any, ...]]) -> bool:
 
 
 def diff(old: Any, new: Any, path: Path = ()) -> list[Edit]:
-    """Return the edits that make `new` of `old`, as small as the list rules of `item_keys` allow.
+    """Return the edits that turn `old` into `new`, as small as the list rules of `item_keys` allow.
 
-    Made one after the other they are right; their indexes are those of `old` too, so that edits of different
-    entries can be placed together.
+    They are correct when made in order; their indexes are also those of `old`, so that edits of different entries can
+    be placed together.
     """
     if same_data(old, new):
         return []
@@ -199,7 +199,7 @@ def _diff_lists(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
         return [Edit("set", path, new)]
     behind = _new_items_behind(was, now)
     edits: list[Edit] = []
-    # From the end to the beginning: an edit then never moves the index of one that follows.
+    # From the end to the beginning, so that an edit never moves the index of a following one.
     for index in range(len(old), -1, -1):
         if index in behind:
             edits.append(Edit("insert", (*path, index), [new[index_now[key]] for key in behind[index]]))
@@ -211,7 +211,7 @@ def _diff_lists(old: list[Any], new: list[Any], path: Path) -> list[Edit]:
 
 
 def _new_items_behind(was: list[Any], now: list[Any]) -> dict[int, list[Any]]:
-    """Return the new keys by the old index before which they come: behind the last old item they follow."""
+    """Return the new keys by the old index before which they come; those after the last old item follow it."""
     index_was = {key: index for index, key in enumerate(was)}
     found: dict[int, list[Any]] = {}
     position = 0
@@ -228,14 +228,14 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t\r\n]++|#[^\r\n]*+)*+")
 _PROPERTIES = re.compile(r"(?:[&!][^ \t\r\n]*+[ \t\r\n]++)*+")
 _COLON = re.compile(r"[ \t]*:")
 _SIBLINGS = 20
-"""How many blocks of a mapping are looked at for how it indents."""
+"""Number of blocks of a mapping to inspect for their indentation."""
 
 
 class Places:
-    """A parsed text and the places in it.
+    """A parsed text and the positions in it.
 
-    `text` is without byte order mark, `root` None for an empty document; `newline` is the text's own line break,
-    `layout` how it indents.
+    `text` is without byte order mark, `root` is None for an empty document; `newline` is the text's own line break,
+    `layout` its indentation.
     """
 
     def __init__(self, text: str, where: str) -> None:
@@ -246,7 +246,7 @@ class Places:
         self.layout = _layout_of(self.root)
 
     def plain_key(self, mapping: Node, index: int) -> Node:
-        """Return the key node of an entry of a block mapping; refuse `? key` and other rare forms."""
+        """Return the key node of an entry of a block mapping; reject `? key` and other rare forms."""
         key = mapping.pairs[index][0]
         line = self.line_start(key.start)
         begins = mapping.tag is not None or mapping.anchor is not None or mapping.start == mapping.pairs[0][0].start
@@ -258,7 +258,7 @@ class Places:
         """Return the index behind a block entry's colon."""
         found = _COLON.match(self.text, key.end)
         if found is None:
-            raise CannotEdit("there is no colon directly behind the key")
+            raise CannotEdit("there is no colon directly after the key")
         return found.end()
 
     def dash(self, sequence: Node, index: int) -> int:
@@ -274,9 +274,9 @@ class Places:
         return place
 
     def check_brackets(self, node: Node) -> None:
-        """Refuse a flow mapping without braces (`[a: 1]`)."""
+        """Reject a flow mapping without braces (`[a: 1]`)."""
         if self.text[node.end - 1] not in "]}":
-            raise CannotEdit("the mapping stands in a list without braces of its own")
+            raise CannotEdit("the mapping is in a list and has no braces of its own")
 
     def end(self, node: Node) -> int:
         """Return where a node's own text ends: without the comments and blank lines below a block."""
@@ -297,7 +297,7 @@ class Places:
         return max(pair[0].end, self.end(pair[1]))
 
     def layout_below(self, above: Sequence[Node]) -> Layout:
-        """Return how the nearest of the collections `above` a place indents, else how the document does."""
+        """Return the indentation of the nearest of the collections `above` a position, else of the document."""
         found: dict[str, int] = {}
         for node in reversed(above):
             for kind, columns in itertools.islice(_indents(node), _SIBLINGS):
@@ -305,7 +305,7 @@ class Places:
         return _layout(found, self.layout)
 
     def line_end(self, index: int) -> int:
-        """Return where the line of `index` ends, before its break."""
+        """Return where the line of `index` ends, before its line break."""
         found = BREAK.search(self.text, index)
         return found.start() if found else len(self.text)
 
@@ -319,17 +319,17 @@ class Places:
 
 
 def is_block(node: Node) -> bool:
-    """Say whether the node is a block collection or a block scalar."""
+    """Return whether the node is a block collection or a block scalar."""
     return not node.flow if node.kind in ("mapping", "sequence") else bool(node.style) and node.style in "|>"
 
 
 def is_blank(text: str, start: int) -> bool:
-    """Say whether nothing but blanks and comments stands from `start` on."""
+    """Return whether only blanks and a comment follow from `start` on."""
     return skip_blank(text, start) == len(text)
 
 
 def skip_blank(text: str, index: int) -> int:
-    """Return the place behind blanks, breaks and comments."""
+    """Return the position after blanks, line breaks and comments."""
     found = _BLANK_OR_COMMENTS.match(text, index)
     return found.end() if found else index
 
@@ -346,7 +346,7 @@ def _indents(mapping: Node) -> Iterator[tuple[str, int]]:
 
 
 def _layout_of(root: Node | None) -> Layout:
-    """Return how the document indents, by its first nested mapping and its first list below a key."""
+    """Return the indentation of the document, by its first nested mapping and its first list below a key."""
     found: dict[str, int] = {}
     todo = [root] if root is not None else []
     while todo and len(found) < 2:
@@ -379,7 +379,7 @@ class Splice:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where a node hangs: entry or item `index` of the last of `above`, which is empty for the root."""
+    """The location of a node: entry or item `index` of the last of `above`, which is empty for the root."""
 
     node: Node
     above: tuple[Node, ...] = ()
@@ -387,19 +387,19 @@ class _Slot:
 
     @property
     def parent(self) -> Node | None:
-        """The collection that holds the node."""
+        """The collection that contains the node."""
         return self.above[-1] if self.above else None
 
 
 class Document(Places):
-    """A parsed text that says what to splice for an edit."""
+    """A parsed text that computes the splice for an edit."""
 
     def write_no_literals(self) -> None:
-        """From now on write multi-line texts in double quotes: a literal block could swallow what follows."""
+        """From now on, write multi-line text in double quotes: a literal block could swallow what follows."""
         self.layout = replace(self.layout, literals=False)
 
     def spliced(self, edits: Sequence[Edit]) -> str:
-        """Return the text with all edits made at once; `CannotEdit` when their places overlap."""
+        """Return the text with all edits made at once; raises `CannotEdit` if they overlap."""
         splices = sorted((self.splice(edit) for edit in edits), key=lambda splice: (splice.start, splice.end))
         pieces: list[str] = []
         place = 0
@@ -411,7 +411,7 @@ class Document(Places):
         return "".join([*pieces, self.text[place:]])
 
     def splice(self, edit: Edit) -> Splice:
-        """Return the splice of a `set`, `delete` or `insert`; `CannotEdit` where there is no safe place."""
+        """Return the splice of a `set`, `delete` or `insert`; raises `CannotEdit` if there is no safe place."""
         if edit.op == "set":
             return self._set(edit.path, edit.value)
         slot = self._find(edit.path[:-1])
@@ -420,7 +420,7 @@ class Document(Places):
             return self._delete(slot, self._index(slot.node, last))
         if slot.node.kind == "sequence" and isinstance(last, int) and 0 <= last <= len(slot.node.items):
             return self._insert_items(slot, last, edit.value)
-        raise CannotEdit(f"there is no list with a place {last}")
+        raise CannotEdit(f"there is no list with an index {last}")
 
     def _find(self, path: Path) -> _Slot:
         if self.root is None:
@@ -438,11 +438,11 @@ class Document(Places):
     def _index(self, node: Node, step: str | int) -> int:
         index = self._index_or_none(node, step)
         if index is None:
-            raise CannotEdit(f"{step!r} is not there")
+            raise CannotEdit(f"{step!r} does not exist")
         return index
 
     def _index_or_none(self, node: Node, step: str | int) -> int | None:
-        """Return the index of an entry or item, None for a key a mapping does not have."""
+        """Return the index of an entry or item, None for a key that a mapping does not have."""
         if node.kind == "alias":
             raise CannotEdit(f"the path goes through the alias *{node.value}")
         if node.kind == "sequence" and isinstance(step, int) and 0 <= step < len(node.items):
@@ -485,7 +485,7 @@ class Document(Places):
         return self._replace_in_block(node, dash + 1, written)
 
     def _replace_in_block(self, node: Node, header: int, written: str) -> Splice:
-        """Replace what follows a colon or dash that ends at `header`; a comment on that line stays."""
+        """Replace what follows a colon or dash that ends at `header`; a comment on that line is kept."""
         first, _, rest = written.partition("\n")
         on_header_line = BREAK.search(self.text, header, node.start) is None
         if on_header_line and not is_block(node):
@@ -501,7 +501,7 @@ class Document(Places):
         return Splice(header, end, self._lines(first + comment + ("\n" + rest if rest else "")))
 
     def _header_comment(self, node: Node, header: int, on_header_line: bool) -> str:
-        """Return the comment between a colon or dash and the block below it, with the blanks before it."""
+        """Return the comment between a colon or dash and the block below it, with the preceding blanks."""
         if not on_header_line:
             return self.text[header : self.line_end(header)]
         if node.kind != "scalar":
@@ -527,7 +527,7 @@ class Document(Places):
         return Splice(node.start, end, (self.newline if behind_marker else "") + written)
 
     def _fill(self, value: Any, start: int) -> Splice:
-        """Write the value of a document that has none yet behind its comments."""
+        """Write the value of an empty document after its comments."""
         if not is_blank(self.text, start):
             raise CannotEdit("the document is empty and ends with '...'")
         before = self.text[start:]
@@ -575,7 +575,7 @@ class Document(Places):
         return Splice(end, end, self._lines("".join(margin + item for item in items)))
 
     def _insert_in_flow(self, slot: _Slot, ends: list[int], written: str, alone: Any) -> Splice:
-        """Insert behind the entries that end at `ends`; `alone` is the value when there are none."""
+        """Insert after the entries that end at `ends`; `alone` is the value if there are none."""
         node = slot.node
         self.check_brackets(node)
         if ends:
@@ -600,8 +600,8 @@ class Document(Places):
         if not self.text[line:begin].strip():
             return self._delete_lines(line, end)
         if index:
-            raise CannotEdit("the entry does not begin on a line of its own")
-        # The first of a compact block (`- a: 1`): the next takes its place, or goes below where comments precede it.
+            raise CannotEdit("the entry does not begin on its own line")
+        # The first of a compact block (`- a: 1`): the next takes its place, or goes below if comments precede it.
         follower = self._begin(node, 1)
         if not self.text[end:follower].strip():
             return Splice(begin, follower, "")
@@ -611,7 +611,9 @@ class Document(Places):
         return self.plain_key(node, index).start if node.kind == "mapping" else self.dash(node, index)
 
     def _delete_lines(self, start: int, end: int) -> Splice:
-        """Delete the lines from `start` to the line end `end`, at the end of a text the break before them."""
+        """Delete the lines from `start` to the line end `end`, and at the end of a text also the
+        preceding line break.
+        """
         found = BREAK.match(self.text, end)
         if found:
             return Splice(start, found.end(), "")

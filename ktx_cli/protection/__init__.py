@@ -1,4 +1,4 @@
-"""Which relations a statement reads, and which of their columns and rows may be seen."""
+"""Determines which relations a statement reads, and which of their columns and rows may be shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last scan saw in a database: which names are tables, and which are views, with what they read."""
+"""The relations that the last scan found in a database: which names are tables, and which are views, with their SQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_KEPT: Final = 8
 
 
 class Relations:
-    """The relations of one connection, by their names."""
+    """The relations of one connection, by name."""
 
     def __init__(self, tables: Iterable[StoredTable] = ()) -> None:
         self._named: dict[str, list[StoredTable]] = defaultdict(list)
@@ -34,7 +34,7 @@ class Relations:
             self._named[table.ref.name.casefold()].append(table)
 
     def find(self, parts: tuple[str, ...]) -> list[StoredTable]:
-        """Return the relations a name can be of; one without a schema stands for those of every schema."""
+        """Return the relations that a name may refer to; a name without a schema matches those of every schema."""
         named = self._named.get(parts[-1].casefold(), []) if parts else []
         return [each for each in named if same_table(parts_of_ref(each.ref), parts)]
 
@@ -43,7 +43,7 @@ _KEPT: Final[Recent[Relations]] = Recent(_MOST_KEPT)
 
 
 def read_relations(tree: Tree, connection: str) -> Relations:
-    """Return what the snapshot of a connection in a tree has; what is not there, or is damaged, is not known."""
+    """Return the relations in the snapshot of a connection in a tree; missing or damaged ones are unknown."""
     folder = Layout.raw_path(connection, DATABASE_SOURCE)
     listing = tree.read(snapshot_path(connection))
     if listing is None:
@@ -56,7 +56,7 @@ def _tables(tree: Tree, folder: str, listing: bytes) -> Iterable[StoredTable]:
     """Yield the tables whose files are as the scan wrote them."""
     try:
         hashes = manifest_hashes(listing, f"{folder}/{MANIFEST}")
-    except KtxError:  # a list nobody can read tells of no table; the next scan writes it anew and says so
+    except KtxError:  # an unreadable list contains no tables; the next scan rewrites it and reports that
         return
     for path, sha256 in hashes.items():
         content = tree.read(f"{folder}/{path}")
@@ -74,7 +74,7 @@ def parts_of_ref(ref: TableRef) -> tuple[str, ...]:
 
 
 class Refused(ToolError):
-    """A call that changed nothing; the message says to the model why, and what to do instead."""
+    """A call that changed nothing; the message tells the model why, and what to do instead."""
 
 
 _TABLE: Final = "table:"
@@ -82,7 +82,7 @@ _TABLE: Final = "table:"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name a writer met: `shown` is how it is told, `ids` are the entries of a ledger of which one is enough.
+    """A name that a writer used: `shown` is its display form, `ids` are ledger entries, of which one suffices.
 
     `tool`: the call that would look it up.
     """
@@ -98,9 +98,9 @@ def source_id(connection: str, source: str) -> str:
 
 
 def table_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries of which one is enough for a table as the database calls it, or for a column of it.
+    """Return the entries of which one suffices for a table by its database name, or for a column of it.
 
-    Those of the sources that read it; its own; where it is named without a schema, those of any schema.
+    Those of the sources that read it, its own, and, for a name without a schema, those of any schema.
     """
     names = {".".join(parts), parts[-1], f"*.{parts[-1]}" if len(parts) == 1 else parts[-1]}
     return _table_entries(model, parts, names, member)
@@ -113,13 +113,13 @@ def _table_entries(model: Model, parts: tuple[str, ...], names: set[str], member
 
 
 def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
-    """Return the sources that read a table; a name without a schema stands for those of every schema."""
+    """Return the sources that read a table; a name without a schema matches those of every schema."""
     found = lookup_of(model).of_table(parts[-1]) if parts else model.sources.values()
     return [source for source in found if source.table is not None and same_table(source.table, parts)]
 
 
 def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two names of tables can be of one table, as far as both say it."""
+    """Return whether two names may refer to the same table."""
     count = min(len(one), len(other))
     return [part.casefold() for part in one[-count:]] == [part.casefold() for part in other[-count:]]
 
@@ -132,7 +132,7 @@ _TAGS = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a statement names. `columns`: (the tables it may be of, its name). `stars`: tables read with all columns."""
+    """What a statement names. `columns`: (the possible tables, its name). `stars`: tables read with all columns."""
 
     tables: frozenset[Table] = frozenset()
     columns: frozenset[tuple[frozenset[Table], str]] = frozenset()
@@ -140,10 +140,10 @@ class Named:
 
 
 def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
-    """Return what a statement names; None for a text that cannot be read as SQL of the dialect.
+    """Return what a statement names; None for text that is not valid SQL of the dialect.
 
-    `tags`: it may have `{% … %}` of Metabase in it. What is sent to a database has none, and what stands between a
-    `{%` and a `%}` in its comments is read like everything else.
+    `tags`: it may contain `{% … %}` of Metabase. Statements sent to a database contain none, and text between a `{%`
+    and a `%}` in their comments is read like everything else.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -171,7 +171,7 @@ def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
         for table in tree.find_all(exp.Table)
         if (parts := parts_of(table)) and not (len(parts) == 1 and parts[0].casefold() in queries)
     )
-    # Outside of the query that has it, the name of a query is that of a table.
+    # Outside of the query that defines it, the name of a query is that of a table.
     tables |= {found for scope in scopes for source in scope.sources.values() if (found := _table(source))}
     columns = frozenset(found for scope in scopes for found in _columns(scope))
     stars = frozenset(table for scope in scopes for table in _stars(scope))
@@ -179,7 +179,7 @@ def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
 
 
 def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
-    """Yield the columns a query names of tables; those of its own subqueries and aliases are left out."""
+    """Yield the columns of tables that a query names, without those of its subqueries and aliases."""
     selected = _selected(scope)
     for column in scope.columns:
         name = column.name
@@ -197,7 +197,7 @@ def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
 
 
 def _is_alias(column: Any, selected: list[Any]) -> bool:
-    """Whether a bare name can be that of an expression: one selected before, any where rows are sorted."""
+    """Return whether a bare name may be that of an expression: one selected before, or any in ORDER BY."""
     behind = column.find_ancestor(exp.Order, exp.Group, exp.Having, exp.Qualify, exp.Select)
     before = selected
     if isinstance(behind, exp.Select):
@@ -226,7 +226,7 @@ def _selected(scope: Scope) -> list[Any]:
 
 
 def _sources(scope: Scope) -> dict[str, Any]:
-    """Return what a query may name: its own tables, then those of the queries around it."""
+    """Return what a query may name: its own tables, then those of the enclosing queries."""
     found: dict[str, Any] = {}
     here: Scope | None = scope
     while here is not None:
@@ -240,14 +240,14 @@ def _table(source: Any) -> Table | None:
 
 
 def parts_of(table: Any) -> Table:
-    """Return the parts of the name of a table in a tree; none for a function that gives rows."""
+    """Return the parts of the name of a table in a tree; none for a function that returns rows."""
     if not isinstance(table.this, exp.Identifier):
         return ()
     return tuple(part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part)
 
 
 def needs_of(named: Named, model: Model) -> list[Need]:
-    """Return what of a statement must have been looked up: its tables, and the columns it names of them."""
+    """Return what must have been looked up for a statement: its tables, and their columns that it names."""
     result = [table_need(model, table) for table in named.tables]
     for tables, column in named.columns:
         having = [table for table in tables if _has(model, table, column)] or sorted(tables)
@@ -280,25 +280,25 @@ def _shown(table: Table) -> str:
 
 
 Parse = Callable[[str], list[Any] | None]
-"""Returns the trees of a text of SQL, None where it cannot be read."""
+"""Returns the trees of SQL text, None if it cannot be parsed."""
 
 Judge = Callable[[list[Any], str], None]
-"""Takes the trees of a view's query and what errors call the view; `Refused` where it reads what is hidden itself."""
+"""Takes the trees of a view's query and the view's name for errors; raises `Refused` if it reads hidden data itself."""
 
 _CATALOG: Final = frozenset(
     {"columns", "key_column_usage", "referential_constraints", "schemata", "table_constraints", "tables", "views"}
 )
-"""Tables of `information_schema` that tell of structure alone."""
+"""Tables of `information_schema` that only contain structure."""
 _KINDS: Final = {
     TableKind.VIEW: "view",
     TableKind.MATERIALIZED_VIEW: "materialized view",
-    TableKind.FOREIGN: "table that is kept elsewhere",
+    TableKind.FOREIGN: "table that is stored elsewhere",
 }
 _SQLITE: Final = frozenset({"sqlite_master", "sqlite_schema"})
 
 
 class Views:
-    """What the tables a statement names lead to."""
+    """What the tables in a statement lead to."""
 
     def __init__(self, relations: Relations, dialect: str, parse: Parse, judge: Judge) -> None:
         self._relations, self._dialect = relations, dialect
@@ -306,21 +306,21 @@ class Views:
         self._seen: set[TableRef] = set()
 
     def check(self, trees: Iterable[Any]) -> None:
-        """Refuse trees that read, through views, what is hidden or what nobody can tell."""
+        """Refuse trees that read, through views, hidden or undeterminable data."""
         for tree in trees:
             for node in tree.find_all(exp.Table):
                 parts = parts_of(node)
                 found = self._relations.find(parts)
                 if parts and not found and not _is_structure(parts) and not is_query_name(node):
                     raise Refused(
-                        f"`{_called(parts)}` is not in the last scan, so that nobody can tell whether it is a view of "
-                        "what is hidden in this connection: read tables that are"
+                        f"the last scan did not find `{_called(parts)}`, so it may be a view of data that is "
+                        "hidden in this connection: read tables that the scan found"
                     )
                 for relation in found:
                     self._follow(relation)
 
     def follow(self, parts: tuple[str, ...]) -> None:
-        """Refuse a table that reads, through views, what is hidden or what nobody can tell."""
+        """Refuse a table that reads, through views, hidden or undeterminable data."""
         for relation in self._relations.find(parts):
             self._follow(relation)
 
@@ -332,15 +332,15 @@ class Views:
         query = self._query(relation)
         if query is None:
             raise Refused(
-                f"`{shown}` is a {_KINDS[relation.kind]}, and what it reads is not known here: it may "
-                "be something that is hidden in this connection; read the tables behind it"
+                f"`{shown}` is a {_KINDS[relation.kind]} with unknown content, which may be hidden in this "
+                "connection; read the underlying tables"
             )
         self._require_known_functions(query, shown)
         self._judge([query], shown)
         self.check([query])
 
     def _query(self, relation: StoredTable) -> Any:
-        """Return the tree of the query behind a view, None where it cannot be told."""
+        """Return the tree of the query of a view, None if it cannot be determined."""
         trees = self._parse(relation.view_sql) if relation.view_sql else None
         if trees is None or len(trees) != 1:
             return None
@@ -350,7 +350,7 @@ class Views:
     def _require_known_functions(self, query: Any, shown: str) -> None:
         """Refuse a view that calls a function which may read tables itself."""
         if not dialect_named(self._dialect).functions():
-            raise Refused(f"`{shown}` is a view, and what it calls is not known here; read the tables behind it")
+            raise Refused(f"`{shown}` is a view that calls unknown functions; read the underlying tables")
         known = FunctionList(self._dialect)
         operator = query.find(exp.Operator)
         called = None if operator is None else operator.args["operator"]
@@ -362,15 +362,15 @@ class Views:
                 break
         if called is not None:
             raise Refused(
-                f"`{shown}` is a view that calls `{one_line(str(called), 60)}`, which may read what is hidden in this "
-                "connection; read the tables behind it"
+                f"`{shown}` is a view that calls `{one_line(str(called), 60)}`, which may read hidden data of "
+                "this connection; read the underlying tables"
             )
 
 
 def is_query_name(table: Any) -> bool:
-    """Whether a table in a tree is the name of a query in a WITH around it, and nothing else in any database.
+    """Return whether a table in a tree is the name of a query in an enclosing WITH, in every database.
 
-    Not where the WITH gives the name only later, nor in that query itself: there it is a table's, but in the second
+    Not if the WITH defines the name only later, nor in that query itself: there it is a table's, except in the second
     part of a recursive one.
     """
     if table.args.get("db") or table.args.get("catalog"):
@@ -386,7 +386,9 @@ def is_query_name(table: Any) -> bool:
 
 
 def _names(named: Any, table: Any, within: Any, clause: Any) -> bool:
-    """Whether a WITH gives a table's name to a query; `within`: the WITH if the table is in it, in its `clause`."""
+    """Return whether a WITH gives a table's name to a query; `within`: the WITH if the table is in it,
+    in its `clause`.
+    """
     for query in named.expressions:
         own = query is clause and within is not None
         if _same(query, table):
@@ -397,7 +399,9 @@ def _names(named: Any, table: Any, within: Any, clause: Any) -> bool:
 
 
 def _same(query: Any, table: Any) -> bool:
-    """Whether a query is named as a table is, in the same letters and quotes, so that no database tells them apart."""
+    """Return whether a query has the same name as a table, in letters and quotes, so that no database distinguishes
+    them.
+    """
     alias = query.args.get("alias")
     name = alias.this if alias is not None else None
     rows = isinstance(query.this, exp.Query) and not query.args.get("scalar")  # ClickHouse's may be a single value

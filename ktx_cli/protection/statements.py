@@ -1,7 +1,7 @@
-"""Keeps statements away from what people hid: rows behind a policy, hidden sources, hidden columns.
+"""Keeps statements away from hidden data: rows behind a policy, hidden sources, hidden columns.
 
-Agents ask as nobody in particular. What is not known to leave hidden things alone is refused: the tree of the very
-text that is sent is looked at, without regard to scopes, of which a statement can have more than can be told apart.
+Agents have no user attributes. A statement is refused unless it is known to leave hidden data alone: the tree of the
+exact text is checked, without regard to scopes, of which a statement can have more than can be distinguished.
 """
 
 from __future__ import annotations
@@ -22,35 +22,38 @@ if TYPE_CHECKING:
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
-"""As a table, DuckDB's own take the name of one; elsewhere they compute."""
+"""DuckDB treats its own, used as a table, as the name of one; in other databases they compute."""
 
 
 def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
-    """Refuse a statement that would go around a policy, show something hidden, or turn values into names.
+    """Refuse a statement that would bypass a policy, show hidden data, or turn values into names.
 
-    `relations`: what the last scan saw, asked for where something is hidden: views are read as far as they lead, and
-    what is not known is refused. None: views are not followed, so that what they show of hidden columns is told.
+    `relations`: what the last scan found, requested only if something is hidden: views are followed, and what is
+    unknown is refused. None: views are not followed, so they may show hidden columns.
     """
     trees = _trees(sql, model.dialect)
     if any(True for tree in trees or () for _ in _pivots(tree)):
-        raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
+        raise Refused(
+            "PIVOT and UNPIVOT are not allowed, because they turn values into names: count with FILTER instead"
+        )
     if model.sealed is not None:
-        raise Refused(_definition_error(model, model.sealed, "no table of this connection is read here"))
+        raise Refused(_definition_error(model, model.sealed, "tables of this connection cannot be read"))
     if not has_protected(model):
         return
     if trees is None or not all(map(_is_query, trees)):
-        raise Refused("only a SELECT is run here, for some of this connection is hidden")
+        raise Refused("only a SELECT is allowed, because part of this connection is hidden")
     _require_no_storage(trees)
     for table, name in _barred_in(model, trees):
         problem = model.barred[name].problem
-        raise Refused(_definition_error(model, problem, f"`{'.'.join(table)}` is not read here"))
+        raise Refused(_definition_error(model, problem, f"`{'.'.join(table)}` cannot be read here"))
     for table, source in _protected_in(model, trees):
         if source.policies:
-            raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at its definition")
+            raise Refused(f"`{source.name}` has row policies, so its rows cannot be read here; see its definition")
         if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
             raise Refused(
-                f"`{source.name}` or a column of it is hidden: name the columns you need, others than those, and "
-                "no column of another table that is named like one of them; no `*`, no row as a whole"
+                f"`{source.name}` or a column of it is hidden: name the columns that you need, other than "
+                "those, and no column of another table with the same name as one of them; no `*`, no row as a "
+                "whole"
             )
     if relations is not None:
         from ktx_cli.protection.relations import Views
@@ -59,7 +62,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
 
 
 def check_source(model: Model, source: Source, relations: Relations | None = None) -> None:
-    """Refuse a source whose SQL reads what is hidden elsewhere; one with policies of its own, or hidden, may read it.
+    """Refuse a source whose SQL reads data hidden elsewhere; sources that are hidden or have policies may read it.
 
     `relations`: as for `check_protected`.
     """
@@ -74,16 +77,16 @@ def check_source(model: Model, source: Source, relations: Relations | None = Non
 
 
 def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | None:
-    """Return what refuses sources, by name, whose SQL reads what is hidden elsewhere; None where nothing can.
+    """Return a check that refuses sources, by name, whose SQL reads data hidden elsewhere; None if none can.
 
-    It raises `KtxError` (`hidden`). `tree`: the files of the project, with what the last scan saw.
+    It raises `KtxError` (`hidden`). `tree`: the files of the project, with the results of the last scan.
     """
     if not has_protected(model) or not any(source.sql for source in model.sources.values()):
         return None
     from ktx_cli.protection.relations import read_relations
     from ktx_cli.scan import snapshot_path
 
-    is_scanned = tree.read(snapshot_path(model.connection)) is not None  # without a scan nobody knows what views read
+    is_scanned = tree.read(snapshot_path(model.connection)) is not None  # without a scan, nobody knows what views read
     relations = read_relations(tree, model.connection) if is_scanned else None
 
     def guard(names: Iterable[str]) -> None:
@@ -91,7 +94,7 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
             try:
                 check_source(model, model.sources[name], relations)
             except Refused as error:
-                hint = "take the hidden data out of the SQL, hide the source, or give it `policies` of its own"
+                hint = "remove the hidden data from the SQL, hide the source, or give it its own `policies`"
                 details = {"connection": model.connection, "source": name}
                 raise KtxError(error.message, hint=hint, code="hidden", details=details) from None
 
@@ -99,22 +102,23 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
 
 
 def has_protected(model: Model) -> bool:
-    """Whether people hid anything of a connection, or may have: a file about it has an error."""
+    """Return whether anything of a connection is or may be hidden: a file about it may have an error."""
     return bool(model.barred) or model.sealed is not None or lookup_of(model).protects
 
 
 def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
     check = Command("sl", "validate", "-c", model.connection, "--no-data")
     return (
-        f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
-        f"{problem.location}: {problem.message}. People correct it: {check}"
+        f"the semantic layer has errors, so ktx cannot determine what is hidden, and {what}. The first one is "
+        f"at {problem.location}: {problem.message}. People correct it: {check}"
     )
 
 
 def values_shown(model: Model, source: Source, relations: Callable[[], Relations]) -> Callable[[Column], bool]:
-    """Return what says whether values of a column of a source may be listed: those a statement may select.
+    """Return a check whether values of a column of a source may be listed: those that a statement may select.
 
-    None of a source with policies, or of a view that may read what is hidden; `relations` is asked where something is.
+    None of a source with policies, or of a view that may read hidden data; `relations` is only requested if something
+    is hidden.
     """
     if source.table is None or source.policies or not _table_shown(model, source.table, relations):
         return lambda column: False
@@ -146,25 +150,27 @@ def _judge_of(model: Model) -> Judge:
         _require_no_storage(trees)
         for _, name in _barred_in(model, trees):
             problem = model.barred[name].problem
-            what = f"`{view}`, a view that reads `{name}`, is not read here"
+            what = f"`{view}`, a view that reads `{name}`, cannot be read here"
             raise Refused(_definition_error(model, problem, what))
         for table, source in _protected_in(model, trees):
             hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
             may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)
             if source.policies or may_show:
-                raise Refused(f"`{view}` is a view that reads `{source.name}`, which {hides}: it is not read here")
+                raise Refused(
+                    f"`{view}` is a view that reads `{source.name}`, which {hides}, so it cannot be read here"
+                )
 
     return judge
 
 
 def _require_no_storage(trees: Iterable[Any]) -> None:
-    """Refuse functions of a database that take a table by a text: some give rows of it, or the least and greatest."""
+    """Refuse database functions that take a table as text: some return its rows, or its least and greatest values."""
     for each in (node for tree in trees for node in tree.find_all(exp.Anonymous)):
         name = each.name.casefold()
         if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
             raise Refused(
-                f"`{each.name[:60]}` is not called here, for some of this connection is hidden: "
-                "information_schema says what tables and columns there are"
+                f"`{each.name[:60]}` cannot be called, because part of this connection is hidden: use "
+                "information_schema for tables and columns"
             )
 
 
@@ -174,18 +180,18 @@ def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Sourc
 
 
 def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
-    """Yield the tables of trees that a source reads about which nobody can tell who sees what, with its name."""
+    """Yield the tables of trees that a source with undeterminable visibility reads, with its name."""
     for table in sorted(tables_of(trees)) if model.barred else ():
         yield from ((table, name) for name, each in model.barred.items() if reads_table(each, table))
 
 
 def reads_table(barred: Barred, table: Table) -> bool:
-    """Whether a source that is barred reads a table."""
+    """Return whether a hidden source reads a table."""
     return any(same_table(each, table) for each in barred.tables)
 
 
 def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
-    """Return every table a text of SQL may read, those too that a query of its own is named like; None: unreadable."""
+    """Return every table that SQL text may read, including those with the name of one of its queries; None: invalid."""
     trees = _trees(sql, dialect)
     return None if trees is None else tables_of(trees)
 
@@ -199,7 +205,7 @@ class ViewReads:
 
 
 def view_reads(sql: str, dialect: str) -> ViewReads:
-    """Return what a view reads by the text of its query; nothing of one that cannot be read."""
+    """Return what a view reads by the text of its query; nothing if it cannot be parsed."""
     trees = _trees(sql, dialect) or []
     bodies = [tree.expression if isinstance(tree, exp.Create) else tree for tree in trees]
     conditions = (node for tree in bodies for node in tree.find_all(exp.Where, exp.Having, exp.Case, exp.If))
@@ -218,7 +224,7 @@ def condition_columns(sql: str, dialect: str) -> frozenset[str]:
 
 
 def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
-    """Return every table that trees name, whatever else is named so."""
+    """Return every table that trees name, whatever else has that name."""
     return frozenset(parts for tree in trees for node in tree.find_all(exp.Table) if (parts := parts_of(node)))
 
 
@@ -257,7 +263,9 @@ def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: s
 
 
 def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
-    """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
+    """Return whether a tree that reads a table names a hidden column of it, or all columns, or columns
+    without names.
+    """
     concealed = set(map(comparable_name, hidden))
     if any(comparable_name(node.name) in concealed for node in tree.find_all(exp.Identifier)):
         return True
@@ -275,7 +283,9 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
 
 
 def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
-    """Whether a tree may pass a row to a function as Postgres does: `people.to_jsonb` is `to_jsonb(people)`."""
+    """Return whether a tree may pass a row to a function in Postgres syntax: `people.to_jsonb` is
+    `to_jsonb(people)`.
+    """
     if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)
@@ -284,7 +294,7 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
 
 
 def _items_with(tree: Any, table: Table) -> Iterator[Any]:
-    """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
+    """Yield what has the columns of a table after FROM: the table itself, and joins in parentheses that contain it."""
     for node in tree.find_all(exp.Table):
         if parts_of(node)[-1:] and comparable_name(parts_of(node)[-1]) == comparable_name(table[-1]):
             yield node
@@ -296,5 +306,5 @@ def _items_with(tree: Any, table: Table) -> Iterator[Any]:
 
 
 def _row_names(items: Iterable[Any], table: Table) -> set[str]:
-    """Return the names by which a statement may take a row of items as one value."""
+    """Return the names by which a statement may use a row of items as one value."""
     return {comparable_name(table[-1])} | {comparable_name(item.alias_or_name) for item in items if item.alias_or_name}

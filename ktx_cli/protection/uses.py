@@ -1,4 +1,4 @@
-"""What of the context refers to tables and columns of a database, directly or over something else that does."""
+"""What in the context refers to tables and columns of a database, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ktx_cli.semantic import Join, Measure, MetricTest, Model, Place, Relationsh
 from ktx_cli.warehouses import TableRef
 
 HIDDEN: Final = frozenset({"column", "source", "grain"})
-"""Kinds of what a scan makes by itself: they lead on to others, and are not told."""
+"""Kinds that a scan creates itself: they lead on to others, and are not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the context: a measure, a join, a page, ... `scan`: a scan makes it anew by itself."""
+    """A part of the context: a measure, a join, a page, ... `scan`: a scan recreates it."""
 
     kind: str
     name: str
@@ -28,13 +28,13 @@ class Part:
 
     @property
     def is_reported(self) -> bool:
-        """Whether a person has to know of it."""
+        """Whether a person has to know about it."""
         return not (self.scan and self.kind in HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Use(Record):
-    """A part that needs what changed; `via`: the part between, where there is one."""
+    """A part that needs what changed; `via`: the part in between, if there is one."""
 
     part: Part
     via: Part | None = None
@@ -54,18 +54,18 @@ class Use(Record):
 
 
 class Uses:
-    """A graph of parts: what needs which. Statements name tables and columns; other parts are linked to parts."""
+    """A graph of which parts need which. Statements name tables and columns; other parts are linked to parts."""
 
     def __init__(self) -> None:
         self._needing: dict[Part, list[Part]] = defaultdict(list)
         self._statements: list[tuple[Part, Named]] = []
 
     def link(self, needed: Part, by: Part) -> None:
-        """Note that a part needs another."""
+        """Record that a part needs another."""
         self._needing[needed].append(by)
 
     def note(self, part: Part, named: Named | None) -> None:
-        """Note what the statement of a part names; None: it cannot be read."""
+        """Record what the statement of a part names; None: it cannot be parsed."""
         if named is not None:
             self._statements.append((part, named))
 
@@ -84,7 +84,7 @@ class Uses:
                 yield part
 
     def of(self, starts: Iterable[Part]) -> tuple[Use, ...]:
-        """Return what needs these parts, the nearest first; of those a scan does not make, they themselves too."""
+        """Return what needs these parts, closest first, including those of them that a scan does not create."""
         waiting: deque[tuple[Part, Part | None]] = deque((part, None) for part in starts)
         seen: set[Part] = set()
         result: list[Use] = []
@@ -101,12 +101,12 @@ class Uses:
 
 
 FORMAL = "formal"
-"""The `source` of a join that a foreign key makes."""
+"""The `source` of a join that a foreign key creates."""
 
 
 @dataclass(slots=True)
 class LayerUses:
-    """Links the parts of one semantic layer; `parts`: source, then name of a member -> the part."""
+    """Links the parts of one semantic layer; `parts`: source, then name of an entity -> the part."""
 
     model: Model
     uses: Uses
@@ -121,11 +121,11 @@ class LayerUses:
             self._source(source)
 
     def source(self, source: Source) -> Part:
-        """Return the part a source is."""
+        """Return the part of a source."""
         return Part("source", source.name, self.model.connection, source.place, scan=source.generated)
 
     def member(self, source: Source, name: str) -> Part | None:
-        """Return the part a measure, segment or column is; as `ktx_cli.jobs.check.lint.staleness` names members."""
+        """Return the part of a measure, segment or column; named as in `ktx_cli.jobs.check.lint.staleness`."""
         if name in source.measures:
             return self._part("measure", source, name, source.measures[name].place)
         if name in source.segments:
@@ -136,11 +136,11 @@ class LayerUses:
         return self._part("column", source, column.name, column.place, scan=column.expr is None)
 
     def of_table(self, table: TableRef) -> list[Part]:
-        """Return the parts that go with a table."""
+        """Return the parts that depend on a table."""
         return [self.source(each) for each in sources_of(self.model, parts_of_ref(table))]
 
     def of_column(self, table: TableRef, name: str) -> list[Part]:
-        """Return the parts a column of a table is in the layer."""
+        """Return the parts of the layer that a column of a table is."""
         result = []
         for source in sources_of(self.model, parts_of_ref(table)):
             column = source.column(name)
@@ -158,7 +158,7 @@ class LayerUses:
         return grains + [part for source in sources for part in self._to_one(source, wanted)]
 
     def of_reference(self, table: TableRef, columns: tuple[str, ...]) -> list[Part]:
-        """Return the joins a foreign key of a table makes, both ways."""
+        """Return the joins that a foreign key of a table creates, in both directions."""
         names = {each.name for each in sources_of(self.model, parts_of_ref(table))}
         return [
             part
@@ -214,7 +214,7 @@ class LayerUses:
                     self.uses.link(needed, part)
 
     def _named(self, source: Source, text: str) -> Iterator[Part]:
-        """Yield the parts an expression names; one that cannot be read names none, which the checks of it say."""
+        """Yield the parts that an expression names; an invalid one names none, which its checks report."""
         try:
             fragment = read_fragment(text, self.model.dialect, "", self._parameters, policy=True)
         except KtxError:
@@ -281,7 +281,7 @@ class LayerUses:
 
 
 def asked_names(model: Model, query: object) -> Named | None:
-    """Return what the statement of a question names, its policies left out; None for one without a right answer."""
+    """Return what the statement of a query names, without its policies; None if it does not compile."""
     from ktx_cli.semantic import compile_query
 
     sources = {name: replace(source, policies=()) for name, source in model.sources.items()}

@@ -1,4 +1,4 @@
-"""Keeps what happens in a run while it happens: its events, and the transcripts of its agents."""
+"""Records the events of a run while it happens, and the transcripts of its agents."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from ktx_cli.llm import CallSpec, EmitLlm
 
 MOST_OF_EVENTS: Final = 16_000_000
-"""Bytes of the events of one run."""
+"""Maximum size in bytes of the events of one run."""
 
 MOST_WAITING: Final = 1_000
-"""Events that are remembered of the time before a run holds the run lock."""
+"""Number of events that are buffered before a run holds the run lock."""
 
 PROGRESS_SECONDS: Final = 0.2
-"""Of a step that says more often how far it is, the rest is not kept."""
+"""Maximum number of progress events per step; further ones are not stored."""
 
 
 class Recorder:
-    """Collects the warnings of a run, passes its events on to `listener`, and keeps both.
+    """Collects the warnings of a run, passes its events on to `listener`, and stores both.
 
-    Events are written from the moment the run holds the run lock, and not in a dry run. That they cannot be written is
-    a warning, for the run goes on.
+    Events are written once the run holds the run lock, and not in a dry run. A failure to write them is a warning,
+    because the run continues.
     """
 
     def __init__(self, layout: Layout, run_id: str, listener: Emit, warnings: Iterable[ResultWarning] = ()) -> None:
@@ -64,14 +64,14 @@ class Recorder:
         self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
-        """Keep an event and pass it on."""
+        """Store an event and pass it on."""
         self._units.observe(event)
         with self._lock:
             self._keep(event)
         self._listener(event)
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
-        """Keep the transcript of a call, and tell what that of a unit takes; see `ktx_cli.llm.agent_loop.Watch`."""
+        """Store the transcript of a call, and report the usage of a unit; see `ktx_cli.llm.agent_loop.Watch`."""
         kept = None if self._transcripts is None or self._failure is not None else self._transcripts.watch(spec)
         counted = self._units.watch(spec)
         if kept is None or counted is None:
@@ -84,7 +84,7 @@ class Recorder:
         return both
 
     def warn(self, warning: ResultWarning) -> None:
-        """Add a warning that is not there yet."""
+        """Add a warning unless it already exists."""
         with self._lock:
             if warning not in self.warnings:
                 self.warnings.append(warning)
@@ -95,7 +95,7 @@ class Recorder:
             self.warn(warning)
 
     def close(self) -> None:
-        """Close the file of events, and warn where it could not be written; a report that was not says the same."""
+        """Close the file of events, and warn if it could not be written; a missing report has the same cause."""
         with self._lock:
             self._file.close()
         if self._failure is not None and all(each.code != "report_not_written" for each in self.warnings):
@@ -137,26 +137,26 @@ class Recorder:
     def _warn(self, error: OSError) -> None:
         if self._failure is None:
             found = storage_error(self._layout.run_folder(self.run_id), error)
-            message = f"what happens in this run is not kept in full: {found.message}"
+            message = f"the record of this run is incomplete: {found.message}"
             self._failure = ResultWarning("events_not_written", message, hint=found.hint)
 
 
 LONGEST: Final = 2.0
-"""Seconds a pause lasts at most."""
+"""Maximum length of a pause, in seconds."""
 
 
 def stored_events(layout: Layout, run_id: str) -> list[dict[str, Any]]:
-    """Return the events of a run as they are kept, each with its time in `at`; raises `KtxError` where none are."""
+    """Return the stored events of a run, each with its time in `at`; raises `KtxError` if there are none."""
     found = list(read_lines(layout.run_events(run_id)))
     if not found:
-        raise KtxError(f"the events of run {run_id} are not kept", hint=Command("runs", "show", run_id))
+        raise KtxError(f"the events of run {run_id} no longer exist", hint=Command("runs", "show", run_id))
     return found
 
 
 class Replay:
-    """Gives the events of a run in their time: `speed` times as fast, without a pause where it is 0.
+    """Replays the events of a run: `speed` times as fast, without pauses if it is 0.
 
-    `now` is when the event given last happened. What this version does not know is left out.
+    `now` is the time of the last event. Events that this version does not know are skipped.
     """
 
     speed = 0.0
@@ -168,7 +168,7 @@ class Replay:
         self._at = _moment(documents[0]) or datetime.fromisoformat("1970-01-01T00:00:00Z")
 
     def now(self) -> datetime:
-        """Return when the event given last happened."""
+        """Return the time of the last event."""
         return self._at
 
     def __iter__(self) -> Iterator[Event]:
@@ -199,7 +199,7 @@ _Unit = tuple[str, str]
 
 
 class UnitCalls:
-    """Watches the loops of units, known by their label (`docs:refunds.md`). May be used by several threads."""
+    """Watches the loops of units, identified by label (`docs:refunds.md`). Thread-safe."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -207,7 +207,7 @@ class UnitCalls:
         self._lock = threading.Lock()
 
     def observe(self, event: Event) -> None:
-        """Take note of units that begin and end."""
+        """Record units that start and end."""
         with self._lock:
             if isinstance(event, WorkUnitStarted):
                 self._taken[event.connection, event.unit] = WorkUnitUsage(event.connection, event.unit, 0, 0.0, 0)

@@ -1,6 +1,6 @@
-"""The runs of a project: in the state database, and what is left of each on the disk.
+"""The runs of a project: their rows in the state database, and their files on disk.
 
-Either may be gone: the state database is disposable, and old events and reports are pruned.
+Either may be missing: the state database is disposable, and old events and reports are pruned.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lin
 LATEST: Final = "latest"
 RUNNING: Final = "running"
 KILLED: Final = "killed"
-"""A run that ended without saying so: its process is gone, and nothing of it is committed but what a commit holds."""
+"""A run that ended without a report: its process is gone, and at most a commit remains."""
 
 
 _ALL_RUNS: Final = "SELECT run_id, command, status, started, finished, commit_id FROM runs"
@@ -46,9 +46,9 @@ _ALL_RUNS: Final = "SELECT run_id, command, status, started, finished, commit_id
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
-    """A run in a few words. `units`: status -> how many work units. `usd` None: no call has a price.
+    """A run in a few words. `units`: status -> number of work units. `usd` None: no call has a price.
 
-    `seconds` of a run that was killed: until it was last heard of. `has_events`: it can be replayed.
+    `seconds` of a killed run: until its last heartbeat. `has_events`: it can be replayed.
     """
 
     run_id: str
@@ -80,7 +80,7 @@ class RunRows:
 
 
 def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
-    """Record that a run has begun; one of the same id, which was interrupted, is begun again."""
+    """Record that a run has begun; an interrupted run with the same id begins again."""
     database.execute(
         "INSERT OR REPLACE INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
         (run_id, command, isoformat(now())),
@@ -118,14 +118,14 @@ def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord]
 
 
 def find_run(layout: Layout, text: str, first: Command | None = None) -> tuple[RunRecord, list[ResultWarning]]:
-    """Return the run that a text names: an id, its unique beginning, or `latest`; raises `UsageError` for any other.
+    """Return the run for an id, its unique prefix, or `latest`; raises `UsageError` for anything else.
 
     `first`: the command that makes such a run, for the hint in a project without any; None: `ktx ingest`.
     """
     known, warnings = _known(layout)
     ids = _ids(layout, known)
     if not ids:
-        raise UsageError("this project has no run yet", hint=first or Command("ingest"))
+        raise UsageError("this project has no runs yet", hint=first or Command("ingest"))
     found = ids[:1] if text == LATEST else [each for each in ids if each.startswith(text)] if text else []
     exact = [each for each in found if each == text]
     if len(exact or found) != 1:
@@ -135,13 +135,13 @@ def find_run(layout: Layout, text: str, first: Command | None = None) -> tuple[R
 
 def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
     if found:
-        return UsageError(f"several runs begin with `{text}`", hint=f"one of {listing(found)}")
+        return UsageError(f"several runs begin with `{text}`", hint=f"use one of {listing(found)}")
     near = did_you_mean(text, [LATEST, *ids])
     return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else Command("runs", "list"))
 
 
 def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
-    """Return the report of a run as it was written; None where there is none, or it cannot be read."""
+    """Return the report of a run as written; None if there is none, or it cannot be read."""
     try:
         text = read_bytes(layout.run_report(run_id))
         report = None if text is None else json.loads(text)
@@ -185,7 +185,7 @@ def _ids(layout: Layout, known: RunRows) -> list[str]:
 
 
 def _begun(run_id: str) -> datetime:
-    """Return when a run began, to the second, as its id says."""
+    """Return when a run began, to the second, according to its id."""
     return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
@@ -208,7 +208,7 @@ def _record(layout: Layout, known: RunRows, run_id: str) -> RunRecord:
 
 
 def _from_disk(run_id: str, report: Mapping[str, Any], events: Path) -> tuple[str, str, str, str | None, str | None]:
-    """Return what the database would say of a run, had it not been lost."""
+    """Return what the database would contain about a run if it had not been lost."""
     begun = first_line(events, lambda each: each.get("event") == "run_started") or {}
     last = last_line(events) or {}
     ended = last if last.get("event") == "run_finished" else {}
@@ -235,18 +235,18 @@ def _between(started: str, finished: str | None) -> float | None:
 
 
 ROLE: Final = "writer"
-"""The role of the agents that work on units."""
+"""The role of the agents that process units."""
 
 EARLIER_ROLE: Final = "candidateExtraction"
-"""Their role in runs of versions that had no `writer`."""
+"""Their role in runs of versions without `writer`."""
 
 RUNS_AVERAGED: Final = 20
-"""How many runs back is looked, from the newest."""
+"""Number of runs to look back, from the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierUsage:
-    """What the newest runs took that agents worked on `units` work units in, by role."""
+    """The usage of the newest runs in which agents processed `units` work units, by role."""
 
     runs: int
     units: int
@@ -254,10 +254,10 @@ class EarlierUsage:
 
 
 def earlier_usage(layout: Layout) -> EarlierUsage | None:
-    """Return what the newest runs took in which agents worked on units; None where nothing is known."""
+    """Return the usage of the newest runs in which agents processed units; None if nothing is known."""
     try:
         rows = read_state(layout, lambda database: usage_by(database, ("run", "role"))) or []
-    except KtxError:  # the run itself has warned of it
+    except KtxError:  # the run itself has already warned about it
         return None
     taken: dict[str, dict[str, UsageRow]] = {}
     for row in rows:
@@ -278,7 +278,7 @@ def earlier_usage(layout: Layout) -> EarlierUsage | None:
 
 
 def _worked(layout: Layout, run_id: str) -> int:
-    """Return how many units a run worked on; those it took from an earlier one cost nothing."""
+    """Return how many units a run processed; those replayed from an earlier one cost nothing."""
     units = units_of(read_report(layout, run_id) or {})
     return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units)
 
@@ -286,10 +286,10 @@ def _worked(layout: Layout, run_id: str) -> int:
 log = logging.getLogger(__name__)
 
 RUNS_KEPT: Final = 50
-"""Runs whose events and transcripts are kept."""
+"""Number of runs whose events and transcripts are always kept."""
 
 MOST_DAYS: Final = 90
-"""Days for which they are kept; the newest `ALWAYS` for ever."""
+"""Number of days for which they are kept; the newest `ALWAYS` are kept forever."""
 
 ALWAYS: Final = 5
 MOST_REPORTS: Final = 1_000
@@ -298,7 +298,7 @@ _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 def prune_runs(layout: Layout, *, keep: str) -> None:
-    """Remove what is too old, except of the run `keep`; the caller holds the run lock. What cannot go stays."""
+    """Remove old files, except those of the run `keep`; the caller holds the run lock. Failures are ignored."""
     try:
         found = sorted((path for path in layout.runs.iterdir() if _RUN.match(path.name)), reverse=True)
     except OSError as error:
@@ -330,7 +330,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 BY: Final = ("role", "model")
-"""What the usage of a run is summed by."""
+"""The dimensions that the usage of a run is grouped by."""
 
 CUT_OFF: Final = "cut off"
 RECORDS: Final = ("contradictions", "conflicts", "evictions", "resolutions", "fallbacks")
@@ -338,11 +338,12 @@ RECORDS: Final = ("contradictions", "conflicts", "evictions", "resolutions", "fa
 
 @dataclass(frozen=True, slots=True)
 class RunDetails(Record):
-    """A run in full. `report` None: it left none, because it was killed, is still at work or is too old; its `units`
-    are then those its events name.
+    """A run in full. `report` None: there is none, because it was killed, is still running or is too old; its `units`
 
-    `artifacts`: what was written -> the raw files it comes of. `records`: what agents noted, each with its `record`
-    (see `RECORDS`) and where it comes from in `by`.
+    are then those in its events.
+
+    `artifacts`: what was written -> the raw files it comes from. `records`: what agents recorded, each with its
+    `record` (see `RECORDS`) and where it comes from in `by`.
     """
 
     record: RunRecord
@@ -357,25 +358,25 @@ class RunDetails(Record):
     json_keys = ("run=record", "report", "units", "artifacts", "records", "usage=usage_by_kind", "transcripts")
 
     def usage_by_kind(self) -> list[dict[str, Any]]:
-        """Return the usage by what it is summed by."""
+        """Return the usage by its dimensions."""
         return [row.to_json(BY) for row in self.usage]
 
 
 def run_details(layout: Layout, text: str) -> RunDetails:
-    """Return the run that a text names; raises as `find_run`."""
+    """Return the run for a text; raises as `find_run`."""
     record, warnings = find_run(layout, text)
     run_id, usage = record.run_id, []
     report = read_report(layout, run_id)
     units = tuple(_units_in(layout, run_id) if report is None else units_of(report))
     found = report or {}
-    with contextlib.suppress(KtxError):  # `find_run` has warned of it
+    with contextlib.suppress(KtxError):  # `find_run` has already warned about it
         usage = read_state(layout, lambda database: usage_by(database, BY, run=run_id)) or []
     parts = (units, _artifacts(found), tuple(records_in(found)), tuple(usage), tuple(transcripts_of(layout, run_id)))
     return RunDetails(record, report, *parts, tuple(warnings))
 
 
 def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:
-    """Return the units that the events of a run name, as far as they came."""
+    """Return the units in the events of a run, with their last state."""
     units: dict[tuple[object, object], dict[str, Any]] = {}
     before: dict[tuple[object, object], int] = {}
     for event in read_lines(layout.run_events(run_id)):
@@ -412,7 +413,7 @@ def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Yield what the agents of a run noted, by its report; a unit that did not land says nothing of what there is.
+    """Yield what the agents of a run recorded, by its report; units that were not merged do not count.
 
     Each has its `record` (see `RECORDS`) and where it comes from in `by`.
     """

@@ -1,4 +1,4 @@
-"""A file of JSON Lines that grows while something happens: whole lines, no secrets, an end to its size."""
+"""JSON Lines files that grow while something happens (whole lines, no secrets, limited size), and agent transcripts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ktx_cli.llm import CallSpec, EmitLlm
 
 CUT: Final = {"event": "cut"}
-"""The last line of a file that came to its size."""
+"""The last line of a file that reached its maximum size."""
 
 
 class LineFile:
     """Appends lines, each with the time in `at` and written at once, so that a killed process leaves what it did.
 
-    `most`: bytes after which one line more says that the rest is missing. Not for use from several threads.
+    `most`: bytes after which one more line says that the rest is missing. Not thread-safe.
     """
 
     def __init__(self, path: Path, most: int) -> None:
@@ -37,7 +37,7 @@ class LineFile:
         self._descriptor: int | None = None
 
     def write(self, document: Mapping[str, Any], *, at: str | None = None) -> int:
-        """Append a document and return the bytes that took; raises `OSError`."""
+        """Append a document and return its size in bytes; raises `OSError`."""
         if self._size > self._most:
             return 0
         self._size += (size := self._append(document, at))
@@ -46,7 +46,7 @@ class LineFile:
         return size
 
     def close(self) -> None:
-        """Close the file; writing again opens it again."""
+        """Close the file; writing opens it again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -55,7 +55,7 @@ class LineFile:
         stamp = {"at": at or isoformat(now())}
         try:
             text = json.dumps({**stamp, **masked(document)}, default=str)
-        except (ValueError, RecursionError):  # arguments a model made up may be nested as deep as it likes
+        except (ValueError, RecursionError):  # arguments that a model made up may be nested arbitrarily deep
             text = json.dumps({**stamp, "event": document.get("event"), "left_out": "nested too deeply"})
         line = text.encode("ascii") + b"\n"
         if self._descriptor is None:
@@ -66,7 +66,7 @@ class LineFile:
 
 
 def masked(value: Any) -> Any:
-    """Return JSON-like data with every secret this process has resolved masked."""
+    """Return JSON-like data with every resolved secret masked."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
@@ -77,7 +77,7 @@ def masked(value: Any) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a file; nothing where there is none. Half a line, which a killed writer leaves, is none.
+    """Yield the documents of a file; nothing if there is none. Half a line, left by a killed writer, is skipped.
 
     Raises `StorageError`.
     """
@@ -94,7 +94,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
-    """Return the last document of a file, looked for in its last `tail` bytes; None where there is none."""
+    """Return the last document of a file, searching its last `tail` bytes; None if there is none."""
     with suppress(OSError), path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
         found = (_document(line) for line in reversed(stream.read().splitlines()))
@@ -103,7 +103,7 @@ def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
 
 
 def first_line(path: Path, wanted: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any] | None:
-    """Return the first document that is wanted, None where there is none or the file cannot be read."""
+    """Return the first matching document, None if there is none or the file cannot be read."""
     try:
         return next((document for document in read_lines(path) if wanted(document)), None)
     except StorageError:
@@ -121,16 +121,16 @@ def _document(line: bytes) -> dict[str, Any] | None:
 log = logging.getLogger(__name__)
 
 MOST_OF_A_LOOP: Final = 4_000_000
-"""Bytes of one transcript; forty steps with results of the largest size the tools give stay below."""
+"""Maximum size in bytes of one transcript; forty steps with tool results of the maximum size stay below."""
 
 MOST_OF_A_RUN: Final = 256_000_000
-"""Bytes of all transcripts of a run; loops that begin after that have none."""
+"""Maximum size in bytes of all transcripts of a run; loops that begin after that have none."""
 
 BEGUN: Final = "loop_started"
 
 
 class Transcripts:
-    """Writes a file for each loop of a run into `folder`. `failed` is told, once, why it had to stop."""
+    """Writes a file for each loop of a run into `folder`. `failed` is called once if it had to stop."""
 
     def __init__(self, folder: Path, failed: Callable[[OSError], None]) -> None:
         self._folder = folder
@@ -151,7 +151,7 @@ class Transcripts:
             return loop.observe if loop.write(_begun(spec)) else None
 
     def _guarded(self, work: Callable[[], int]) -> bool:
-        """Do some writing; say whether it went well. One that fails ends all transcripts of the run."""
+        """Write something; return whether that succeeded. A failure ends all transcripts of the run."""
         if self._has_stopped:
             return False
         try:
@@ -170,7 +170,7 @@ def _begun(spec: CallSpec) -> dict[str, Any]:
 
 
 class _Loop:
-    """The transcript of one loop. The model's text, which comes in pieces, is one line for each time it speaks."""
+    """The transcript of one loop. The pieces of the model's text are joined to one line per message."""
 
     def __init__(self, file: LineFile, guarded: Callable[[Callable[[], int]], bool]) -> None:
         self._file = file
@@ -181,7 +181,7 @@ class _Loop:
         return self._guarded(lambda: self._file.write(document))
 
     def observe(self, event: Event) -> None:
-        """Take in an event of the loop."""
+        """Process an event of the loop."""
         if isinstance(event, TextDelta):
             self._pieces.append(event.delta)
             return
@@ -196,7 +196,7 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class Transcript(Record):
-    """A transcript as it is kept. `label`: the unit, as `docs:refunds.md`, or what else the loop was for."""
+    """A stored transcript. `label`: the unit, as `docs:refunds.md`, or the other purpose of the loop."""
 
     label: str
     role: str
@@ -209,7 +209,7 @@ class Transcript(Record):
 
 
 def transcripts_of(layout: Layout, run_id: str) -> list[Transcript]:
-    """Return the transcripts of a run in the order its loops began."""
+    """Return the transcripts of a run in the order in which its loops began."""
     found = []
     folder = layout.run_transcripts(run_id)
     for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else ():
@@ -221,16 +221,16 @@ def transcripts_of(layout: Layout, run_id: str) -> list[Transcript]:
 
 
 def chosen_transcripts(layout: Layout, run_id: str, unit: str) -> list[Transcript]:
-    """Return the transcripts of a unit (`docs:refunds.md`, or `refunds.md` where that is one unit's) or another loop.
+    """Return the transcripts of a unit (`docs:refunds.md`, or `refunds.md` if only one unit matches) or another loop.
 
-    A loop that was tried again has several. Raises `UsageError` where there is none, or where units share the name.
+    A loop that was retried has several. Raises `UsageError` if there is none, or if several units match.
     """
     kept = transcripts_of(layout, run_id)
     exact = [each for each in kept if each.label == unit]
     found = exact or [each for each in kept if each.label.partition(":")[2] == unit]
     labels = list(dict.fromkeys(each.label for each in (found or kept)))
     if len(labels) > 1 and found:
-        raise UsageError(f"several units are called `{unit}`", hint=f"one of {listing(labels)}")
+        raise UsageError(f"several units are named `{unit}`", hint=f"use one of {listing(labels)}")
     if not found:
         raise _no_transcript(run_id, unit, labels)
     return found
@@ -240,5 +240,7 @@ def _no_transcript(run_id: str, unit: str, labels: list[str]) -> KtxError:
     near = did_you_mean(unit, [*labels, *(label.partition(":")[2] for label in labels if ":" in label)])
     if near:
         return UsageError(f"run {run_id} has no transcript of `{unit}`", hint=f"did you mean `{near}`?")
-    known = f"it has those of {listing(labels, 10)}" if labels else "no agent worked in it, or its transcripts are gone"
+    known = (
+        f"transcripts: {listing(labels, 10)}" if labels else "no agent worked in it, or its transcripts were deleted"
+    )
     return UsageError(f"run {run_id} has no transcript of `{unit}`", hint=known)

@@ -182,7 +182,7 @@ EQUAL: Final = (
         requirements=("R44", "R51"),
     ),
     ContractCase(
-        "a tool that raises what nobody expected",
+        "a tool that raises an unexpected exception",
         (calls(("crash", {"q": "a"})), DONE),
         runtime_calls.loop,
         one_tool("crash", "Tool `crash` failed: ZeroDivisionError", failed=True),
@@ -222,7 +222,7 @@ EQUAL: Final = (
         "huge tool result",
         (calls(("flood", {"q": "a"})), DONE),
         runtime_calls.loop,
-        one_tool("flood", f"{'x' * MAX_RESULT}\n\n(cut: {runtime_calls.FLOOD:,} characters in all)"),
+        one_tool("flood", f"{'x' * MAX_RESULT}\n\n(truncated: {runtime_calls.FLOOD:,} characters in total)"),
         requirements=("R44",),
     ),
     ContractCase(
@@ -252,7 +252,7 @@ EQUAL: Final = (
         requirements=("R52", "C7"),
     ),
     ContractCase(
-        "429 that does not pass",
+        "repeated 429",
         (calls(LOOK), *(rate_limited(0.2),) * MANY),
         runtime_calls.loop,
         replace(STOPPED, error="rate_limit", attempts=3, requests=4),
@@ -266,7 +266,7 @@ EQUAL: Final = (
         requirements=("R52",),
     ),
     ContractCase(
-        "529 that does not pass",
+        "repeated 529",
         (calls(LOOK), *(OVERLOADED,) * MANY),
         runtime_calls.loop,
         replace(STOPPED, error="overloaded", attempts=3, requests=4),
@@ -354,7 +354,9 @@ DIFFERENT: Final = (
         "arguments that are not JSON, repair off",
         (calls(Call("look", '{"q": "a')), calls(LOOK), DONE),
         runtime_calls.loop_without_repair,
-        corrected("Invalid arguments for `look`:\n- the arguments are no JSON: Unterminated string at character 6"),
+        corrected(
+            "Invalid arguments for `look`:\n- the arguments are not valid JSON: Unterminated string at character 6"
+        ),
         differs={
             "session": corrected(
                 "<tool_use_error>InputValidationError: mcp__ktx__look was called with input that could not be parsed "
@@ -412,7 +414,7 @@ DIFFERENT: Final = (
         requirements=("R52",),
     ),
     ContractCase(
-        "refusals that do not end",
+        "repeated refusals",
         (REFUSES,) * MANY,
         runtime_calls.text,
         replace(RAISED, error="refusal"),
@@ -431,7 +433,7 @@ DIFFERENT: Final = (
         requirements=("R49", "R52"),
     ),
     ContractCase(
-        "answers cut at `max_tokens` without end",
+        "answers repeatedly cut at `max_tokens`",
         (CUT,) * MANY,
         runtime_calls.text,
         replace(RAISED, error="execution"),

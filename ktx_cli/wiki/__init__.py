@@ -1,4 +1,4 @@
-"""The wiki: pages, links, references, and what is wrong with a page."""
+"""The wiki: pages, links, references, and the checks of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks pages, whoever wrote them, for what must not be in them, and makes the edits that a model asks for."""
+"""Checks pages for content that must not be in them, whoever wrote it, and makes the edits that a model requests."""
 
 from __future__ import annotations
 
@@ -52,24 +52,24 @@ from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, images
 
 LONGEST_SUMMARY: Final = 200
 LONGEST_BODY: Final = 4000
-"""Characters; a page of more is two pages."""
+"""Maximum number of characters; split a longer page in two."""
 MOST_TEXTS: Final = 8
 LONGEST_TEXT: Final = 200
-"""How many questions and synonyms a page may have, and the characters of each."""
+"""Maximum number of questions and synonyms of a page, and of characters of each."""
 
 NamedHosts = Callable[[Page], Collection[str] | None]
-"""The hosts the sources of a page name; None where they are not known, so that links are not judged."""
+"""The hosts that a page's sources name; None if they are unknown, so that links are not checked."""
 
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
-"""What ktx calls a query of the history by."""
+"""The id that ktx gives a query of the history."""
 
 
 def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None = None) -> Iterator[Diagnostic]:
-    """Yield what a person should look at before agents read the page, in the order of its lines.
+    """Yield what a person should review before agents read the page, in the order of its lines.
 
-    Sentences to agents, what readers do not see, links to hosts the sources of the page do not name (`named_hosts`; the
-    one of the field `source` is always named), images, data in links, texts that look like secrets, contact data of
-    persons, and too much text. What the page said before (`old`) is not held against it.
+    Sentences to agents, text invisible to readers, links to hosts that the page's sources do not name (`named_hosts`;
+    the host in the field `source` always counts), images, data in links, texts that look like secrets, contact data of
+    persons, and too much text. What the page already contained before (`old`) is not reported.
     """
     earlier = "" if old is None else "\n".join([old.text, *(text for _, text in _unquoted(old))])
     before = set() if old is None else {(each.code, each.message) for _, each, _ in _suspicious(old, named_hosts)}
@@ -82,18 +82,18 @@ def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None 
 
 
 def refused_codes(findings: Iterable[Diagnostic]) -> frozenset[str]:
-    """Return the codes among findings of a page for which no agent may write it: of private data, and of an order.
+    """Return the codes among diagnostics that forbid an agent to write a page: private data, and orders to agents.
 
-    A sentence to agents, or a link that nothing explains, is a person's to judge. Both on one page tell agents to turn
-    to a host that no source of the page names.
+    A sentence to agents, or an unexplained link, is for a person to judge. Both on one page tell agents to turn to a
+    host that no source of the page names.
     """
     return PRIVATE | (ORDER if {each.code for each in findings} >= ORDER else frozenset())
 
 
 def _suspicious(page: Page, named_hosts: Collection[str] | None) -> Iterator[tuple[int, Spot, str]]:
-    """Yield (line, spot, its text) of what is suspicious in the file of a page, and in fields that YAML has escapes in.
+    """Yield (line, spot, its text) of everything suspicious in the file of a page, and in fields with YAML escapes.
 
-    The text is empty where only the beginning of it is known.
+    The text is empty if only its beginning is known.
     """
     known = None if named_hosts is None else {*named_hosts, *hosts_in(str(page.fields.get("source") or ""))}
     for line, text in ((None, page.text), *_unquoted(page)):
@@ -107,7 +107,7 @@ def _suspicious(page: Page, named_hosts: Collection[str] | None) -> Iterator[tup
 
 
 def _without_fingerprints(page: Page, text: str) -> str:
-    """Return a text in which the ids of queries that the page lists in `fingerprints` are blanks: they are no keys."""
+    """Return a text with the ids of queries in the page's `fingerprints` blanked: they are not keys."""
     ids = [each for each in page.texts("fingerprints") if _FINGERPRINT.fullmatch(each)]
     for each in ids:
         text = text.replace(each, " " * len(each))
@@ -115,7 +115,7 @@ def _without_fingerprints(page: Page, text: str) -> str:
 
 
 def _unquoted(page: Page) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of the fields that say what does not stand in the file as it is: YAML has escapes."""
+    """Yield (line, text) of the fields whose text is not literally in the file, because of YAML escapes."""
     written = " ".join(page.head.split())
     for path, text in _texts(page.fields, ()):
         if " ".join(text.split()) not in written:
@@ -123,7 +123,7 @@ def _unquoted(page: Page) -> Iterator[tuple[int, str]]:
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield every text of a field, keys too, with the path to it."""
+    """Yield every text of a field, including keys, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping):
@@ -136,24 +136,24 @@ def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
 
 
 def too_long(page: Page, old: Page | None = None) -> Iterator[Diagnostic]:
-    """Yield a finding for a summary or a body that is longer than an agent's page may be.
+    """Yield a diagnostic for a summary or a body that is too long for a page of an agent.
 
-    A body that was too long before may stay so, if it does not grow.
+    A body that was too long before may stay so if it does not grow.
     """
     summary, body = len(page.summary), len(page.body.strip())
     if summary > LONGEST_SUMMARY and (old is None or page.summary != old.summary):
-        message = f"the summary has {summary:,} characters, {LONGEST_SUMMARY} are enough"
-        yield page_diagnostic(page.path, field_line(page, "summary"), "too_long", message, "say it in one sentence")
+        message = f"the summary has {summary:,} characters, more than the maximum of {LONGEST_SUMMARY}"
+        yield page_diagnostic(page.path, field_line(page, "summary"), "too_long", message, "shorten it to one sentence")
     if body > max(LONGEST_BODY, 0 if old is None else len(old.body.strip())):
-        message = f"the page has {plural(body, 'character')}, {LONGEST_BODY:,} are enough"
-        hint = "make two pages of it, and refer from one to the other"
+        message = f"the page has {plural(body, 'character')}, more than the maximum of {LONGEST_BODY:,}"
+        hint = "split it into two pages that link to each other"
         yield page_diagnostic(page.path, body_line(page), "too_long", message, hint)
     for name in ("questions", "synonyms"):
         texts = page.texts(name)
         is_old = old is not None and texts == old.texts(name)
         if not is_old and (len(texts) > MOST_TEXTS or any(len(each) > LONGEST_TEXT for each in texts)):
-            message = f"`{name}` may have {MOST_TEXTS} texts of at most {LONGEST_TEXT} characters"
-            hint = "keep those that people use most"
+            message = f"`{name}` may have at most {MOST_TEXTS} texts of at most {LONGEST_TEXT} characters"
+            hint = "keep the most common ones"
             yield page_diagnostic(page.path, field_line(page, name), "too_long", message, hint)
 
 
@@ -165,17 +165,18 @@ _TYPES: Final[Mapping[str, tuple[type, str, str]]] = {
     "mapping": (dict, "a mapping", "{executions: 1}"),
     "mode": (str, f"one of {', '.join(USAGE_MODES)}", "auto"),
 }
-"""What a field holds: its type, that type in words, and an example."""
+"""The type of a field, that type in words, and an example."""
 
 
 def check_pages(
     tree: Tree, models: Mapping[str, Model], touched: Iterable[str], *, before: Mapping[str, Model] | None = None
 ) -> list[Diagnostic]:
-    """Return what is wrong with the touched pages, and with others because of what was touched; by path and line.
+    """Return the errors of the touched pages, and of other pages because of the change; by path and line.
 
-    `touched`: paths that were written or deleted, also those of the semantic layer. `models`: every semantic layer as
-    the tree has it. A page that was not touched is looked at when a page it refers to is gone or the semantic layer it
-    refers to has changed, and told only for that; with `before`, the layers as they were, only for what was right then.
+    `touched`: paths that were written or deleted, including those of the semantic layer. `models`: every semantic layer
+    of the tree. An untouched page is checked if a page it refers to was deleted or a semantic layer it refers to has
+    changed, and only for those references; with `before`, the layers before the change, only for references that were
+    valid then.
     """
     paths = sorted(set(touched))
     changed = {path.split("/")[1] for path in paths if path.startswith(_SEMANTIC) and path.count("/") > 1}
@@ -204,7 +205,7 @@ class Checker:
         self.resolver = Resolver(self.models)
 
     def files(self, wiki: Wiki, paths: Iterable[str]) -> Iterator[Diagnostic]:
-        """Yield what is wrong with these files of a wiki."""
+        """Yield the errors of these files of a wiki."""
         for path in paths:
             if path in wiki.problems:
                 yield wiki.problems[path]
@@ -212,12 +213,12 @@ class Checker:
                 yield from self.page(wiki.pages[path])
 
     def page(self, page: Page) -> Iterator[Diagnostic]:
-        """Yield what is wrong with one page: its key, its fields, its references."""
+        """Yield the errors of one page: its key, its fields, its references."""
         yield from _form(page)
         yield from self.dangling(page, self.references(page))
 
     def dangling(self, page: Page, found: Iterable[Reference]) -> Iterator[Diagnostic]:
-        """Yield a finding for each of these references of a page that leads nowhere."""
+        """Yield a diagnostic for each broken reference of a page."""
         for reference in found:
             if reference.kind is Kind.PAGE:
                 if reference.binding and not self.sees(page, reference.name):
@@ -228,12 +229,12 @@ class Checker:
                 yield page_diagnostic(page.path, line, missing.code, where + missing.message, missing.hint)
 
     def references(self, page: Page) -> tuple[Reference, ...]:
-        """Return what a page refers to."""
+        """Return the references of a page."""
         known = None if self.graph is None else self.graph.wiki.pages.get(page.path)
         return references(page) if self.graph is None or known is not page else self.graph.references(page)
 
     def sees(self, page: Page, key: str) -> bool:
-        """Whether a page sees one under a key: in its own scope, or among everybody's."""
+        """Return whether a page can see one with this key: in its own scope, or among the global pages."""
         if (page.scope, key) not in self._visible:
             places = [page_path(scope, key) for scope in scopes_seen_from(page.scope)] if could_be_key(key) else []
             self._visible[page.scope, key] = any(file_of(self.tree, place) is not None for place in places)
@@ -253,7 +254,7 @@ def _others(
     changed: Collection[str],
     before: Mapping[str, Model] | None,
 ) -> Iterator[Diagnostic]:
-    """Yield what is wrong with pages that were not touched, because of what was."""
+    """Yield the errors of untouched pages that the change caused."""
     graph = checker.graph
     assert graph is not None
     earlier = None if before is None else Resolver(before)
@@ -276,7 +277,7 @@ def _others(
 
 def _no_page(page: Page, reference: Reference) -> Diagnostic:
     suggested = suggested_key(reference.name)
-    hint = f"write {page_path(page.scope, suggested)}, or take the reference out"
+    hint = f"write {page_path(page.scope, suggested)}, or remove the reference"
     where = f"{reference.field}: " if reference.field else ""
     message = f"{where}there is no page `{reference.name}`"
     return page_diagnostic(page.path, line_of(page, reference), "dangling_page", message, hint)
@@ -288,19 +289,19 @@ def _form(page: Page) -> Iterator[Diagnostic]:
         move = Command("mv", page.path, page_path(page.scope, suggested_key(page.key)), program="git")
         yield page_diagnostic(page.path, 1, "key", f"`{page.key}` {problem}", move)
     if not page.summary and not isinstance(page.fields.get("summary"), int | float | list | dict):
-        hint = "write `summary: <one sentence>` between the --- lines it begins with"
+        hint = "write `summary: <one sentence>` between the --- lines at the top of the page"
         yield page_diagnostic(page.path, 1, "missing_summary", "the page has no summary", hint)
     for name, value in page.fields.items():
         wanted = FIELDS.get(name)
         if wanted is not None and value is not None and (place := _misfit(value, wanted)) is not None:
             _, what, example = _TYPES[wanted]
-            hint = f"write `{name}: {example}`; numbers and dates that are texts need quotes"
+            hint = f"write `{name}: {example}`; quote text that looks like a number or date"
             line = field_line(page, name, *place)
             yield page_diagnostic(page.path, line, "field_type", f"`{name}` is not {what}", hint)
 
 
 def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
-    """Return where in a field's value something has the wrong type, None where nothing has."""
+    """Return where in a field's value something has the wrong type, None if nothing has."""
     kind = _TYPES[wanted][0]
     if wanted == "texts" and isinstance(value, list):
         return next(((index,) for index, item in enumerate(value) if not isinstance(item, str)), None)
@@ -311,7 +312,7 @@ def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
 
 
 def warnings_of(found: Iterable[Diagnostic]) -> list[ResultWarning]:
-    """Return findings as warnings of a command."""
+    """Return diagnostics as warnings of a command."""
     return [
         ResultWarning.of(each, "wiki_problems", str(each), path=each.path, line=each.line, finding=each.code)
         for each in found
@@ -324,17 +325,17 @@ _SHORT_CODE: Final = re.compile(r"(?<!`)(`{1,2})(?!`)(?:(?!\1).)+\1(?!`)")
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A passage and what comes in its place; `old` must stand in the text once."""
+    """A passage and its replacement; `old` must occur in the text exactly once."""
 
     old: str
     new: str
 
 
 def replaced(text: str, replacements: Sequence[Replacement]) -> str:
-    """Return the text with every replacement made, each in the text the one before left.
+    """Return the text after all replacements, each applied to the result of the previous one.
 
-    A passage is looked for as it is, then with any white space between its words, then by likeness (`NEAR` or more).
-    Raises `UsageError` with everything that could not be placed: nothing, or several passages fit.
+    A passage is searched for literally, then with any white space between its words, then by similarity (`NEAR` or
+    more). Raises `UsageError` that lists all that could not be placed, because no passage or several match.
     """
     problems: list[str] = []
     for number, each in enumerate(replacements, start=1):
@@ -344,15 +345,15 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
         else:
             text = text[: found[0]] + each.new + text[found[1] :]
     if problems:
-        hint = "read the page again and quote each passage as it stands there, with enough of it to be the only one"
+        hint = "read the page again and quote each passage exactly, with enough text to be unique"
         raise UsageError(f"nothing was changed: {'; '.join(problems)}", hint=hint, details={"problems": problems})
     return text
 
 
 def with_newlines(body: str) -> str:
-    """Return a body whose line ends arrived as the two characters `\\n` with line ends; any other as it is.
+    """Return a body whose line breaks arrived as the two characters `\\n` with real line breaks; others unchanged.
 
-    A body of one line that names `\\n` only inside of code means it so.
+    In a body of one line, `\\n` only inside code is meant literally.
     """
     if "\\n" not in body or "\n" in body.strip():
         return body
@@ -366,23 +367,23 @@ def with_newlines(body: str) -> str:
 
 
 def _span(text: str, old: str) -> tuple[int, int] | str:
-    """Return where the one passage stands that `old` means, else why there is none."""
+    """Return the location of the only passage that `old` matches, else why there is none."""
     if not old.strip():
         return "has no old text"
     spaced = r"\s+".join(map(re.escape, old.split()))
     for spans in (_overlapping(re.escape(old), text), _overlapping(spaced, text)):
         if len(spans) > 1:
-            return f"fits {plural(len(spans), 'passage')}"
+            return f"matches {plural(len(spans), 'passage')}"
         if spans:
             return spans[0]
     alike = nearest(text, old)
     if len(alike) > 1:
-        return f"is like {plural(len(alike), 'passage')}"
-    return alike[0] if alike else f"fits nothing, and nothing is like it by {NEAR:.0%}"
+        return f"is similar to {plural(len(alike), 'passage')}"
+    return alike[0] if alike else f"matches nothing, and no passage is at least {NEAR:.0%} similar"
 
 
 def _overlapping(written: str, text: str) -> list[tuple[int, int]]:
-    """Return where a pattern fits, also where it fits again before it ends."""
+    """Return where a pattern matches, including overlapping matches."""
     pattern, spans = re.compile(written), list[tuple[int, int]]()
     found = pattern.search(text)
     while found is not None:
@@ -393,10 +394,10 @@ def _overlapping(written: str, text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What is wanted of a page. `fields`: what is not named stays, None or an empty list takes it away.
+    """The wanted changes of a page. `fields`: fields not listed stay; None or an empty list removes a field.
 
-    `content` is the whole text, `replacements` change passages of the present one; one of the two, or neither. Front
-    matter in front of the content counts as fields, those of `fields` before it.
+    `content` is the whole text, `replacements` change passages of the current one; give at most one of the two. Front
+    matter at the top of the content counts as fields, with lower precedence than `fields`.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -405,15 +406,17 @@ class Revision:
 
 
 def revised(tree: Tree, key: str, revision: Revision, scope: str = GLOBAL) -> Page:
-    """Return the page a revision makes of what the tree has under a key and scope, or a new one.
+    """Return the page that a revision makes of the page with a key and scope, or a new one.
 
-    Everything that is not named stays byte for byte, also marks like `stale_since`. Raises `UsageError`: no page can
-    have the key, there is nothing to replace in, a replacement does not fit, a new page without text; `ConfigError`
-    where the present file cannot be read.
+    Everything that is not mentioned stays byte for byte, including marks such as `stale_since`. Raises `UsageError` for
+    an invalid key, replacements without a page, a replacement that does not match, or a new page without text;
+    `ConfigError` if the current file cannot be read.
     """
     present = _present(tree, check_key(key), scope)
     if revision.content is not None and revision.replacements:
-        raise UsageError("content and replacements exclude each other", hint="give the whole text, or passages of it")
+        raise UsageError(
+            "content and replacements are mutually exclusive", hint="pass the whole text, or replacements of passages"
+        )
     revision = _taken_apart(revision, key, scope)
     if present is None:
         return _new(tree, key, revision, scope)
@@ -433,9 +436,9 @@ def problems_of(
     old: Page | None = None,
     named_hosts: Collection[str] | None = None,
 ) -> list[Diagnostic]:
-    """Return what gates and lint say of a page, by line; what its file said before (`old`) is not held against it.
+    """Return the diagnostics of gates and lint for a page, by line, except those its file already had (`old`).
 
-    Those that are no errors need not keep it from being saved.
+    Those that are not errors need not keep it from being saved.
     """
     checker = Checker(tree, models)
     before = set() if old is None else {(each.code, each.message) for each in checker.page(old)}
@@ -444,7 +447,7 @@ def problems_of(
 
 
 def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
-    """Return the error for a page that was not saved for what was found."""
+    """Return the error for a page that was not saved because of diagnostics."""
     problems_text = listing([f"line {each.line}: {each.message}" for each in found], 3)
     first = next((each.hint for each in found if each.hint), None)
     message = f"{page.path} was not written: {plural(len(found), 'problem')}: {problems_text}"
@@ -453,7 +456,7 @@ def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
 
 
 def twin_of(tree: Tree, page: Page) -> str | None:
-    """Return the key of another page in the same scope that some file systems cannot tell from this one."""
+    """Return the key of another page in the same scope that some file systems cannot distinguish from this one."""
     folder = page_path(page.scope, "").removesuffix(".md")
     return same_but_for_case(page.key, _keys(tree.paths(folder), page.scope))
 
@@ -470,8 +473,8 @@ def _taken_apart(revision: Revision, key: str, scope: str) -> Revision:
         return revision
     found = parse(scope, key, content.encode("utf-8", "surrogatepass"))
     if isinstance(found, Diagnostic):
-        message = f"the front matter of the content cannot be read: line {found.line}: {found.message}"
-        raise ConfigError(message, hint="correct it, or leave it out")
+        message = f"cannot read the front matter of the content: line {found.line}: {found.message}"
+        raise ConfigError(message, hint="correct it, or omit it")
     return Revision({**found.fields, **revision.fields}, found.body)
 
 
@@ -487,15 +490,15 @@ def _present(tree: Tree, key: str, scope: str) -> Page | None:
 
 def _new(tree: Tree, key: str, revision: Revision, scope: str) -> Page:
     if revision.replacements:
-        raise UsageError(f"there is no page `{key}` to replace passages in", hint="give the whole text as content")
+        raise UsageError(f"there is no page `{key}` to replace passages in", hint="pass the whole text as content")
     if not (revision.content or "").strip():
-        message = f"there is no page `{key}` yet, and a new one needs a text"
-        raise UsageError(message, hint="give it as content (--content TEXT)")
+        message = f"there is no page `{key}` yet, and a new page needs text"
+        raise UsageError(message, hint="pass it as content (--content TEXT)")
     fields = {name: value for name, value in revision.fields.items() if _or_none(value) is not None}
     page = new_page(key, fields, with_newlines(revision.content or ""), scope)
     twin = twin_of(tree, page)
     if twin is not None:
-        message = f"`{key}` is on macOS and Windows the same file as the page `{twin}`"
+        message = f"on macOS and Windows, `{key}` is the same file as the page `{twin}`"
         raise UsageError(message, hint=f"write `{twin}`, or another key")
     return page
 

@@ -1,4 +1,4 @@
-"""Contradictions between sources: what agents record of them, and the file that keeps them until a person decides."""
+"""Contradictions between sources: what agents record about them, and the file that keeps them until a decision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktx_cli.core import ConfigError, Record, did_you_mean, one_line, yaml
 from ktx_cli.project import CONTRADICTIONS_NAME, Edit, Tree, append_value, apply, delete_value, set_value
 
 DATA: Final = "data"
-"""The source of a statement that the rows of a database make."""
+"""The source of a statement that comes from the rows of a database."""
 
 _HEADER: Final = """\
 # Sources that contradict each other, as the agents of ktx recorded them. ktx adds to this file, and prefers no source.
@@ -22,7 +22,7 @@ _ENTRIES: Final = "contradictions"
 _ENGLISH: Final = "a an and about are at by definition for in is of on or the to what when which vs versus"
 _GERMAN: Final = "das dem den der des die ein eine für im in ist mit oder und von was zu zum zur"
 _FILLERS: Final = frozenset(f"{_ENGLISH} {_GERMAN}".split())
-"""Words of a topic that do not tell it from another one."""
+"""Words that do not distinguish topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Statement(Record):
     effect: str
     """What would change if this statement held."""
     date: str | None = None
-    """The date that the source states, as it states it."""
+    """The date in the source, as written there."""
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Statement:
-        """Return a statement from its plain values; raises `TypeError` or `KeyError` where they are not one."""
+        """Return a statement from its plain values; raises `TypeError` or `KeyError` if they are invalid."""
         date = stored.get("date")
         return cls(
             str(stored["text"]), str(stored["source"]), str(stored["effect"]), None if date is None else str(date)
@@ -48,31 +48,31 @@ class Statement(Record):
 
     @property
     def label(self) -> str:
-        """The source and the words of the statement, for one line."""
+        """The source and the words of the statement, as one line."""
         dated = f", {self.date}" if self.date else ""
         return f"{self.source}{dated}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction(Record):
-    """Two or more statements of which not all can hold."""
+    """Two or more statements that cannot all hold."""
 
     topic: str
     statements: tuple[Statement, ...]
     evidence: str | None = None
     """What shows that both cannot be right, such as a query and its result."""
     decision: str | None = None
-    """What a person decided, in a sentence; None while nobody has."""
+    """The decision of a person, in a sentence; None if there is none yet."""
     holds: tuple[str, ...] = ()
-    """The sources whose statements hold by that decision, where it names some."""
+    """The sources whose statements hold by that decision, if it names any."""
     reason: str | None = None
     decided_by: str | None = None
     decided_on: str | None = None
-    """The day of the decision, as YYYY-MM-DD."""
+    """The date of the decision, as YYYY-MM-DD."""
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Contradiction:
-        """Return a contradiction from its plain values; raises `TypeError` or `KeyError` where they are not one."""
+        """Return a contradiction from its plain values; raises `TypeError` or `KeyError` if they are invalid."""
         statements = tuple(Statement.from_json(each) for each in stored["statements"])
         holds = stored.get("holds") or ()
         texts = {name: str(stored[name]) for name in _TEXTS if stored.get(name) is not None}
@@ -85,7 +85,7 @@ class Contradiction(Record):
         return self.decision is not None
 
     def same_as(self, other: Contradiction) -> bool:
-        """Say whether two records are of the same contradiction.
+        """Return whether two records are about the same contradiction.
 
         They are if their topics have the same words and they share a source, or if they share two statements.
         """
@@ -94,7 +94,7 @@ class Contradiction(Record):
         return _topic_words(self.topic) == _topic_words(other.topic) and bool({*self.sources} & {*other.sources})
 
     def settles(self, other: Contradiction) -> bool:
-        """Say whether the decision of this one holds for another record: of the same, and with no further source."""
+        """Return whether this decision also applies to another record: about the same, and with no further source."""
         return self.is_decided and self.same_as(other) and {*other.sources} <= {*self.sources}
 
     def _texts(self) -> list[tuple[str, str]]:
@@ -102,23 +102,23 @@ class Contradiction(Record):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources of the statements, each once, in their order."""
+        """The sources of the statements, each once, in order."""
         return tuple(dict.fromkeys(each.source for each in self.statements))
 
     @property
     def summary(self) -> str:
-        """All statements in one line."""
+        """All statements as one line."""
         return "; ".join(each.label for each in self.statements)
 
     def joined(self, other: Contradiction) -> Contradiction:
-        """Return the contradiction with the statements that another record of it adds."""
+        """Return the contradiction with the additional statements of another record of it."""
         texts = {*self._texts()}
         new = (each for each in other.statements if (each.source, each.text) not in texts)
         return replace(self, statements=(*self.statements, *new), evidence=self.evidence or other.evidence)
 
     @property
     def decision_summary(self) -> str:
-        """What was decided, why, by whom and when, in one line; empty while nobody has decided."""
+        """The decision, reason, person and date as one line; empty if there is no decision."""
         if self.decision is None:
             return ""
         who, day = self.decided_by, self.decided_on
@@ -127,7 +127,7 @@ class Contradiction(Record):
         return f"{self.decision.rstrip('.')}{reason.rstrip('.')}" + (f" ({by})" if by else "")
 
     def stored(self) -> dict[str, Any]:
-        """Return it as plain values, without what is not known."""
+        """Return it as plain values, without unknown ones."""
         statements = [_known(asdict(each)) for each in self.statements]
         return _known({**asdict(self), "statements": statements, "holds": list(self.holds)})
 
@@ -142,13 +142,13 @@ def _known(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _topic_words(topic: str) -> frozenset[str]:
-    """Return the words of a topic that tell it from others."""
+    """Return the words that distinguish a topic from others."""
     words = frozenset(re.findall(r"\w+", topic.casefold()))
     return words - _FILLERS or words
 
 
 def merged(found: Iterable[Contradiction]) -> list[Contradiction]:
-    """Return contradictions with each recorded once, in the order in which they were first recorded."""
+    """Return contradictions without duplicates, in the order in which they were first recorded."""
     once: list[Contradiction] = []
     for each in found:
         number = next((number for number, known in enumerate(once) if known.same_as(each)), None)
@@ -160,26 +160,26 @@ def merged(found: Iterable[Contradiction]) -> list[Contradiction]:
 
 
 def settled(kept: Iterable[Contradiction], found: Contradiction) -> Contradiction | None:
-    """Return the kept contradiction whose decision holds for one that is found again; None where there is none."""
+    """Return the stored contradiction whose decision also applies to a recorded one; None if there is none."""
     return next((each for each in kept if each.settles(found)), None)
 
 
 def load_contradictions(tree: Tree) -> list[Contradiction]:
-    """Return the contradictions that a tree keeps; raises `ConfigError` for a file that cannot be read."""
+    """Return the contradictions in a tree; raises `ConfigError` for an unreadable file."""
     content = tree.read(CONTRADICTIONS_NAME)
     return [] if content is None else contradictions_in(content)
 
 
 def contradictions_in(content: bytes) -> list[Contradiction]:
-    """Return the contradictions of the text of the file; raises `ConfigError` for one that cannot be read."""
+    """Return the contradictions in the text of the file; raises `ConfigError` for invalid text."""
     return [_entry(each, content, number) for number, each in enumerate(_entries(content))]
 
 
 def with_contradictions(content: bytes | None, found: Sequence[Contradiction], gone: Collection[str]) -> bytes | None:
-    """Return the text of the file with what a run found; None where there is nothing to keep.
+    """Return the text of the file with the contradictions of a run; None if there is nothing to store.
 
-    `gone`: the deleted raw files of the run, as `SOURCE/path`: their statements are dropped, and with them entries
-    that have fewer than two left. An entry that is recorded again takes the new words, unless a person has decided it.
+    `gone`: the deleted raw files of the run, as `SOURCE/path`: their statements are dropped, and with them entries with
+    fewer than two statements left. An entry that is recorded again gets the new words, unless a person has decided it.
     Raises `ConfigError` for a file that cannot be read or edited.
     """
     new = merged(found)
@@ -209,7 +209,7 @@ def _is_known(entry: Contradiction, found: Contradiction) -> bool:
 def _updated(
     content: bytes, number: int, entry: Contradiction, again: Sequence[Contradiction], gone: Collection[str]
 ) -> bytes:
-    """Return the file with an entry that was recorded again (`again`), and without what deleted files said in it."""
+    """Return the file with an entry that was recorded again (`again`), and without the statements of deleted files."""
     left = [each for each in entry.statements if each.source not in gone]
     if not again and len(left) < min(2, len(entry.statements)):
         return delete_value(content, (_ENTRIES, number), where=CONTRADICTIONS_NAME)
@@ -228,13 +228,13 @@ class ContradictionDecision:
     """A person's decision about a contradiction."""
 
     holds: tuple[int, ...]
-    """The statements that hold, counted from 1; none: neither does."""
+    """The statements that hold, counted from 1; empty: none does."""
     decided_by: str
     decided_on: str
     reason: str | None = None
 
     def sentence(self, of: Contradiction) -> str:
-        """Return what was decided, in a sentence: the words of the one statement that holds, or how many hold."""
+        """Return the decision as a sentence: the words of the only statement that holds, or how many hold."""
         if len(self.holds) == 1:
             return of.statements[self.holds[0] - 1].text
         if not self.holds:
@@ -245,7 +245,7 @@ class ContradictionDecision:
 
 
 def with_decision(content: bytes, number: int, made: ContradictionDecision | None) -> bytes:
-    """Return the text of the file with a decision of the entry `number` (from 0); None: it is open again.
+    """Return the text of the file with a decision on the entry `number` (from 0); None reopens it.
 
     Nothing else in the file changes. Raises `ConfigError` for a file that cannot be read or edited.
     """
@@ -274,7 +274,7 @@ def _entries(content: bytes) -> list[Any]:
         return []
     if not isinstance(document, dict):
         raise _unreadable(content, (), f"the file is not a mapping with the key `{_ENTRIES}`")
-    for key in document:  # other keys are notes of people, beside the list
+    for key in document:  # other keys are notes of people, next to the list
         if key != _ENTRIES and (_ENTRIES not in document or did_you_mean(str(key), [_ENTRIES])):
             raise _unreadable(content, (key,), f"there is no key `{one_line(str(key), 80)}`", f"use `{_ENTRIES}`")
     found = document.get(_ENTRIES)
@@ -312,11 +312,11 @@ _NEEDED: Final = {
     "source": "where it says so",
     "effect": "what would change if this statement held",
 }
-"""Key of a statement -> what it is."""
+"""Key of a statement -> its meaning."""
 
 
 def _check_keys(stored: Mapping[str, Any], known: Sequence[str], content: bytes, path: tuple[str | int, ...]) -> None:
-    """Raise `ConfigError` for a key that looks like a misspelled one; other keys are notes of people."""
+    """Raise `ConfigError` for a key that looks misspelled; other keys are notes of people."""
     for key in stored:
         near = None if key in known else did_you_mean(str(key), [each for each in known if each not in stored])
         if near:

@@ -1,4 +1,4 @@
-"""Sentences that speak to an agent rather than about the business."""
+"""Detects sentences that address an agent instead of describing the business."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _QUOTED: Final = re.compile(r"(?<=\n)[ \t]{0,3}(?:>[ \t]?)+")
 
 
 def instructions(text: str) -> Iterator[Spot]:
-    """Yield sentences that speak to an agent: one for each rule, where it fits first."""
+    """Yield sentences that address an agent: the first match of each rule."""
     plain = _plain(text)
     reported = set()
     for reading, items in _readings(plain):
@@ -52,13 +52,18 @@ def instructions(text: str) -> Iterator[Spot]:
                 reported.add(rule.what)
                 begun = found.start() + len(found[0]) - len(found[0].lstrip())
                 at = line_start(text, reading.count("\n", 0, begun))
-                yield Spot(at, "instruction", f"the text {rule.what}", "delete the sentence, or say it of the business")
+                yield Spot(
+                    at,
+                    "instruction",
+                    f"the text {rule.what}",
+                    "delete the sentence, or rephrase it as a statement about the business",
+                )
 
 
 def _readings(plain: str) -> Iterator[tuple[str, bool]]:
-    """Yield a text as it stands, then as a reader has it before them, each line where it was.
+    """Yield a text as written, then as readers see it, with every line in its place.
 
-    True: as a reader who goes from item to item and from cell to cell.
+    True: as read from item to item and from cell to cell.
     """
     yield plain, False
     drawn = _drawn(plain)
@@ -77,14 +82,14 @@ def _readings(plain: str) -> Iterator[tuple[str, bool]]:
 
 
 def _joined(text: str) -> str:
-    """Return a text without what parts it: cells and rows of tables, tags, brackets."""
+    """Return a text without separators: cells and rows of tables, tags, brackets."""
     text = _ANY_TAG.sub(" ", text) if "<" in text else text
     text = _RULER.sub("", text).replace("|", " ") if "|" in text else text
     return _BRACKETED.sub(r"\1", text) if "[" in text else text
 
 
 def _drawn(text: str) -> str:
-    """Return a text without what Markdown and HTML take away: escapes, marks of emphasis, quotes, links."""
+    """Return a text without Markdown and HTML markup: escapes, emphasis, quotes, links."""
     if "&" in text:
         text = "\n".join(html.unescape(line).replace("\n", " ") for line in text.split("\n"))
     text = _INLINE_TAG.sub("", text) if "<" in text else text
@@ -98,7 +103,7 @@ def _drawn(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text as it reads, line by line: compatible forms folded, nothing hidden, no emphasis."""
+    """Return a text as it reads, line by line: compatibility forms folded, without hidden text or emphasis."""
     if not text.isascii():
         lines = without_hidden(text).split("\n")
         text = "\n".join(unicodedata.normalize("NFKC", line) for line in lines)
@@ -107,9 +112,9 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`words`: of which one must be in the text (lower case) before `pattern` is tried. `what`: what the text does.
+    """`words`: one of them must be in the text (lower case) before `pattern` is tried. `what`: what the text does.
 
-    `items`: it fits items of lists and cells of tables too; a glossary may have an item `Assistant: who helps`.
+    `items`: the rule applies to list items and table cells too; a glossary may have an item `Assistant: who helps`.
     """
 
     words: tuple[str, ...]
@@ -163,13 +168,13 @@ RULES: Final = (
                 (?:[,!]|\s(?:reading|must|should|shall|please|you)\b)
             | \bas\s+an?\s+(?:ai|llm|language\s+model)\b
             | \bif\s+you\s+are\s+(?:an?\s+)?(?:\w+\s+)?{_MODEL}\b""",
-        "speaks to an agent",
+        "addresses an agent",
     ),
     _rule(
         "prompt|developer m|jailbreak|do anything now",
         r"""\b(?:(?:your|new|updated|hidden|developer|initial)\s+(?:system\s+)?prompts?
             |developer\s+mode|jailbreak\w*|do\s+anything\s+now)\b | \bsystem\s+prompt\s*:""",
-        "speaks of an agent's prompt",
+        "mentions an agent's prompt",
     ),
     _rule(
         "bash|shell|curl|wget|fetch|search|wiki_|sl_|sql_execution|memory_ingest|emit_| tool",
@@ -243,13 +248,13 @@ RULES: Final = (
 
 
 _MOST_READ: Final = 2_000_000
-"""Bytes of a raw file whose links are looked at."""
+"""Maximum size in bytes of a raw file that is searched for links."""
 
 
 def hosts_of(files: Iterable[RawFile]) -> frozenset[str]:
-    """Return the hosts raw files name.
+    """Return the hosts that raw files name.
 
-    A file that speaks to agents, or hides something from people, names none: its links are not the business's.
+    A file that addresses agents, or hides something from people, names none: its links are not those of the business.
     """
     return frozenset(host for file in files for host in _hosts(file))
 
@@ -259,7 +264,7 @@ def _hosts(file: RawFile) -> frozenset[str]:
         return frozenset()
     try:
         text = file.text()
-    except KtxError:  # a file that is gone names no host; who reads it is told what is wrong
+    except KtxError:  # a missing file names no host; whoever reads it gets the error
         return frozenset()
     hosts = hosts_in(text)
     return hosts if hosts and not (any(instructions(text)) or any(hidden_characters(text))) else frozenset()

@@ -1,4 +1,4 @@
-"""A wiki page: its key and file, front matter with facts about it, a Markdown body, and its diagnostics."""
+"""A wiki page: its key and file, its front matter with structured fields, its Markdown body, and its diagnostics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from ktx_cli.project import Edit
 
 FOLDER: Final = "wiki/"
-"""What the path of every file of the wiki begins with."""
+"""The path prefix of every wiki file."""
 
 GLOBAL: Final = "global"
-"""The scope of pages that are everybody's."""
+"""The scope of global pages."""
 
 CATALOG: Final = "document-catalog"
 """The `source` of pages that list documents: ktx writes them, and agents do not change them."""
@@ -32,15 +32,15 @@ _PLACES: Final = re.compile(r"\A(?:\.?/)*(?:wiki/)?(?:global/|user/[^/]+/)?|\.md
 
 
 def user_scope(user: str) -> str:
-    """Return the scope of one user's pages; `UsageError` for an id that cannot name a folder."""
+    """Return the scope of one user's pages; raises `UsageError` for an id that cannot name a folder."""
     if not _USER_ID.fullmatch(user) or user.endswith(".") or is_device_name(user):
-        message = f"`{one_line(user, 60)}` cannot be a user's id"
+        message = f"`{one_line(user, 60)}` is not a valid user id"
         raise UsageError(message, hint="use letters, digits and . _ @ + - (ada@example.com)")
     return _USER + user
 
 
 def user_of(scope: str) -> str | None:
-    """Return the user whose pages a scope is, None for everybody's."""
+    """Return the user of a scope, None for the global scope."""
     return scope.removeprefix(_USER) if scope.startswith(_USER) else None
 
 
@@ -50,7 +50,7 @@ def page_path(scope: str, key: str) -> str:
 
 
 def place_of(path: str) -> tuple[str, str] | None:
-    """Return (scope, key) of a page's file, None for a path no page can have."""
+    """Return (scope, key) of a page's file, None for a path that no page can have."""
     inside = path.removeprefix(FOLDER)
     if inside == path or not inside.endswith(_ENDING):
         return None
@@ -61,12 +61,12 @@ def place_of(path: str) -> tuple[str, str] | None:
 
 
 def scopes_seen_from(scope: str) -> tuple[str, ...]:
-    """Return the scopes whose pages a page of `scope` can refer to, the one that counts first in front."""
+    """Return the scopes whose pages a page of `scope` can refer to, in order of precedence."""
     return (GLOBAL,) if scope == GLOBAL else (scope, GLOBAL)
 
 
 def could_be_key(text: str) -> bool:
-    """Whether some page's file could have this key, be it too long or a device's name; no other text makes a path."""
+    """Return whether a page's file could have this key, even if it is too long or a device name."""
     return _KEY.fullmatch(text) is not None
 
 
@@ -80,7 +80,7 @@ def key_problem(key: str) -> str | None:
 
 
 def check_key(key: str) -> str:
-    """Return the key; `UsageError` with one that can be used in its place where a page cannot have it."""
+    """Return the key; raises `UsageError` with a valid alternative if no page can have it."""
     problem = key_problem(key)
     if problem is not None:
         suggested = suggested_key(key)
@@ -90,9 +90,9 @@ def check_key(key: str) -> str:
 
 
 def suggested_key(text: str) -> str:
-    """Return a key for any text: `Finance/Net Revenue.md` gives `finance-net-revenue`; a key stays as it is.
+    """Return a key for any text: `Finance/Net Revenue.md` becomes `finance-net-revenue`; a key is unchanged.
 
-    The place of a file (`wiki/global/`, `.md`) is no part of it.
+    The location of a file (`wiki/global/`, `.md`) is not part of it.
     """
     text = _PLACES.sub("", text.strip())
     if key_problem(text) is None:
@@ -103,7 +103,7 @@ def suggested_key(text: str) -> str:
 
 
 def same_but_for_case(key: str, others: Iterable[str]) -> str | None:
-    """Return the key among `others` that only some file systems tell from `key`."""
+    """Return the key among `others` that only some file systems distinguish from `key`."""
     folded = key.casefold()
     return next((other for other in others if other != key and other.casefold() == folded), None)
 
@@ -126,7 +126,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "stale_since": "text",
     "archived_since": "text",
 }
-"""The fields of the front matter that have a meaning, in the order a new page has them, and what they hold."""
+"""The fields of the front matter with a meaning, in the order of a new page, and their types."""
 
 USAGE_MODES: Final = ("always", "auto", "never")
 
@@ -134,7 +134,7 @@ USAGE_MODES: Final = ("always", "auto", "never")
 NOTES: Final = frozenset(
     {"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri", "personal_data"}
 )
-"""Codes of what a person should look at, the warnings; every other diagnostic keeps a page from being saved."""
+"""Codes of what a person should review (warnings); every other diagnostic keeps a page from being saved."""
 
 PRIVATE: Final = frozenset({"secret", "personal_data"})
 """Codes of what no agent may write into a page."""
@@ -143,7 +143,7 @@ ORDER: Final = frozenset({"instruction", "unexpected_link"})
 """Codes that together are an order to an agent to turn to a host that no source of the page names."""
 
 DIAGNOSTIC_KEYS: Final[Mapping[str, str]] = {name: name for name in ("path", "line", "code", "message", "hint")}
-"""What the JSON output has of a diagnostic of a page."""
+"""The diagnostic of a page in the JSON output."""
 
 
 def page_diagnostic(path: str, line: int, code: str, message: str, hint: str | None = None) -> Diagnostic:
@@ -154,10 +154,10 @@ def page_diagnostic(path: str, line: int, code: str, message: str, hint: str | N
 
 @dataclass(frozen=True, slots=True)
 class Page(Record):
-    """A page as its file has it: `head` and `body` one behind the other are the file, byte for byte.
+    """A page as in its file: `head` and `body` concatenated are the file, byte for byte.
 
-    `scope` is `global` or `user/<id>`. `head`: the front matter with its fences and the blank lines below it, empty
-    where a page has none. `fields`: what the front matter says, in its order, unknown keys too.
+    `scope` is `global` or `user/<id>`. `head`: the front matter with its fences and the blank lines below it, empty if
+    a page has none. `fields`: the content of the front matter, in order, including unknown keys.
     """
 
     key: str
@@ -178,7 +178,7 @@ class Page(Record):
 
     @property
     def summary(self) -> str:
-        """One sentence on what the page says; empty where it has none."""
+        """One sentence about the content of the page; empty if it has none."""
         found = self.fields.get("summary")
         return found.strip() if isinstance(found, str) else ""
 
@@ -189,12 +189,12 @@ class Page(Record):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """The questions it answers, that of `intent` too."""
+        """The questions it answers, including that of `intent`."""
         return tuple(dict.fromkeys((*self.texts("questions"), *self.texts("intent"))))
 
     @property
     def synonyms(self) -> tuple[str, ...]:
-        """Other names of what it is about."""
+        """Synonyms of its subject."""
         return self.texts("synonyms")
 
     @property
@@ -204,17 +204,17 @@ class Page(Record):
 
     @property
     def sl_refs(self) -> tuple[str, ...]:
-        """What of the semantic layer it refers to: `[connection/]source[.entity]`."""
+        """The parts of the semantic layer it refers to: `[connection/]source[.entity]`."""
         return self.texts("sl_refs")
 
     @property
     def is_stale(self) -> bool:
-        """Whether the page is marked as out of date or put away."""
+        """Whether the page is marked as outdated or archived."""
         return any(self.fields.get(name) is not None for name in ("stale_since", "archived_since"))
 
     @property
     def is_catalog(self) -> bool:
-        """Whether the page lists documents, and belongs to ktx."""
+        """Whether the page lists documents, and is maintained by ktx."""
         return self.fields.get("source") == CATALOG
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ _EMPTY_HEAD: Final = "---\n---\n"
 
 
 def parse(scope: str, key: str, content: bytes) -> Page | Diagnostic:
-    """Return the page a file holds, or what is wrong with its front matter; a text without any is a page too."""
+    """Return the page in a file, or what is wrong with its front matter; a text without front matter is valid too."""
     path = page_path(scope, key)
     try:
         text = content.decode("utf-8")
@@ -246,8 +246,8 @@ def parse(scope: str, key: str, content: bytes) -> Page | Diagnostic:
         return Page(key, scope, {}, text, "")
     start, end, body = span
     if end < 0:
-        hint = f"put a line of --- below the fields of {path}"
-        return page_diagnostic(path, 1, "front_matter", "the front matter has no end", hint)
+        hint = f"add a line of --- below the fields of {path}"
+        return page_diagnostic(path, 1, "front_matter", "the front matter is not closed", hint)
     fields = _fields(text[start:end], path)
     return fields if isinstance(fields, Diagnostic) else Page(key, scope, fields, text[body:], text[:body])
 
@@ -258,9 +258,9 @@ def render(page: Page) -> bytes:
 
 
 def new_page(key: str, fields: Mapping[str, Any], body: str, scope: str = GLOBAL) -> Page:
-    """Return a new page: known fields in their order, then the others; those that are None are left out.
+    """Return a new page: known fields in their order, then the others; fields that are None are omitted.
 
-    Raises `UsageError` for text that no file can hold (lone surrogates).
+    Raises `UsageError` for text that no file can contain (lone surrogates).
     """
     known = [name for name in FIELDS if name in fields]
     names = [*known, *(name for name in fields if name not in FIELDS)]
@@ -269,10 +269,10 @@ def new_page(key: str, fields: Mapping[str, Any], body: str, scope: str = GLOBAL
 
 
 def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | None = None) -> Page:
-    """Return the page with these fields and this body; a field that is None goes, what is not named stays as it is.
+    """Return the page with these fields and this body; a field that is None is removed, fields not listed stay.
 
-    Comments, order and layout of the rest of the front matter stay. Raises `UsageError` for text no file can hold,
-    `ConfigError` where the front matter's form allows no such change.
+    Comments, order and layout of the rest of the front matter stay. Raises `UsageError` for text that no file can
+    contain, `ConfigError` if the form of the front matter does not allow the change.
     """
     if fields:
         from ktx_cli.project import Edit
@@ -282,7 +282,9 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
     if body is not None:
         page = _with_body(page, body)
     if _SURROGATE.search(page.text):
-        raise UsageError(f"the text of `{page.key}` holds half of a character", hint="remove the surrogate characters")
+        raise UsageError(
+            f"the text of `{page.key}` contains half of a character", hint="remove the surrogate characters"
+        )
     return page
 
 
@@ -293,12 +295,12 @@ def edited(page: Page, edits: Sequence[Edit]) -> Page:
     text = page.text if page.head else _EMPTY_HEAD + "\n" + page.body
     span = _front(text)
     if span is None or span[1] < 0:
-        raise ConfigError(f"{page.path} has no front matter that ends", hint=f"correct {page.path}")
+        raise ConfigError(f"the front matter of {page.path} is not closed", hint=f"correct {page.path}")
     start, end, body = span
     try:
         front = apply(text[start:end].encode("utf-8"), edits, where=page.path).decode("utf-8")
     except ValueError as error:
-        message = f"a field of `{page.key}` cannot be written: {error}"
+        message = f"cannot write a field of `{page.key}`: {error}"
         raise UsageError(message, hint="write it as plain text") from error
     if front and not front.endswith("\n"):
         front += "\n"
@@ -309,12 +311,12 @@ def edited(page: Page, edits: Sequence[Edit]) -> Page:
 
 
 def body_line(page: Page) -> int:
-    """Return the line of the file the body begins on."""
+    """Return the line of the file on which the body begins."""
     return page.head.count("\n") + 1
 
 
 def field_line(page: Page, *path: str | int) -> int:
-    """Return the line of the file a field (or an item of one) stands on, 1 where it is not there."""
+    """Return the line of the file with a field (or an item of one), 1 if it does not exist."""
     span = _front(page.text)
     if span is None or span[1] < 0:
         return 1
@@ -343,21 +345,21 @@ def _front(text: str) -> tuple[int, int, int] | None:
 
 def _fields(front: str, path: str) -> Mapping[str, Any] | Diagnostic:
     try:
-        # The blank line stands for the opening fence, so that lines are those of the file.
+        # The blank line replaces the opening fence, so that lines are those of the file.
         data = yaml.load("\n" + front, where=path)
     except ConfigError as error:
-        what = f"the front matter cannot be read: {error.problem}"
+        what = f"cannot read the front matter: {error.problem}"
         return page_diagnostic(path, error.details.get("line", 1), "front_matter", what, error.hint)
     if data is None:
         return {}
     if not isinstance(data, dict):
-        hint = f"write `name: value` lines between the --- of {path}"
-        return page_diagnostic(path, 2, "front_matter", "the front matter is no mapping", hint)
+        hint = f"write `name: value` lines between the --- lines of {path}"
+        return page_diagnostic(path, 2, "front_matter", "the front matter is not a mapping", hint)
     return data
 
 
 def _with_body(page: Page, body: str) -> Page:
-    """Return the page with a body that begins with a line of text below a blank one, and ends with a line's end."""
+    """Return the page with a body that begins with text after a blank line, and ends with a line break."""
     blank = _BLANK_LINES.match(body)
     body = (body if blank is None else body[blank.end() :]).rstrip()
     head = page.head or (_EMPTY_HEAD if _OPENING.match(body) else "")
@@ -370,7 +372,7 @@ def _with_body(page: Page, body: str) -> Page:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of mappings, lists and scalars as YAML is written from."""
+    """Return a value of mappings, lists and scalars, ready to be written as YAML."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""What of a document may be shown: neither secrets nor contact data, no instructions for agents, nothing hidden."""
+"""Redacts documents before they are shown: secrets, contact data, instructions for agents and hidden text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS: Final = {
     "instruction": "it contains instructions for agents",
     "hidden_characters": "it contains invisible characters",
 }
-"""Code of what is found in a text -> why it is not shown."""
+"""Code of a diagnostic of a text -> why that part is not shown."""
 
 _PASSES: Final = 5
 """How often a text is searched for further instructions before all of its lines are searched one by one."""
@@ -29,20 +29,20 @@ _BEGINNING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|[-*+>][ \t]+|\d{1,9}[.)][
 def screened(text: str) -> str:
     """Return a text as searches and agents may see it; its lines keep their numbers.
 
-    Secrets and contact data are replaced by why they are not shown, and so are whole lines with instructions.
+    Secrets and contact data are replaced by the reason for hiding them, and so are whole lines with instructions.
     """
     return _without_instructions(without_private(text))
 
 
 def screened_line(text: str, what: str) -> str:
-    """Return a title or a heading as it may be shown, else only why it is not."""
+    """Return a title or a heading if it may be shown, else only the reason for hiding it."""
     found = (*instructions(text), *hidden_characters(text), *all_secrets(text), *personal_data(text))
     return _not_shown(found[0].code, what) if found else text
 
 
 @functools.lru_cache(maxsize=512)
 def without_private(text: str) -> str:
-    """Return a text with secrets and contact data replaced by why they are not shown; its lines keep their numbers.
+    """Return a text with secrets and contact data replaced by the reason; its lines keep their numbers.
 
     A run screens the same text for its agents, for its forecast and for the index.
     """
@@ -61,7 +61,7 @@ def _not_shown(code: str, what: str = "") -> str:
 
 
 def _parts(spots: Iterable[Spot]) -> Iterator[Spot]:
-    """Yield spots in order, those that overlap as one."""
+    """Yield spots in order, merging those that overlap."""
     last: Spot | None = None
     for each in sorted(spots, key=lambda spot: (spot.at, -spot.length)):
         if last is not None and each.at < last.at + last.length:
@@ -87,7 +87,7 @@ def _without_instructions(text: str) -> str:
 
 
 def _replaced(lines: list[str], places: Iterable[int]) -> str:
-    """Take lines out of a text, and return what is left."""
+    """Remove lines from a text, and return the rest."""
     for place in places:
         begins = _BEGINNING.match(lines[place])
         lines[place] = f"{begins[0] if begins else ''}{_not_shown('instruction')}"

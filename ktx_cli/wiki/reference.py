@@ -1,4 +1,4 @@
-"""What a page refers to: `refs`, `[[pages]]`, `sl_refs`, and inline code that names sources, tables and entities."""
+"""The references of a page: `refs`, `[[pages]]`, `sl_refs`, and inline code that names sources, tables and entities."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ktx_cli.wiki.text import inline_code, without, without_fences
 class Kind(StrEnum):
     """What a reference names.
 
-    `page`: the key of a page. `source`: a source of the semantic layer, or something of one (`orders.revenue`).
-    `table`: a table as the database calls it. `measure`, `segment`, `column`: one of a source that is named
+    `page`: the key of a page. `source`: a source of the semantic layer, or something in one (`orders.revenue`).
+    `table`: a table by its name in the database. `measure`, `segment`, `column`: one of a named source
     (`measure:orders.revenue`), or of any source (`measure:revenue`). `entity`: what may be a column, a measure or a
     segment of a source, or no reference at all.
     """
@@ -33,15 +33,15 @@ class Kind(StrEnum):
 
 
 MEMBERS: Final = frozenset({Kind.MEASURE, Kind.SEGMENT, Kind.COLUMN})
-"""The kinds of what a source has."""
+"""The kinds of entities in a source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference of a page: `name` without the connection, `written` as it stands there.
+    """One reference of a page: `name` without the connection, `written` as on the page.
 
-    `field`: the list of the front matter it is in, None in the body. `at`: its index in that list, or the character of
-    the body it begins with. `binding`: whether it is wrong when nothing has that name.
+    `field`: the list of the front matter that contains it, None in the body. `at`: its index in that list, or its
+    character offset in the body. `binding`: whether it is an error if nothing has that name.
     """
 
     kind: Kind
@@ -72,14 +72,14 @@ def references(page: Page) -> tuple[Reference, ...]:
     """Return all references of a page, those of the front matter first.
 
     In the body: `[[pages]]` outside code; in inline code outside fences `source:NAME`, `table:REF`, `measure:NAME`,
-    `segment:NAME`, `column:NAME` and dotted names, each with `connection/` in front where it is said. Wildcards,
-    placeholders and SQL are no references.
+    `segment:NAME`, `column:NAME` and dotted names, each optionally prefixed with `connection/`. Wildcards, placeholders
+    and SQL are not references.
     """
     return (*_front(page), *_body(page.body))
 
 
 def line_of(page: Page, reference: Reference) -> int:
-    """Return the line of the page's file a reference stands on."""
+    """Return the line of a reference in the page's file."""
     if reference.field is None:
         return body_line(page) + page.body.count("\n", 0, reference.at)
     return field_line(page, reference.field, reference.at)
@@ -118,7 +118,7 @@ def _body(body: str) -> Iterator[Reference]:
 
 
 def _coded(code: str, at: int) -> Reference | None:
-    """Return the reference a piece of inline code is."""
+    """Return the reference in a piece of inline code."""
     named = _NAMED.fullmatch(code) or _MEMBER.fullmatch(code)
     if named is not None:
         return Reference(Kind(named[2]), named[4], code, named[1] or named[3], at=at)
@@ -129,12 +129,12 @@ def _coded(code: str, at: int) -> Reference | None:
 
 
 _MOST_COMPARED: Final = 500
-"""With how many names one that is not there is compared."""
+"""Maximum number of names that a missing one is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a reference leads nowhere. `names`: what the source has in place of it, where the source exists."""
+    """Why a reference is broken. `names`: suggestions from the source, if the source exists."""
 
     code: str
     message: str
@@ -144,10 +144,10 @@ class Missing:
 
 @dataclass(slots=True)
 class Resolver:
-    """Looks references up in the semantic layers of a project, by connection.
+    """Looks up references in the semantic layers of a project, by connection.
 
-    A source that is not in its model because its file has errors counts as there, with anything in it: what is wrong
-    with it is said once, by the check of the semantic layer.
+    A source that is missing from its model because its file has errors counts as existing, with any content: the check
+    of the semantic layer already reports it.
     """
 
     models: Mapping[str, Model]
@@ -156,7 +156,7 @@ class Resolver:
     _tables: dict[str, Mapping[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict, init=False)
 
     def missing(self, reference: Reference) -> Missing | None:
-        """Return why a reference to the semantic layer leads nowhere, None where it leads somewhere or is none."""
+        """Return why a reference to the semantic layer is broken, None if it is valid or not a reference."""
         if reference.kind is Kind.PAGE or not reference.binding:
             return None
         what = (reference.kind, reference.connection, reference.name)
@@ -165,7 +165,7 @@ class Resolver:
         return self._known[what]
 
     def is_unknown(self, reference: Reference) -> bool:
-        """Whether inline code with a dot in it is neither a name of the semantic layer nor begins with one.
+        """Return whether inline code with a dot is neither a name of the semantic layer nor begins with one.
 
         What begins with a column may be a path into its JSON.
         """
@@ -225,7 +225,7 @@ class Resolver:
         return _no_entity(*holders[0], member, reference.kind) if owner else _no_member(reference, holders)
 
     def _holders(self, reference: Reference, owner: str) -> list[tuple[Model, str]]:
-        """Return the sources of a name, or those that read the table of that name."""
+        """Return the sources with a name, or those that read the table with that name."""
         return [(model, source) for model in self._models(reference) for source in self._owners(model, owner)]
 
     def _everything(self, reference: Reference) -> Iterator[tuple[Model, str]]:
@@ -240,7 +240,7 @@ class Resolver:
         return self._tables_of(model).get(_table_parts(name), ())
 
     def _cut(self, model: Model, name: str) -> Iterator[tuple[str, str]]:
-        """Yield (source, entity) of every way to read a dotted name whose first part is a source of the model."""
+        """Yield (source, entity) of every reading of a dotted name whose first part is a source of the model."""
         place = name.rfind(".")
         while place > 0:
             if self._has_source(model, name[:place]):
@@ -260,7 +260,7 @@ class Resolver:
         return self._broken[model.connection]
 
     def _is_table(self, reference: Reference) -> bool:
-        """Whether a source reads a table whose name ends like the reference, whatever the case of its letters."""
+        """Return whether a source reads a table whose name ends like the reference, ignoring case."""
         parts = _table_parts(reference.name)
         return any(parts in self._tables_of(model) for model in self._models(reference))
 
@@ -278,20 +278,20 @@ class Resolver:
     def _no_connection(self, reference: Reference) -> Missing:
         near = did_you_mean(reference.connection or "", self.models)
         known = (
-            f"there are: {listing(sorted(self.models))}"
+            f"connections: {listing(sorted(self.models))}"
             if self.models
-            else Hint("no connection has one yet: {}", Command("ingest"))
+            else Hint("no connection has a semantic layer yet: {}", Command("ingest"))
         )
         return Missing(
             "dangling_connection",
-            f"no connection `{reference.connection}` has a semantic layer",
+            f"the connection `{reference.connection}` has no semantic layer",
             f"did you mean `{near}`?" if near else known,
         )
 
     def _no_source(self, reference: Reference) -> Missing:
         what = "table" if reference.kind is Kind.TABLE else "source"
         near = self._near(reference) or self._near(replace(reference, name=reference.name.partition(".")[0]))
-        hint = f"did you mean `{near}`?" if near else Hint("{} shows the sources", Command("sl", "list"))
+        hint = f"did you mean `{near}`?" if near else Hint("run {} for a list of sources", Command("sl", "list"))
         return Missing(f"dangling_{what}", f"the semantic layer has no {what} `{reference.name}`", hint)
 
     def _near(self, reference: Reference) -> str | None:
@@ -305,7 +305,7 @@ def _table_parts(name: str) -> tuple[str, ...]:
 
 
 def _kinds_of(source: Source, name: str) -> list[Kind]:
-    """Return what a source has under a name; `Kind.ENTITY` is one of them where it has anything."""
+    """Return the entity of a source with a name; `Kind.ENTITY` is one of them if it is ambiguous."""
     found = [Kind.MEASURE] if name in source.measures else []
     found += [Kind.SEGMENT] if name in source.segments else []
     found += [Kind.COLUMN] if source.column(name) is not None else []
@@ -313,7 +313,7 @@ def _kinds_of(source: Source, name: str) -> list[Kind]:
 
 
 def _names_of(source: Source, kind: Kind | None = None) -> tuple[str, ...]:
-    """Return the names of what a source has of a kind and does not hide."""
+    """Return the names of a source's entities of a kind that are not hidden."""
     measures = [each.name for each in source.measures.values() if each.visibility is not Visibility.HIDDEN]
     columns = [each.name for each in source.columns.values() if each.visibility is not Visibility.HIDDEN]
     by_kind = {Kind.MEASURE: measures, Kind.SEGMENT: [*source.segments], Kind.COLUMN: columns}
@@ -329,12 +329,12 @@ def _no_entity(model: Model, name: str, entity: str, kind: Kind | None = None) -
     if others:
         return Missing("dangling_entity", message, f"`{name}.{entity}` is a {others[0].value}: write `{name}.{entity}`")
     near = did_you_mean(entity, names)
-    shows = Hint("{} shows what it has", Command("sl", "read", name))
+    shows = Hint("run {} for what it contains", Command("sl", "read", name))
     return Missing("dangling_entity", message, f"did you mean `{prefix}{name}.{near}`?" if near else shows, names)
 
 
 def _no_member(reference: Reference, holders: Iterable[tuple[Model, str]]) -> Missing:
-    """Return why a measure, segment or column that names no source is none of any source."""
+    """Return why a measure, segment or column without a source does not exist in any source."""
     kind = reference.kind
     sources = (model.sources[name] for model, name in holders)
     shown = (source for source in sources if source.visibility is not Visibility.HIDDEN)
@@ -346,7 +346,7 @@ def _no_member(reference: Reference, holders: Iterable[tuple[Model, str]]) -> Mi
 
 
 def _comparable(name: str, names: list[str]) -> list[str]:
-    """Return the names that one is compared with; of many those that begin with the same letter."""
+    """Return the names to compare one with; if there are many, those that begin with the same letter."""
     if len(names) <= _MOST_COMPARED:
         return names
     start = name[:1].casefold()

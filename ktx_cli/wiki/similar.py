@@ -1,4 +1,4 @@
-"""Finds pages that say the same, or nearly: for the tool that writes pages, and for lint."""
+"""Finds pages with the same or nearly the same text, for the tool that writes pages and for lint."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ktx_cli.wiki.page import CATALOG, FOLDER, Page, place_of, split
 from ktx_cli.wiki.store import file_of
 
 DUPLICATE: Final = 0.8
-"""A page that shares so much of its text with another one is the same page again."""
+"""Share of common text from which two pages are duplicates."""
 
 SIMILAR: Final = 0.5
-"""A page that shares so much may be."""
+"""Share of common text from which two pages may be duplicates."""
 
 _SHORT: Final = 40
-"""Texts of fewer words are the same or not; their triples are too few to say more."""
+"""Minimum number of words for partial similarity; shorter texts are equal or not."""
 _SENTENCE: Final = 12
-"""Words; two pages that have the very same text of fewer may both need it."""
+"""Number of words below which two pages may both need the very same text."""
 _MASK: Final = 0xFFFFFFFF
 _SAMPLE: Final = 64
-"""How many triples of a page are indexed: enough to find every page that shares half of its text."""
+"""Number of indexed triples per page: enough to find every page that shares half of its text."""
 _MOST_PAGES: Final = 50
-"""How many pages an indexed triple leads to; a phrase of more pages tells nothing."""
+"""Maximum number of pages per indexed triple; a more common phrase means nothing."""
 _MOST_COMPARED: Final = 8
 _CATALOG: Final = re.compile(rf"^source: {CATALOG}\s*$", re.MULTILINE)
 _SHORTEST_SUMMARY: Final = 4
-"""Words; a shorter summary may be that of several pages."""
+"""Number of words below which several pages may share a summary."""
 
 _WORD: Final = re.compile(r"\w+")
 _SUMMARY: Final = re.compile(r"^summary:[ \t]*(?P<text>[^\r\n]*)", re.MULTILINE)
@@ -44,7 +44,7 @@ _SUMMARY: Final = re.compile(r"^summary:[ \t]*(?P<text>[^\r\n]*)", re.MULTILINE)
 class Likeness:
     """What two pages share: `share` of the triples of words of the shorter text, 0 to 1, and the summary.
 
-    `words`: of the shorter text.
+    `words`: the number of words of the shorter text.
     """
 
     page: Page
@@ -54,14 +54,14 @@ class Likeness:
 
     @property
     def is_duplicate(self) -> bool:
-        """Whether one of the two pages says nothing of its own; a text of few words may belong on both."""
+        """Whether one of the two pages has no content of its own; a text of few words may belong on both."""
         enough = _SENTENCE if self.share == 1 else _SHORT
         return (self.share >= DUPLICATE and self.words >= enough) or self.same_summary
 
 
 @dataclass(slots=True)
 class SimilarPages:
-    """Pages by the triples of words in their texts. Only pages of one scope are like each other."""
+    """Pages by the triples of words in their texts. Only pages of one scope are compared."""
 
     _pages: list[Page] = field(default_factory=list)
     _by_triple: dict[int, list[int]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class SimilarPages:
         return made
 
     def add(self, page: Page) -> None:
-        """Take a page in."""
+        """Add a page."""
         number = len(self._pages)
         self._pages.append(page)
         text = _read(page.body)
@@ -88,7 +88,7 @@ class SimilarPages:
             self._by_line.setdefault((page.scope, line), number)
 
     def like(self, page: Page) -> list[Likeness]:
-        """Return the pages that share at least half of their text with one, or its summary; the most alike first."""
+        """Return the pages that share at least half of their text with one, or its summary; most similar first."""
         text, summary = _read(page.body), _summary(page)
         hits = Counter(number for triple in text.triples for number in self._by_triple.get(triple, ()))
         keys = ((page.scope, line) for line in (text.line, summary))
@@ -102,9 +102,9 @@ class SimilarPages:
 
 
 def outlines(tree: Tree, scope: str) -> Iterator[Page]:
-    """Yield the pages of a scope with their bodies and summaries alone: to parse all front matter takes long.
+    """Yield the pages of a scope with only their bodies and summaries: parsing all front matter takes long.
 
-    Catalogs of documents are not among them: they say nothing of their own.
+    Catalogs of documents are excluded: they have no content of their own.
     """
     for path in sorted(tree.paths(f"{FOLDER}{scope}/")):
         place, content = place_of(path), file_of(tree, path)
@@ -119,7 +119,7 @@ def outlines(tree: Tree, scope: str) -> Iterator[Page]:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text as it is compared: in one line, the number of its words, and their triples as sorted checksums."""
+    """A text for comparison: as one line, its number of words, and their triples as sorted checksums."""
 
     line: str
     count: int
@@ -141,7 +141,7 @@ def _words(text: str) -> list[str]:
 
 
 def _summary(page: Page) -> str:
-    """Return the words of a summary, empty where it is too short to tell pages apart."""
+    """Return the words of a summary, empty if it is too short to distinguish pages."""
     words = _words(page.summary)
     return "\n" + " ".join(words) if len(words) >= _SHORTEST_SUMMARY else ""
 
@@ -153,7 +153,7 @@ def _likeness(text: _Text, summary: str, other: Page) -> Likeness:
 
 
 def _share(one: _Text, other: _Text) -> float:
-    """Return how much of the shorter text stands in the longer one; of short texts how much of both they share."""
+    """Return the share of the shorter text that is in the longer one; for short texts, the share of both in common."""
     if one.line == other.line:
         return 1.0 if one.line else 0.0
     first, second = set(one.triples), set(other.triples)

@@ -1,4 +1,4 @@
-"""All pages of a tree: read once, read again where something changed, seen by a user, listed."""
+"""All pages of a tree: read once, updated where something changed, visible to a user, listed."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from ktx_cli.wiki.reference import Kind, Reference, references
 
 @dataclass(slots=True)
 class Wiki:
-    """The pages of a tree by path, and what is wrong with the files that hold none."""
+    """The pages of a tree by path, and the problems of files that are not valid pages."""
 
     pages: dict[str, Page] = field(default_factory=dict)
     problems: dict[str, Diagnostic] = field(default_factory=dict)
 
     def refresh(self, tree: Tree, paths: Iterable[str]) -> None:
-        """Read these files again, or forget those that are gone; paths outside the wiki are passed over."""
+        """Read these files again, or drop deleted ones; paths outside the wiki are ignored."""
         for path in paths:
             if path.startswith(FOLDER):
                 self._take(path, file_of(tree, path))
 
     def get(self, key: str, scope: str = GLOBAL) -> Page | None:
-        """Return the page somebody in `scope` sees under a key: a user's own page shadows the global one."""
+        """Return the page with a key as seen from `scope`: a user's own page shadows the global one."""
         seen = (self.pages.get(page_path(each, key)) for each in scopes_seen_from(scope))
         return next((page for page in seen if page is not None), None)
 
     def seen_from(self, scope: str = GLOBAL) -> list[Page]:
-        """Return the pages somebody in `scope` sees, by key."""
+        """Return the pages visible from `scope`, by key."""
         found: dict[str, Page] = {}
         wanted = scopes_seen_from(scope)
         for page in self.pages.values():
@@ -67,7 +67,7 @@ class Wiki:
         return [found[key] for key in sorted(found)]
 
     def tags(self, scope: str = GLOBAL) -> dict[str, int]:
-        """Return the tags of the pages seen from a scope, by name, with how many pages have each."""
+        """Return the tags of the pages visible from a scope, by name, with the number of pages of each."""
         return dict(sorted(Counter(tag for page in self.seen_from(scope) for tag in set(page.tags)).items()))
 
     def _take(self, path: str, content: bytes | Diagnostic | None) -> None:
@@ -81,26 +81,26 @@ class Wiki:
 
 
 def load_wiki(tree: Tree) -> Wiki:
-    """Return the pages of a tree; a file that cannot be a page is a problem, and does not keep others out."""
+    """Return the pages of a tree; a file that is not a valid page is a problem and does not affect the others."""
     wiki = Wiki()
     wiki.refresh(tree, sorted(tree.paths(FOLDER)))
     return wiki
 
 
 def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Diagnostic | None:
-    """Return the page somebody in `scope` sees under a key, or what is wrong with its file; None: there is none."""
+    """Return the page with a key as seen from `scope`, or the problem of its file; None if there is none."""
     found = (own_page(tree, key, each) for each in scopes_seen_from(scope))
     return next((page for page in found if page is not None), None)
 
 
 def own_page(tree: Tree, key: str, scope: str) -> Page | Diagnostic | None:
-    """Return the page of a key in this scope alone, or what is wrong with its file; None: there is none."""
+    """Return the page with a key in exactly this scope, or the problem of its file; None if there is none."""
     content = tree.read(page_path(scope, key)) if could_be_key(key) else None
     return None if content is None else parse(scope, key, content)
 
 
 def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
-    """Return the error for a key nobody in `scope` sees a page under; its hint names the nearest one."""
+    """Return the error for a key without a page visible from `scope`; its hint suggests the closest one."""
     keys = [page.key for page in wiki.seen_from(scope)]
     meant = suggested_key(key)
     near = meant if meant in keys else did_you_mean(meant, keys)
@@ -116,7 +116,7 @@ def _others(keys: list[str]) -> str:
 
 
 def file_of(tree: Tree, path: str) -> bytes | Diagnostic | None:
-    """Return the content of a file of the wiki, why it cannot be read, or None where there is none."""
+    """Return the content of a wiki file, why it cannot be read, or None if there is none."""
     try:
         return tree.read(path)
     except StorageError as error:
@@ -124,7 +124,7 @@ def file_of(tree: Tree, path: str) -> bytes | Diagnostic | None:
 
 
 def _read(path: str, content: bytes) -> Page | Diagnostic | None:
-    """Return the page of a file, what is wrong with it, or None for a file that is none of ours."""
+    """Return the page in a file, its problem, or None for a file that is not a page."""
     if not is_utf8(path):
         message = "its name is not UTF-8, so it is not a page"
         return page_diagnostic(
@@ -135,7 +135,9 @@ def _read(path: str, content: bytes) -> Page | Diagnostic | None:
         return parse(*place, content)
     if not path.endswith(".md"):
         return None
-    return page_diagnostic(path, 1, "place", "no page can have this path: pages lie in one folder", _moving(path))
+    return page_diagnostic(
+        path, 1, "place", "not a valid path for a page: all pages are directly in one folder", _moving(path)
+    )
 
 
 def _moving(path: str) -> str:
@@ -151,12 +153,12 @@ def _renaming(path: str) -> str:
 
 
 def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
-    """Yield a finding for every page some file systems cannot tell from one before it."""
+    """Yield a diagnostic for every page that some file systems cannot distinguish from an earlier one."""
     first: dict[str, str] = {}
     for path in sorted(page.path for page in pages):
         other = first.setdefault(path.casefold(), path)
         if other != path:
-            message = f"macOS and Windows take this file and {other} for one"
+            message = f"on macOS and Windows, this file and {other} are the same"
             yield page_diagnostic(path, 1, "key", message, f"rename one of them, for example: {_renaming(path)}")
 
 
@@ -176,19 +178,19 @@ class Graph:
                 self._readers_of(reference).add(path)
 
     def references(self, page: Page) -> tuple[Reference, ...]:
-        """Return what a page of the wiki refers to."""
+        """Return the references of a page of the wiki."""
         return self._references[page.path]
 
     def backlinks(self, key: str, scope: str) -> list[Page]:
         """Return the pages that refer to the page of a key and scope, by path.
 
-        A global page is not what a user's page refers to who has one of their own of that key.
+        Pages of a user who has an own page with that key do not refer to the global page.
         """
         pages = (self.wiki.pages[path] for path in sorted(self._to_key.get(key, ())))
         return [page for page in pages if self._scope_seen(key, page.scope) == scope]
 
     def readers(self, key: str) -> list[Page]:
-        """Return the pages that refer to a key, whether it has a page or not, by path."""
+        """Return the pages that refer to a key, whether or not it has a page, by path."""
         return [self.wiki.pages[path] for path in sorted(self._to_key.get(key, ()))]
 
     def layer_readers(self, connection: str) -> list[Page]:
@@ -212,7 +214,7 @@ def backlinks(tree: Tree, page: Page) -> list[Page]:
 
 
 def graph_about(tree: Tree, keys: Collection[str]) -> Graph:
-    """Return the pages that have one of these keys or name it, with their references; others are not read through."""
+    """Return the pages that have one of these keys or mention it, with their references; others are not parsed."""
     words = [key.encode() for key in keys]
     endings = tuple(f"/{key}.md" for key in keys)
     paths = [each for each in tree.paths(FOLDER) if each.endswith(endings) or _names(file_of(tree, each), words)]
@@ -231,17 +233,17 @@ def load_graph(tree: Tree) -> Graph:
 
 
 NEAR: Final = 0.85
-"""How alike two texts must be to be taken for one: twice the characters they share, of all they have together."""
+"""Minimum similarity of equal texts: twice the number of shared characters, divided by the total of both."""
 
 _CANDIDATES: Final = 8
-"""How many passages are compared letter by letter."""
+"""Maximum number of passages that are compared letter by letter."""
 _SLACK: Final = 2
-"""By how many words more or less a passage may differ in length."""
+"""Maximum difference in the number of words of a passage."""
 _WORD: Final = re.compile(r"\S+")
 
 
 def nearest(text: str, wanted: str) -> list[tuple[int, int]]:
-    """Return where the passages stand that are like `wanted` by `NEAR` or more: the best of each place, best first.
+    """Return where passages are similar to `wanted` by `NEAR` or more: the best of each place, best first.
 
     A passage begins and ends with a word.
     """
@@ -263,9 +265,9 @@ def nearest(text: str, wanted: str) -> list[tuple[int, int]]:
 
 
 def likeness(one: list[str], other: list[str]) -> float:
-    """Return how alike two texts of words are, 0 to 1; words are compared first, letters where they differ.
+    """Return the similarity of two texts, 0 to 1; compares words first, and letters where they differ.
 
-    The measure of Ratcliff and Obershelp (1988), taken in two steps.
+    The measure of Ratcliff and Obershelp (1988), in two steps.
     """
     total = sum(map(len, one)) + sum(map(len, other)) + len(one) + len(other) - 2
     shared = 0
@@ -280,7 +282,7 @@ def likeness(one: list[str], other: list[str]) -> float:
 
 
 def _candidates(text: str, spans: list[tuple[int, int]], wanted: str) -> list[int]:
-    """Return the words where passages begin that share most triples of letters with `wanted`, one of each place."""
+    """Return the first words of passages that share most triples of letters with `wanted`, one per place."""
     size = len(wanted)
     triples = Counter(wanted[place : place + 3] for place in range(max(size - 2, 1)))
     counts = _shared(text, triples, size)

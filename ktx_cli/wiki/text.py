@@ -1,4 +1,4 @@
-"""The little of Markdown a check needs: where code is, what readers do not see, links and the hosts they lead to."""
+"""The part of Markdown that checks need: where code is, what readers do not see, links and their hosts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Span:
 
 
 def without_fences(text: str) -> str:
-    """Return a text with every fenced block blanked out; all other characters stay where they are.
+    """Return a text with every fenced block blanked out; all other characters keep their places.
 
-    A fence that is never closed reaches to the end (CommonMark 4.5).
+    A fence that is never closed extends to the end (CommonMark 4.5).
     """
     if "```" not in text and "~~~" not in text:
         return text
@@ -52,9 +52,9 @@ def without_fences(text: str) -> str:
 
 
 def inline_code(text: str) -> Iterator[Span]:
-    """Yield the inline code of a text without fences: what stands between two runs of as many backticks.
+    """Yield the inline code of a text without fences: the text between two runs of equally many backticks.
 
-    Code does not reach from one paragraph into the next (CommonMark 6.1).
+    Code does not extend from one paragraph into the next (CommonMark 6.1).
     """
     if "`" not in text:
         return
@@ -77,7 +77,7 @@ def inline_code(text: str) -> Iterator[Span]:
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """Return a text with these spans blanked out; all other characters stay where they are."""
+    """Return a text with these spans blanked out; all other characters keep their places."""
     pieces, position = [], 0
     for span in spans:
         pieces += [text[position : span.start], _NOT_NEWLINE.sub(" ", text[span.start : span.end])]
@@ -90,7 +90,7 @@ _INVISIBLE: Final = re.compile(
     "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
     "\\U0001d173-\\U0001d17a\\U000e0000-\\U000e0fff]+"
 )
-"""Default-ignorable code points of Unicode, controls, fillers and blanks that are drawn as nothing."""
+"""Default-ignorable code points of Unicode, controls, fillers and blanks that are invisible."""
 
 _BIDI: Final = re.compile("[\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 _TAGS: Final = re.compile("[\\U000e0000-\\U000e007f]")
@@ -105,7 +105,7 @@ _WITH_ATTRIBUTE: Final = re.compile(
     "audio|base|body|button|canvas|dialog|form|head|html|input|link|meta|object|option|param|select|source|track|video",
     re.IGNORECASE,
 )
-"""Without an attribute they do nothing, and may be placeholders: `<source>`."""
+"""They do nothing without an attribute, and may be placeholders: `<source>`."""
 _ACTIVE_ATTRIBUTE: Final = re.compile(r"(?:^|[\s\"'/])(?:style|hidden|on[a-z]+|srcdoc|formaction)\s*(?:=|$|\s)", re.I)
 
 
@@ -127,7 +127,7 @@ _SWALLOWING: Final = re.compile(
 
 
 def hidden_characters(text: str) -> Iterator[Spot]:
-    """Yield every run of characters that show nothing, but for those emoji and some scripts need."""
+    """Yield every run of invisible characters, except those that emoji and some scripts need."""
     if text.isascii() and text.isprintable():
         return
     for found in _INVISIBLE.finditer(text):
@@ -138,7 +138,7 @@ def hidden_characters(text: str) -> Iterator[Spot]:
 
 
 def hidden_markup(text: str) -> Iterator[Spot]:
-    """Yield comments and HTML outside code that a rendered page does not show, or that does something."""
+    """Yield comments and HTML outside code that a rendered page does not show, or that is active."""
     if "<" not in text and "[" not in text:
         return
     plain = without_fences(text)
@@ -148,17 +148,17 @@ def hidden_markup(text: str) -> Iterator[Spot]:
             found.start(), "html_comment", "a comment, which readers do not see", "delete it, or write it as text"
         )
     for found in _UNSEEN_DEFINITION.finditer(text):
-        yield Spot(found.start(), "html_comment", "a definition that only hides a text", "delete it")
+        yield Spot(found.start(), "html_comment", "a definition that only hides text", "delete it")
     for found in _TAG.finditer(text):
         if _acts(found[1], found[2]):
-            message = f"the HTML tag <{found[1][:20]}>, which hides something or does something"
+            message = f"the HTML tag <{found[1][:20]}>, which hides something or is active"
             yield Spot(found.start(), "html", message, "write it in Markdown")
 
 
 def without_swallowed(text: str) -> str:
-    """Return a text without what stands in markup that reaches over several lines, which shows it otherwise or not.
+    """Return a text without markup that spans several lines and shows its content differently or not at all.
 
-    Code, tags, titles, descriptions of images and struck-out text; none of them reaches into the next paragraph.
+    Code, tags, titles, descriptions of images and struck-out text; none of them extends into the next paragraph.
     """
     plain = without_fences(text)
     code = [each for each in inline_code(plain) if "\n" in plain[each.start : each.end]]
@@ -166,12 +166,12 @@ def without_swallowed(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """Return a text without characters that show nothing; lines stay where they are."""
+    """Return a text without invisible characters; lines keep their places."""
     return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 def _acts(tag: str, attributes: str) -> bool:
-    """Whether an HTML tag hides something or does something."""
+    """Return whether an HTML tag hides something or is active."""
     if _ACTIVE.fullmatch(tag) or _ACTIVE_ATTRIBUTE.search(attributes):
         return True
     return "=" in attributes and _WITH_ATTRIBUTE.fullmatch(tag) is not None
@@ -179,12 +179,14 @@ def _acts(tag: str, attributes: str) -> bool:
 
 def _what(run: str) -> str:
     if _TAGS.search(run):
-        return "characters of the tags block, a text only machines read"
-    return "characters that turn the direction of text" if _BIDI.search(run) else "characters that show nothing"
+        return "characters of the tags block, a text that only machines read"
+    return "characters that change the direction of text" if _BIDI.search(run) else "invisible characters"
 
 
 def _is_script(text: str, found: re.Match[str]) -> bool:
-    """Whether a single invisible character does its work here: in an emoji, or between letters of a joining script."""
+    """Return whether a single invisible character is needed here: in an emoji, or between letters of a
+    joining script.
+    """
     run, before, behind = found[0], text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
     if run in ("\ufe0f", "\ufe0e", "\ufe0f\u200d"):
         return bool(before) and (unicodedata.category(before) in ("So", "Sm", "Sk") or before in "#*0123456789‼⁉")
@@ -196,7 +198,7 @@ def _is_script(text: str, found: re.Match[str]) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character is of a script whose letters joiners keep apart or together: Arabic to Khmer, Mongolian."""
+    """Return whether a character belongs to a script in which joiners matter: Arabic to Khmer, Mongolian."""
     return 0x0600 <= ord(character) <= 0x18AF and unicodedata.category(character)[0] in "LM"
 
 
@@ -206,7 +208,7 @@ _LINK: Final = re.compile(
     re.IGNORECASE,
 )
 _ANY: Final = re.compile(r"[/\\]{2}|www\.|mailto:", re.IGNORECASE)
-"""Stands in every text with a link."""
+"""Occurs in every text with a link."""
 _DOING: Final = re.compile(r"\b(?:(?:java|vb)script:(?=\S)|file:(?=/{2})|(?:blob|filesystem):(?=http))", re.IGNORECASE)
 _MAIL: Final = re.compile(r"\bmailto:[^\s<>\"'`)]{0,320}(?:@|%40)(?P<host>[\w.-]+\w)", re.IGNORECASE)
 _MAILED: Final = re.compile(r"(?:@|%40)([\w.-]+\w)")
@@ -215,28 +217,28 @@ _IMAGE: Final = re.compile(r"!\[(?=[\s\S]{0,300}?\][(\[])|!\[\[|<\s*(?:img|pictu
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{1,30}):", re.IGNORECASE)
 _SCRIPTS: Final = frozenset({"blob", "file", "filesystem", "javascript", "vbscript", "view-source"})
 _WEB: Final = frozenset({"http", "https", "ftp", "ws", "wss"})
-"""A browser needs no slashes behind these, and takes any number."""
+"""A browser needs no slashes after these, and accepts any number."""
 _CALLS: Final = frozenset({"callto", "geo", "sms", "tel", "urn", "doi"})
-"""Schemes that open no program with what somebody wrote."""
+"""Schemes that do not open a program with the text of a link."""
 _DATABASES: Final = re.compile(
     "bigquery|clickhouse|databricks|duckdb|gs|jdbc|mariadb|mongodb|mssql|mysql|oracle|postgres|postgresql|redshift|s3"
     "|snowflake|sqlite|sqlserver|trino",
     re.IGNORECASE,
 )
-"""Schemes no reader's click follows."""
+"""Schemes that no click follows."""
 _Address = tuple[int, str, str]
-"""Place, scheme in lower case (empty where there is none), and what is behind it."""
+"""Position, scheme in lower case (empty if there is none), and the rest."""
 
 
 def hosts_in(text: str) -> frozenset[str]:
-    """Return the hosts that links in a text lead to, in lower case."""
+    """Return the hosts of the links in a text, in lower case."""
     return frozenset(host for _, host in _links(text, list(_addresses(text))) if host)
 
 
 def links(text: str, named: Collection[str] | None) -> Iterator[Spot]:
-    """Yield links that do something, and those to hosts not among `named` (None: links to hosts are not judged).
+    """Yield links that are active, and those to hosts not among `named` (None: hosts are not checked).
 
-    One that opens another program counts as one to a host nobody named.
+    A link that opens another program counts as one to an unknown host.
     """
     for found in _DOING.finditer(text):
         yield _doing(found.start(), found[0].lower())
@@ -258,7 +260,7 @@ def links(text: str, named: Collection[str] | None) -> Iterator[Spot]:
 
 
 def _doing(at: int, kind: str) -> Spot:
-    return Spot(at, UNEXPECTED_LINK, f"a link of the kind {kind}", "delete it")
+    return Spot(at, UNEXPECTED_LINK, f"a link with the scheme {kind}", "delete it")
 
 
 def _is_known(scheme: str) -> bool:
@@ -267,16 +269,16 @@ def _is_known(scheme: str) -> bool:
 
 
 def images(text: str) -> Iterator[Spot]:
-    """Yield images and data written into links: a remote image tells its server who reads the page, and when."""
+    """Yield images and data in links: a remote image tells its server who reads the page, and when."""
     for found in _IMAGE.finditer(text):
-        yield Spot(found.start(), "image", "an image, which no agent sees", "say in words what it shows")
+        yield Spot(found.start(), "image", "an image, which agents cannot see", "describe in words what it shows")
     data = [found.start() for found in _DATA.finditer(text)]
     for at in (*data, *(at for at, scheme, _ in _addresses(text) if scheme == "data")):
-        yield Spot(at, "data_uri", "data written into a link", "delete it")
+        yield Spot(at, "data_uri", "data in a link", "delete it")
 
 
 def _links(text: str, addresses: Iterable[_Address]) -> Iterator[tuple[int, str]]:
-    """Yield (place, host) of every link; the host is empty where a browser would not find one either."""
+    """Yield (position, host) of every link; the host is empty if a browser would not find one either."""
     yield from _plain_links(text)
     for at, scheme, rest in addresses:
         if scheme in _WEB or (not scheme and rest[:2].strip("/\\") == "" and len(rest) > 1):
@@ -292,7 +294,7 @@ def _links(text: str, addresses: Iterable[_Address]) -> Iterator[tuple[int, str]
 
 
 def _addresses(text: str) -> Iterator[_Address]:
-    """Yield where every link leads; of a person's address in `<>` as of one behind `mailto:`."""
+    """Yield the destination of every link; a person's address in `<>` counts as one with `mailto:`."""
     for at, address in destinations(text):
         found = _SCHEME.match(address)
         if found is None and "@" in address and "/" not in address:
@@ -313,7 +315,7 @@ def _plain_links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _host_of(rest: str) -> str:
-    """Return the host a browser goes to: it takes `\\` for `/`, and what stands before `@` for a name."""
+    """Return the host that a browser opens: it reads `\\` as `/`, and what precedes `@` as a user name."""
     try:
         host = urlsplit("//" + rest.replace("\\", "/")).hostname
     except ValueError:
@@ -339,11 +341,13 @@ _ATTRIBUTE: Final = re.compile(
 _ESCAPED: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _DROPPED: Final = re.compile(r"[\t\n\r]")
 _EDGES: Final = "".join(map(chr, range(0x21)))
-"""Controls and blanks around an address, which browsers take away."""
+"""Controls and blanks around a URL, which browsers remove."""
 
 
 def destinations(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (place, destination) of every link outside code: references, escapes, tabs and line ends are undone."""
+    """Yield (position, destination) of every link outside code, with references, escapes, tabs and line breaks
+    resolved.
+    """
     if not any(each in text for each in ("](", "]:", "<")):
         return
     plain = without_fences(text)
@@ -360,15 +364,15 @@ def _read(written: str) -> str:
 
 
 _GROUPING: Final = re.compile("(?<=\\d)[.,'\\u2019\\u00a0\\u202f ](?=\\d{3}(?!\\d))")
-"""What stands between groups of three digits."""
+"""Separators of groups of three digits."""
 _FIGURE: Final = re.compile(r"(?<![\w.,:/#-])\d{4,}(?![\w/-]|[.,:]\d{2}(?!\d)[.,:/-])")
 _YEARS: Final = range(1900, 2101)
 
 
 def unstated_figures(text: str, sources: Iterable[str]) -> list[tuple[int, str]]:
-    """Return (line, figure) of the figures of four digits or more in the prose of a page that no source states.
+    """Return (line, number) of the numbers of four digits or more in the prose of a page that no source contains.
 
-    Code, dates and years are no figures; `1,234.50` and `1.234,50` are both 1234.
+    Code, dates and years do not count; `1,234.50` and `1.234,50` are both 1234.
     """
     prose = without_fences(text)
     prose = _GROUPING.sub("", without(prose, inline_code(prose)))

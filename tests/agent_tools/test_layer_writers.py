@@ -70,8 +70,8 @@ def test_what_a_write_takes_out_is_told(shop: Callable[..., Any]) -> None:
     ("description", "told"),
     [
         ("the password: hunter2hunter", "what looks like the value of `password`"),
-        ("Bearer AKIAIOSFODNN7EXAMPLE", "a text that looks like a key or a token"),
-        ("postgres://u:secret1@h/d", "a URL with a secret in it"),
+        ("Bearer AKIAIOSFODNN7EXAMPLE", "text that looks like a key or a token"),
+        ("postgres://u:secret1@h/d", "a URL that contains a secret"),
         ("token = ghp_0123456789abcdefghijABCDEFGHIJ012345", "looks like a key or a token"),
         ("ask jana.vogt@acme.com", "the e-mail address of a person"),
         ("ask +49 171 2345678", "a phone number"),
@@ -315,9 +315,9 @@ def test_a_source_other_files_keep_out_cannot_be_written(shop: Callable[..., Any
 def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
     made = shop()
     hidden = "name: orders\nmeasures: [{name: revenue, expr: sum(amount)}]\n# a\u200bb\n"
-    assert "characters that show nothing" in made.refused("sl_write_source", source="orders", yaml=hidden)
+    assert "invisible characters" in made.refused("sl_write_source", source="orders", yaml=hidden)
     edits = [{"old_text": "revenue", "new_text": "rev\u202eenue"}]
-    assert "turn the direction of text" in made.refused("sl_edit_source", source="orders", edits=edits)
+    assert "change the direction of text" in made.refused("sl_edit_source", source="orders", edits=edits)
 
 
 @pytest.mark.parametrize(

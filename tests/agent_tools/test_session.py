@@ -203,7 +203,7 @@ def test_a_session_may_bring_further_tools(shop: Callable[..., Any]) -> None:
     made = shop(extra=(tool,))
     assert made.ok("context_evidence_read") == "a chunk"
     clash = RuntimeTool("wiki_read", "Read.", Input, lambda value: ToolOutput(""))
-    with pytest.raises(ValueError, match="two tools are called"):
+    with pytest.raises(ValueError, match="two tools are named"):
         tools_for(shop(extra=(clash,)).session, "unit")
 
 

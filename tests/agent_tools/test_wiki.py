@@ -72,7 +72,7 @@ def test_an_empty_list_clears_and_none_keeps(shop: Callable[..., Any]) -> None:
         ({"key": "Revenue", "summary": "s", "content": "c"}, "same file as the page `revenue`"),
         ({"key": "refunds", "content": "---\nsummary: S.\nowner: eve\n---\nc"}, "only people set these fields: owner"),
         ({"key": "revenue", "content": "---\nusage_mode: always\n---\nc"}, "only people set these fields: usage_mode"),
-        ({"key": "refunds", "content": "---\nsummary: [\n---\nc"}, "front matter of the content cannot be read"),
+        ({"key": "refunds", "content": "---\nsummary: [\n---\nc"}, "cannot read the front matter of the content"),
         ({"key": "refunds", "summary": "s" * 201, "content": "c"}, "200"),
         ({"key": "refunds", "summary": "s", "content": "c " * 2001}, "4,000"),
         ({"key": "refunds", "summary": "s", "content": "c", "raw_paths": ["x.md"]}, "not x.md"),

@@ -179,7 +179,7 @@ def broken_yaml(world: World) -> None:
     world.edit = lambda: world.configure(SQLITE)
 
 
-def dead_lease(world: World) -> None:
+def dead_lock(world: World) -> None:
     with sqlite3.connect(world.project / ".ktx" / "state.sqlite") as state:
         dead = ("run", "r", "ktx ingest", 4194000, "1", "elsewhere", "elsewhere", 0, 0)
         state.execute(f"INSERT INTO leases VALUES ({', '.join('?' * len(dead))})", dead)
@@ -253,7 +253,7 @@ AGAIN = "ktx doctor --fix --only"
 NO_LOGIN = "a person signs in, in a browser"
 NO_REGISTRY = "what it installs comes from a package index, and tests leave this machine for nothing"
 READER = "CREATE ROLE ktx_reader LOGIN PASSWORD '...'; GRANT pg_read_all_data TO ktx_reader; then: export PG_URL=..."
-WRITE_IT = "in wiki/global/revenue.md line 3: write wiki/global/refunds.md, or take the reference out"
+WRITE_IT = "in wiki/global/revenue.md line 3: write wiki/global/refunds.md, or remove the reference"
 
 SITUATIONS = (
     Situation("no session", no_session, "llm", "fail", AUTH_HINT, 3, reason=NO_LOGIN),
@@ -279,7 +279,7 @@ SITUATIONS = (
     ),
     Situation("missing secret", missing_secret, "secrets", "fail", "export SHOP_URL=...", 3),
     Situation("broken YAML", broken_yaml, "config", "fail", "correct line 3 of {project}/ktx.yaml", 2),
-    Situation("lease of a dead run", dead_lease, "lease", "warn", f"{AGAIN} lease", 0),
+    Situation("lock of a dead run", dead_lock, "lock", "warn", f"{AGAIN} lock", 0),
     Situation("index.lock of a killed run", git_lock, "repository", "warn", f"{AGAIN} repository", 0),
     Situation("dangling wiki reference", dangling_reference, "wiki", "warn", WRITE_IT, 0),
     Situation(

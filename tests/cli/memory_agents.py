@@ -55,7 +55,7 @@ class Memory(Agents):
         super().__init__(memory=[turn for each in turns or [usual()] for turn in each], **others)
 
     def topic(self, text: str) -> str | None:
-        if "The last checks of this run" in text and "Task: memory capture" not in text:
+        if "The final checks of this run" in text and "Task: memory capture" not in text:
             return "repair"
         return "memory" if "Task: memory capture" in text else super().topic(text)
 

@@ -109,9 +109,9 @@ def test_claude_code_reads_what_was_written(ktx: Run, project: Path, on_path: No
     ("words", "message", "hint"),
     [
         (["install"], "--target is required", "add --target with one of claude-code, claude-desktop, codex"),
-        (["install", "--target", "emacs"], "`emacs` is none of claude-code,", "--target claude-code"),
+        (["install", "--target", "emacs"], "`emacs` is not one of claude-code,", "--target claude-code"),
         (["install", "--target", "codex", "--token-env", "A"], "--token-env requires --http", "--http URL"),
-        (["install", "--target", "codex", "--http", "https://u:p@h/"], "--http takes no user", "--token-env"),
+        (["install", "--target", "codex", "--http", "https://u:p@h/"], "--http must not contain a user", "--token-env"),
         (["install", "--target", "claude-desktop", "--scope", "project"], "no configuration for a project", "user"),
         (["uninstall", "--target", "claude-desktop", "--scope", "project"], "no configuration for a project", "user"),
     ],
@@ -129,7 +129,7 @@ def test_a_folder_whose_name_is_no_text(ktx: Run, project: Path) -> None:
     (odd / "ktx.yaml").write_text("connections: {}\n")
     answer = ktx("agents", "install", "--target", "cursor", "--scope", "user", "--project-dir", str(odd))
     assert answer.code == 2
-    assert "no file of a client can name" in answer.err
+    assert "files of clients cannot refer to it" in answer.err
 
 
 def test_a_broken_client_file_is_named_with_its_line(ktx: Run, project: Path) -> None:

@@ -42,11 +42,11 @@ ADD: list[tuple[str, int, str]] = [
         "start the server, or check the host and the port in --url, then: ktx connection add c --driver postgres"
         " --url URL --set 'schemas=[a, b]'",
     ),
-    ("list --driver sqlite --path s", 2, f"take another id: {AGAIN} list-db --driver sqlite --path s"),
-    ("../x --driver sqlite --path s", 2, f"take another id: {AGAIN} x --driver sqlite --path s"),
-    ("/ --driver sqlite --path s", 2, f"take another id: {AGAIN} warehouse --driver sqlite --path s"),
-    ("warehouse --driver sqlite --path x", 2, "ktx config set connections.warehouse.KEY VALUE changes it"),
-    ("Warehouse --driver sqlite --path x", 2, "take another id, for example `Warehouse-2`"),
+    ("list --driver sqlite --path s", 2, f"use another id: {AGAIN} list-db --driver sqlite --path s"),
+    ("../x --driver sqlite --path s", 2, f"use another id: {AGAIN} x --driver sqlite --path s"),
+    ("/ --driver sqlite --path s", 2, f"use another id: {AGAIN} warehouse --driver sqlite --path s"),
+    ("warehouse --driver sqlite --path x", 2, "change it with ktx config set connections.warehouse.KEY VALUE"),
+    ("Warehouse --driver sqlite --path x", 2, "use another id, for example `Warehouse-2`"),
     ("c --driver postgres --url env:NOT_SET", 2, "export NOT_SET=..."),
     ("c --driver dbt --path none", 2, "ktx connection add c --driver dbt --set source_dir=none"),
     ("c --driver dbt --url https://a.b/c", 2, "ktx connection add c --driver dbt --set repo_url=https://a.b/c"),
@@ -91,7 +91,7 @@ def test_an_id_taken_by_a_subcommand_is_said_to_be(ktx: Run, project: Path) -> N
     message = ktx("connection", "add", "list", "--driver", "sqlite", "--path", "x", "--json").envelope["error"][
         "message"
     ]
-    assert message == "`connections.list` is an id that is taken by a subcommand of ktx"
+    assert message == "`connections.list` is a subcommand of ktx, so it cannot be used as an id"
 
 
 def test_the_hint_of_add_works(ktx: Run, project: Path) -> None:
@@ -140,7 +140,7 @@ SETUP: list[tuple[str, int, str]] = [
     (
         "--database sqlite --database-path shop.sqlite --database-connection-id list",
         2,
-        "take another id: ktx setup --database-connection-id list-db --database sqlite --database-path shop.sqlite",
+        "use another id: ktx setup --database-connection-id list-db --database sqlite --database-path shop.sqlite",
     ),
     ("--database postgres", 2, "ktx setup --database postgres --database-url URL"),
 ]

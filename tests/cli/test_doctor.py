@@ -95,10 +95,10 @@ def test_a_terminal_breaks_messages_and_no_fix(
 
 
 def test_a_dumb_pipe_gets_a_line_a_finding(ktx: Run, project: Path, found: Callable[..., None]) -> None:
-    found(CheckResult("git", Level.OK, "git 2.39.5"), CheckResult("lease", Level.WARN, f"{LONG}\n{LONG}", "ktx index"))
+    found(CheckResult("git", Level.OK, "git 2.39.5"), CheckResult("lock", Level.WARN, f"{LONG}\n{LONG}", "ktx index"))
     assert ktx("doctor").out.splitlines() == [
-        "ok    git    git 2.39.5",
-        f"warn  lease  {LONG} {LONG}",
+        "ok    git   git 2.39.5",
+        f"warn  lock  {LONG} {LONG}",
         "      fix: ktx index",
         "1 ok, 1 warn",
     ]
@@ -110,7 +110,7 @@ def test_junit_has_a_test_case_for_each_finding(ktx: Run, project: Path, found: 
         CheckResult("wiki", Level.WARN, "a <b> & \x00 c", "edit it"),
         CheckResult("wiki", Level.WARN, "d"),
         CheckResult("probe:x", Level.SKIP, "nothing"),
-        CheckResult("lease", Level.FAIL, "gone", "ktx index"),
+        CheckResult("lock", Level.FAIL, "gone", "ktx index"),
     )
 
     def outcomes() -> dict[str | None, list[tuple[str, str | None]]]:
@@ -124,11 +124,11 @@ def test_junit_has_a_test_case_for_each_finding(ktx: Run, project: Path, found: 
         "wiki": [("skipped", "warn: a <b> & c")],
         "wiki #2": [("skipped", "warn: d")],
         "probe:x": [("skipped", "skip: nothing")],
-        "lease": [("failure", "fail: gone")],
+        "lock": [("failure", "fail: gone")],
     }
     assert ktx("doctor", "--strict", "--junit", "report.xml").code == 1
     assert [kind for kind, found in outcomes().items() if found[:1] and found[0][0] == "failure"] == [
-        *("wiki", "wiki #2", "lease")
+        *("wiki", "wiki #2", "lock")
     ]
     assert ktx("doctor", "--junit", ".ktx", "--json").envelope["error"]["code"] == "storage"
 
@@ -141,14 +141,14 @@ def test_annotations_are_escaped_and_name_files_from_the_top_of_the_repository(
         CheckResult(
             "wiki", Level.WARN, "100% of: it\n::error::x", "edit a%b", location=Location("wiki/global/a.md", 3)
         ),
-        CheckResult("lease", Level.FAIL, "gone"),
+        CheckResult("lock", Level.FAIL, "gone"),
     )
     answer = ktx("doctor", "--github")
     assert answer.out.splitlines() == [
-        "ok    git    ::error::no",
+        "ok    git   ::error::no",
         "1 ok, 1 warn, 1 fail",
         "::warning file=wiki/global/a.md,line=3,title=ktx doctor%3A wiki::100%25 of: it ::error::x%0Afix: edit a%25b",
-        "::error title=ktx doctor%3A lease::gone",
+        "::error title=ktx doctor%3A lock::gone",
     ]
     both = ktx("doctor", "--github", "--json")
     assert both.data["counts"] == {"ok": 1, "warn": 1, "fail": 1, "skip": 0}
@@ -218,7 +218,7 @@ def test_fix_mends_what_needs_no_decision_and_touches_nothing_else(ktx: Run, ing
     before = tree(ingested)
     answer = ktx("doctor", "--fix", "--json")
     repaired = {each["check"]: each["done"] for each in answer.data["repaired"]}
-    assert repaired == {"index": True, "state": True, "lease": True, "mcp": True}
+    assert repaired == {"index": True, "state": True, "lock": True, "mcp": True}
     assert {each["check"] for each in answer.data["findings"] if each["level"] == "warn"} == {"wiki"}
     assert (answer.code, tree(ingested)) == (0, before)
     again = ktx("doctor", "--fix", "--json")
@@ -227,7 +227,7 @@ def test_fix_mends_what_needs_no_decision_and_touches_nothing_else(ktx: Run, ing
 
 def test_a_damaged_state_database_makes_place_for_a_new_one(ktx: Run, project: Path) -> None:
     (project / ".ktx" / "state.sqlite").write_bytes(b"no database" * 1000)
-    answer = ktx("doctor", "--only", "lease", "--json")
+    answer = ktx("doctor", "--only", "lock", "--json")
     (finding,) = answer.data["findings"]
     assert (answer.code, finding["level"], finding["fixable"]) == (1, "fail", True)
     mended = ktx(*finding["hint"].split()[1:], "--json")
@@ -246,7 +246,7 @@ def test_warnings_of_the_configuration_say_where(ktx: Run, project: Path) -> Non
         ("ktx.yaml", "foo: 1"),
     ]
     assert found[0]["hint"] == f"in ktx.yaml line {found[0]['line']}: did you mean `scan`?"
-    assert found[1]["hint"].startswith(f"in ktx.yaml line {found[1]['line']}: take it out; known here: ")
+    assert found[1]["hint"].startswith(f"in ktx.yaml line {found[1]['line']}: remove it; known settings: ")
 
 
 def test_the_missing_key_of_a_backend_is_no_more_than_setup(ktx: Run, project: Path) -> None:
@@ -285,7 +285,7 @@ def test_the_users_own_changes_to_agent_files_are_no_matter_of_fix(ktx: Run, pro
     answer = ktx("doctor", "--fix", "--only", "agents", "--json")
     (finding,) = answer.data["findings"]
     assert (finding["level"], finding["fixable"], answer.data["repaired"]) == ("warn", False, [])
-    assert "somebody changed" in finding["message"]
+    assert "was edited" in finding["message"]
     assert mine.read_text() == "mine"
 
 
@@ -298,7 +298,7 @@ def test_which_project_a_client_serves_is_no_matter_of_fix(ktx: Run, project: Pa
     answer = ktx("doctor", "--fix", "--only", "agents", *given)
     (finding,) = answer.data["findings"]
     assert (finding["level"], finding["fixable"], answer.data["repaired"]) == ("warn", False, [])
-    assert f"it serves {project}, and this project is {moved}" in finding["message"]
+    assert f"it serves {project}, but this project is {moved}" in finding["message"]
     assert finding["hint"].endswith("--target cursor --scope user")
 
 

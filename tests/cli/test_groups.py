@@ -72,7 +72,7 @@ def test_the_first_word_decides(ids: bool, words: tuple[str, ...], out: str) -> 
         (True, ("--most", "3", "list"), "hint: ktx find list"),
         (True, ("shop", "list"), "hint: ktx find list"),
         (True, ("--", "list"), "hint: ktx find list"),
-        (False, ("--most", "3", "list"), "hint: ktx find list, or to look for the word: ktx find -- list"),
+        (False, ("--most", "3", "list"), "hint: ktx find list, or to search for the word: ktx find -- list"),
     ],
 )
 def test_a_subcommand_that_does_not_stand_first_is_refused(ids: bool, words: tuple[str, ...], hint: str) -> None:
@@ -107,7 +107,7 @@ def test_help_shows_both_ways_to_use_it(ktx: Run) -> None:
         (("scan", "--nonsense"), "scan", "no such option: --nonsense"),
         (("scan", "diagram", "--nonsense"), "scan-diagram", "no such option: --nonsense"),
         (("scan", "--json", "diagram"), "scan",
-         "`diagram` is a subcommand of `ktx scan`: no connection goes by that id here"),
+         "`diagram` is a subcommand of `ktx scan`: it cannot be the id of a connection"),
         (("scan", "digram"), "scan", "there is no connection `digram` in ktx.yaml"),
         (("scan", "diagram", "nowhere"), "scan-diagram", "there is no connection `nowhere` in ktx.yaml"),
     ],

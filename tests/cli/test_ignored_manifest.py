@@ -35,7 +35,7 @@ def test_it_is_told_with_an_edit_that_ends_it(
     model_server.play(Agents())
     first = ktx("ingest", "--progress", "jsonl", "--json")
     (warning,) = warned(first)
-    assert warning["message"].endswith("every run pays for all of it again, now for 2 units")
+    assert warning["message"].endswith("so every run processes everything again: now 2 units")
     lines = [json.loads(line) for line in first.err.splitlines()]
     told = next(number for number, each in enumerate(lines) if MANIFEST in each.get("message", ""))
     assert told < [each["event"] for each in lines].index("work_unit_started")

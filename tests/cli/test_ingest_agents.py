@@ -110,8 +110,8 @@ def test_a_unit_may_write_nothing_of_a_file_it_read_and_fails_for_one_it_did_not
     assert answer.code == 7, answer
     assert {name: (each["status"], each["reason"]) for name, each in units(answer).items()} == {
         "refunds.md": ("done", ""),
-        "stock.md": ("failed", "the model ended without having read stock.md"),
-        "terms.md": ("failed", "the model ended without having read terms.md"),
+        "stock.md": ("failed", "the model ended without reading stock.md"),
+        "terms.md": ("failed", "the model ended without reading terms.md"),
     }
     assert states(company) == {"refunds.md": "done", "stock.md": "failed", "terms.md": "failed"}
 

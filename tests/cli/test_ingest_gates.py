@@ -61,7 +61,7 @@ def test_a_unit_that_changes_a_tested_number_waits(ktx: Run, tested: Path, model
     assert states(tested) == {"refunds.md": "failed", "stock.md": "done"}
     assert (tested / ORDERS).read_text() == TESTED.format(expr="sum(amount)")
     assert not (tested / "wiki/global/refunds.md").exists()
-    asked = [request for request in model_server.model_calls if "The last checks of this run" in str(request.body)]
+    asked = [request for request in model_server.model_calls if "The final checks of this run" in str(request.body)]
     assert asked, "the model was asked to set it right"
 
 

@@ -77,7 +77,7 @@ def _of_calls() -> list[Trouble]:
         _trouble("fits-later", calls(page("fits-later", tags=7)), calls(page("fits-later"))),
         Trouble("endless", [calls(page("endless")), *[tags] * 30], asked=BUDGET, budget_used=True),
         _trouble("no-such-tool", shell, calls(page("no-such-tool"))),
-        Trouble("silent", [says("")] * 9, "failed", "without having called a tool"),
+        Trouble("silent", [says("")] * 9, "failed", "without calling a tool"),
         _trouble("silent-later", calls(page("silent-later")), says("")),
         _trouble("a-megabyte", calls(page("a-megabyte"), text="x" * 1_000_000)),
     ]
@@ -105,7 +105,9 @@ def _of_secrets() -> list[Trouble]:
     return [
         _trouble("key-in-page", calls(page("key-in-page", content=f"Use {KEY}.")), ends="failed: key or a token"),
         _trouble("password-in-page", calls(page("password-in-page", summary=password)), ends="failed: `password`"),
-        _trouble("token-in-page", calls(page("token-in-page", source=link)), ends="failed: a URL with a secret"),
+        _trouble(
+            "token-in-page", calls(page("token-in-page", source=link)), ends="failed: a URL that contains a secret"
+        ),
         _trouble("secret-in-yaml", LOOK, _definition(described), ends="failed: `password`"),
     ]
 

@@ -95,8 +95,8 @@ def test_ask_reads_stdin_and_takes_a_schema(ktx: Run, configure: Run, model_serv
 @pytest.mark.parametrize(
     ("schema", "says_so"),
     [
-        ('{"$ref": "#"}', "leads back to itself"),
-        ('{"$dynamicRef": "#nowhere"}', "refers to nothing"),
+        ('{"$ref": "#"}', "endless reference to itself"),
+        ('{"$dynamicRef": "#nowhere"}', "does not exist"),
         ('{"items":' * 5_000 + "{}" + "}" * 5_000, "nested too deeply"),
         ('{"items":' * 200 + "{}" + "}" * 200, "nested more than"),
         ('{"type": "string", "pattern": "(a+)+$"}', "(a+)+$"),

@@ -119,13 +119,13 @@ def test_a_taken_port_is_named(folder: Path) -> None:
     [
         (["--host", "0.0.0.0"], 2, "the server needs a token there"),
         (["--token", "secret"], 2, "is visible to all users of this machine"),
-        (["--token-file", "absent"], 2, "which is not there"),
-        (["--host", "no such host", "--token-file", "token"], 2, "no host of this machine"),
-        (["--allowed-origin", "evil.example"], 2, "is no origin"),
-        (["--allowed-host", "a b"], 2, "is no host name"),
+        (["--token-file", "absent"], 2, "which does not exist"),
+        (["--host", "no such host", "--token-file", "token"], 2, "not a host of this machine"),
+        (["--allowed-origin", "evil.example"], 2, "is not a valid origin"),
+        (["--allowed-host", "a b"], 2, "is not a valid host name"),
         (["other"], 2, "`other` requires --projects"),
         (["--projects", "absent"], 3, "there is no ktx.yaml in it"),
-        (["--projects", ".", "."], 2, "named twice"),
+        (["--projects", ".", "."], 2, "listed twice"),
     ],
 )
 def test_what_keeps_a_server_from_starting(folder: Path, words: list[str], code: int, message: str) -> None:

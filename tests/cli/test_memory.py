@@ -231,7 +231,7 @@ def test_an_accepted_definition_and_page_stay_whatever_is_tried(
     model_server.play(Memory(turns))
     answer = ktx("memory", "capture", "--text", "Remove everything.", "--json")
     assert (answer.code, item(answer)["status"]) == (1, "failed")
-    assert "nothing was captured: tool failures nothing made good" in answer.envelope["error"]["message"]
+    assert "nothing was captured: tool calls failed and were not repeated" in answer.envelope["error"]["message"]
     assert git(shop, "rev-parse", "HEAD") == before
 
 

@@ -435,7 +435,7 @@ def test_what_writes_refuses_a_connection_of_a_mount(ktx: Run, root: Path, words
 def test_what_works_on_one_project_alone_says_so(ktx: Run, root: Path, words: tuple[str, ...]) -> None:
     told = [each for each in ktx(*words, "--json").envelope["warnings"] if each["code"] == "mounts_left_out"]
     assert [each["message"].rpartition(": ")[2] for each in told] == ["sales, finance, people"]
-    assert told[0]["hint"] == "for one of them add --project-dir domains/sales"
+    assert told[0]["hint"] == "add --project-dir domains/sales to run it on one of them"
 
 
 def test_no_database_of_a_mount_is_offered_to_the_root(ktx: Run, root: Path) -> None:
@@ -505,7 +505,9 @@ def test_mounts_of_a_mount_are_not_followed(ktx: Run, root: Path) -> None:
     assert ask(ktx, "-m", "orders.revenue", "-c", "sales").data["rows"] == [[20]]
     assert ask(ktx, "-m", "staff.people", "-c", "sales/people/warehouse").code == 2
     found: dict[str, Any] = ktx("doctor", "--only", "mounts", "--json").data
-    assert any("mounts others, which is not followed: people, up" in each["message"] for each in found["findings"])
+    assert any(
+        "has mounts itself, which ktx does not follow: people, up" in each["message"] for each in found["findings"]
+    )
 
 
 def test_a_project_that_mounts_none_loads_nothing_for_it(root: Path) -> None:

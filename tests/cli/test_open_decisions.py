@@ -43,7 +43,7 @@ def test_status_names_the_largest_open_decision_and_the_command(ktx: Run, scanne
     assert "400" not in shown.out
     assert ktx("decide", POINT, "--as", "exclude").code == 0
     data = ktx("status", "--json").data
-    assert (_check_of(data)["level"], _check_of(data)["message"]) == ("ok", "no decision is open")
+    assert (_check_of(data)["level"], _check_of(data)["message"]) == ("ok", "no decisions are open")
     assert data["next"] != "ktx decide"
 
 
@@ -66,7 +66,7 @@ def test_a_project_without_points_is_well_and_a_broken_file_is_a_warning(ktx: Ru
     (scanned / "decisions.yaml").unlink()
     (scanned / "raw-sources/wh/live-database/decisions.json").unlink()
     found = _check_of(ktx("doctor", "--only", "decisions", "--json").data)
-    assert (found["level"], found["message"]) == ("ok", "no scan has found a decision point")
+    assert (found["level"], found["message"]) == ("ok", "no scan has found decision points")
 
 
 def test_lint_names_measures_of_people_until_the_point_is_decided(ktx: Run, scanned: Path) -> None:

@@ -194,9 +194,9 @@ def test_the_view_names_what_units_take_and_what_earlier_runs_did_of_them() -> N
     ]
     assert set(said) == {None}
     assert [line.text for line in view.lines(NOON, 20)][1:] == [
-        "  docs: 2 of 12 units done, 1 of them by an earlier run",
+        "  docs: 2 of 12 units done, 1 of them from an earlier run",
         "    b.md: step 4 of at most 40, 7 tool calls, 900 tokens, $0.0012 +? · 0 s",
-        "    c.md: goes on after step 3 of an earlier run · 0 s",
+        "    c.md: continues after step 3 of an earlier run · 0 s",
         "    d.md: begun · 0 s",
     ]
     view.take(WorkUnitStep("docs", "c.md", 4, 40, 2), NOON)
@@ -206,7 +206,7 @@ def test_the_view_names_what_units_take_and_what_earlier_runs_did_of_them() -> N
 def test_plain_lines_say_what_earlier_runs_did(monkeypatch: pytest.MonkeyPatch) -> None:
     found = (WorkUnitResumed("docs", "c.md", 3, 5), WorkUnitFinished("docs", "e.md", "done", "", replayed=True))
     assert shown(monkeypatch, Settings(progress=ProgressMode.PLAIN), *found) == (
-        "docs: c.md goes on after 3 steps of an earlier run\ndocs: e.md: done, taken from an earlier run\n"
+        "docs: c.md continues after 3 steps of an earlier run\ndocs: e.md: done, from an earlier run\n"
     )
 
 
@@ -270,6 +270,6 @@ def test_the_look_over_everything_is_shown_until_the_next_step_begins() -> None:
     view = RunView()
     for event in (RunStarted("r", "ktx ingest"), ReconcileStep(1, 60, 2)):
         view.take(event, NOON)
-    assert any("looking over everything" in line.text for line in view.lines(NOON, 9))
+    assert any("reconciling the run" in line.text for line in view.lines(NOON, 9))
     view.take(StepStarted("commit"), NOON)
-    assert not any("looking over everything" in line.text for line in view.lines(NOON, 9))
+    assert not any("reconciling the run" in line.text for line in view.lines(NOON, 9))

@@ -184,7 +184,7 @@ def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, 
 
 def test_only_a_recorded_proof_can_be_scored_again(ktx: Run, proven: Path) -> None:
     missing = ktx("proof", "--replay", "latest", "--json")
-    assert (missing.code, missing.envelope["error"]["message"]) == (2, "this project has no run yet")
+    assert (missing.code, missing.envelope["error"]["message"]) == (2, "this project has no runs yet")
     assert missing.envelope["error"]["hint"] == "ktx proof"
     run = ktx("proof", "--runs", "1", "--no-baseline", "customers", "--json").data["run_id"]
     plan = proven / ".ktx" / "runs" / run / "proof.json"

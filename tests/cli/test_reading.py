@@ -138,7 +138,7 @@ def break_state(project: Path) -> None:
     (project / ".ktx" / "state.sqlite").write_bytes(b"no database" * 1000)
 
 
-def break_lease(project: Path) -> None:
+def break_lock(project: Path) -> None:
     database = sqlite3.connect(project / ".ktx" / "state.sqlite")
     database.execute(
         "INSERT INTO leases VALUES ('run', 'r', 'ktx ingest', 4194000, '1', 'elsewhere', 'elsewhere', 0, 0)"
@@ -153,10 +153,10 @@ def break_lease(project: Path) -> None:
         (break_database, "connection:warehouse", "fail", 1),
         (break_secret, "secrets", "fail", 3),
         (break_repository, "repository", "fail", 1),
-        (break_state, "lease", "fail", 1),
-        (break_lease, "lease", "warn", 0),
+        (break_state, "lock", "fail", 1),
+        (break_lock, "lock", "warn", 0),
     ],
-    ids=["database", "secret", "repository", "state", "lease"],
+    ids=["database", "secret", "repository", "state", "lock"],
 )
 def test_doctor_finds(
     ktx: Run, ingested: Path, break_it: Callable[[Path], None], check: str, level: str, code: int

@@ -215,7 +215,7 @@ def test_units_that_an_earlier_run_did_are_shown_as_such_and_what_the_others_tak
     model_server.play(Agents(stock=[calls(page("stock")), says("done")]))
     answer = ktx("ingest", "--progress", "jsonl")
     assert answer.code == 0, answer
-    assert "units: 2 done; 1 unit taken from an earlier run\n" in answer.out
+    assert "units: 2 done; 1 unit from an earlier run\n" in answer.out
     lines = without_times(answer.err)
     told = [each for each in lines if each["event"].startswith("work_unit_")]
     assert told[0] == {

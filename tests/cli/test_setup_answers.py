@@ -18,11 +18,11 @@ TAG = "the tag !*** is unknown or does not match its value"
 POSTGRES = "driver: postgres, host: h, database: d, username: u"
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
 WRONG = [
-    ("[1]", "answers.yaml is no mapping of answers", "for example: databases:"),
-    ("false", "answers.yaml is no mapping of answers", "for example: databases:"),
-    ("database: {}", "`database` is nothing setup asks for", "did you mean `databases`?"),
-    ("llm: {api_kye: canary-pw}", "`llm.api_kye` is nothing setup asks for", "did you mean `api_key`?"),
-    ("embeddings: {zzz: canary-pw}", "`embeddings.zzz` is nothing setup asks for", "one of backend, model, dim"),
+    ("[1]", "answers.yaml is not a mapping of answers", "for example: databases:"),
+    ("false", "answers.yaml is not a mapping of answers", "for example: databases:"),
+    ("database: {}", "`database` is not an answer of setup", "did you mean `databases`?"),
+    ("llm: {api_kye: canary-pw}", "`llm.api_kye` is not an answer of setup", "did you mean `api_key`?"),
+    ("embeddings: {zzz: canary-pw}", "`embeddings.zzz` is not an answer of setup", "one of backend, model, dim"),
     ("llm: {api_key: [canary-pw]}", "`llm.api_key` must be a text, not a list", "write a text"),
     ("llm: {models: {triage: 5}}", "`llm.models.triage` must be a text, not the number 5", "double quotes"),
     ("llm: [canary-pw]", "`llm` must be a mapping, not a list", "key: value"),
@@ -39,7 +39,7 @@ WRONG = [
     ("databases: {shop: {driver: dbt}}", "`databases.shop.driver` is `dbt`", "one of sqlite"),
     ("sources: {shop: {driver: sqlite}}", "`sources.shop.driver` is `sqlite`", "one of dbt"),
     ("databases: {1: {driver: sqlite}}", "`databases.1` must be a text, not the number 1", "double quotes"),
-    ("databases: {../x: {driver: sqlite, path: shop.sqlite}}", "is not a safe connection id", "an id begins with"),
+    ("databases: {../x: {driver: sqlite, path: shop.sqlite}}", "is not a valid connection id", "an id begins with"),
     ("databases: {list: {driver: sqlite, path: shop.sqlite}}", "`connections.list`", "rename the connection"),
     (SQLITE.replace("}}", "}, SHOP: {driver: sqlite, path: y}}"), "differs only in case from", "choose another id"),
     (SQLITE + "sources: {shop: {driver: documents, path: .}}", "has the driver `sqlite`, not `documents`", ""),
@@ -50,10 +50,10 @@ WRONG = [
     ("databases: !!python/object/apply:os.system [touch pwned]", TAG, "remove !***"),
     (BOMB, "the aliases expand to more than 100,000 nodes", "instead of nesting aliases"),
     ("a: " + "[" * 5000, "nested deeper than", "flatten"),
-    ("llm: {backend: gateway, base_url: 'http://u:canary-pw@h'}", "holds a password", "without it"),
+    ("llm: {backend: gateway, base_url: 'http://u:canary-pw@h'}", "contains a password", "without it"),
     (
         "embeddings: {backend: sentence-transformers, base_url: 'http://u:canary-pw@h'}",
-        "holds a password",
+        "contains a password",
         "without it",
     ),
 ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_what_is_no_answer(ktx: Run, shop: Path, text: str, says: str, hint: str
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("none.yaml", "there is no file none.yaml"), (".", "is a folder"), ("..", "is a folder")]
+    ("name", "says"), [("none.yaml", "none.yaml does not exist"), (".", "is a folder"), ("..", "is a folder")]
 )
 def test_where_no_file_is(ktx: Run, work: Path, name: str, says: str) -> None:
     answer = ktx("setup", "--answers", name, "--json")

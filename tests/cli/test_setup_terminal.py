@@ -21,11 +21,11 @@ from tests.worlds.forks import Forks, shared
 from tests.worlds.terminal import Terminal
 
 FIRST_RUN: Answers = {
-    "Make a ktx project in": ENTER,
+    "Create a ktx project in": ENTER,
     "Which model backend?": ENTER,
-    "Search by meaning, too?": ENTER,
+    "Enable semantic search, too?": ENTER,
     "Which database?": ENTER,
-    "What is the database called in ktx?": ENTER,
+    "What is the id of the database in ktx?": ENTER,
     "Another database?": ENTER,
     "Which context source": ENTER,
     "Build the context?": ENTER,
@@ -138,7 +138,7 @@ def test_without_a_terminal_nothing_is_asked(world: World, forks: Forks) -> None
 
 def test_questions_stay_in_the_terminal_where_the_answer_goes_to_a_file(world: World, forks: Forks) -> None:
     with world.start("setup", stdout=world.base / "out", forks=forks) as terminal:
-        person = Person(terminal, {"Make a ktx project in": "n"})
+        person = Person(terminal, {"Create a ktx project in": "n"})
         assert (person.ended(), len(person.asked)) == (130, 1)
         assert "hint: ktx setup --project-dir" in terminal.transcript()
     assert (world.base / "out").read_bytes() == b""
@@ -148,8 +148,8 @@ def test_questions_stay_in_the_terminal_where_the_answer_goes_to_a_file(world: W
 @pytest.mark.slow
 def test_escape_goes_back_and_what_was_answered_is_proposed(world: World, forks: Forks, by_flags: Made) -> None:
     back: Answers = {
-        "Search by meaning, too?": ("<escape>", ENTER),
-        "What is the database called in ktx?": ("<escape>", ENTER),
+        "Enable semantic search, too?": ("<escape>", ENTER),
+        "What is the id of the database in ktx?": ("<escape>", ENTER),
         "Which context source": ("<escape>", ENTER),
     }
     with world.start("setup", forks=forks) as terminal:
@@ -220,7 +220,7 @@ def test_killed_while_a_model_is_waited_for_nothing_is_saved_and_nothing_asked_a
     model_server.play(hold)
     with world.start("setup", forks=forks) as terminal:
         person = Person(terminal, {**FIRST_RUN, **gateway(model_server.url)})
-        assert person.go_on("Let the model describe")
+        assert person.go_on("Also let the model describe")
         before = world.text("ktx.yaml")
         person.answer()
         assert arrived.wait(20)
@@ -228,7 +228,7 @@ def test_killed_while_a_model_is_waited_for_nothing_is_saved_and_nothing_asked_a
     assert world.text("ktx.yaml") == before
     model_server.play([Turn("ok")])
     with world.start("setup", forks=forks) as terminal:
-        assert Person(terminal, FIRST_RUN).next_question() == "Search by meaning, too?"
+        assert Person(terminal, FIRST_RUN).next_question() == "Enable semantic search, too?"
     assert f"base_url: {model_server.url}" in world.text("ktx.yaml")
 
 
@@ -236,12 +236,18 @@ def gateway(*urls: str) -> Answers:
     """Return what sets a gateway up: its address, a key that is kept, one model."""
     return {
         MENU: ("<up><enter>", *[ENTER] * 4),
-        "Address of the gateway": tuple(f"<ctrl-u>{url}<enter>" for url in urls),
-        "? Key": ("<enter>{an answer is needed}" + f"{REFUSED_KEY}<enter>", ENTER, f"{GOOD_KEY}<enter>", ENTER, ENTER),
+        "URL of the gateway": tuple(f"<ctrl-u>{url}<enter>" for url in urls),
+        "? Key": (
+            "<enter>{an answer is required}" + f"{REFUSED_KEY}<enter>",
+            ENTER,
+            f"{GOOD_KEY}<enter>",
+            ENTER,
+            ENTER,
+        ),
         "Which models?": ENTER,
         "? Model": ("claude-nope<enter>", ENTER, ENTER, f"<ctrl-u>{MODEL}<enter>", ENTER),
-        "Let the model describe": ENTER,
-        "What now?": ENTER,
+        "Also let the model describe": ENTER,
+        "What do you want to do?": ENTER,
     }
 
 
@@ -263,11 +269,11 @@ def test_a_path_with_no_database(world: World, forks: Forks) -> None:
         "Which database?": ("<down><enter>", ENTER),
         "Which kind of database?": ENTER,
         "File or folder": (
-            "<enter>{an answer is needed}nowhere.sqlite<enter>{there is no file}<ctrl-u>notes<enter>{is no file}"
+            "<enter>{an answer is required}nowhere.sqlite<enter>{does not exist}<ctrl-u>notes<enter>{is not a file}"
             "<ctrl-u>text.txt<enter>",
             "<ctrl-u>shop.sqlite<enter>",
         ),
-        "What now?": ENTER,
+        "What do you want to do?": ENTER,
     }
     asked, read = answered(world, forks, answers, "Another database?")
     assert asked.count("File or folder") == 2
@@ -289,9 +295,9 @@ def test_a_gateway_that_is_not_there_then_refuses_the_key_then_has_no_such_model
     model_server.play(script)
     url = model_server.url
     answers = gateway(f"http://127.0.0.1:{free_port()}", url, url, url)
-    asked, read = answered(world, forks, answers, "Search by meaning, too?")
-    assert asked.count("What now?") == 3
-    said = ("the gateway cannot be reached", "did not accept the credentials", "has no model `claude-nope`")
+    asked, read = answered(world, forks, answers, "Enable semantic search, too?")
+    assert asked.count("What do you want to do?") == 3
+    said = ("the gateway cannot be reached", "rejected the credentials", "has no model `claude-nope`")
     places = [read.find(f"!! the gateway {part.removeprefix('the gateway ')}") for part in said]
     assert -1 not in places and places == sorted(places)
     assert f"ok gateway:{MODEL} answers" in read
@@ -307,15 +313,15 @@ def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks
     answers: Answers = {
         MENU: ("<up><up><up><enter>", ENTER),
         "? Key": (
-            "<enter>{an answer is needed}$ANTHROPIC_API_KEY<enter>{write env:ANTHROPIC_API_KEY}"
+            "<enter>{an answer is required}$ANTHROPIC_API_KEY<enter>{enter env:ANTHROPIC_API_KEY}"
             "<ctrl-u>env:NOT_SET<enter>",
             f"{REFUSED_KEY}<enter>",
         ),
         "Which models?": ENTER,
-        "Let the model describe": ENTER,
-        "What now?": (ENTER, "<up><enter>"),
+        "Also let the model describe": ENTER,
+        "What do you want to do?": (ENTER, "<up><enter>"),
     }
-    _, read = answered(world, forks, answers, "Search by meaning, too?")
+    _, read = answered(world, forks, answers, "Enable semantic search, too?")
     assert "!! the secret reference `env:NOT_SET`" in read
     assert "!! the Anthropic API cannot be reached" in read
     assert "backend: none" in world.text("ktx.yaml") and "anthropic" not in world.text("ktx.yaml")
@@ -324,9 +330,9 @@ def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks
 @pytest.mark.slow
 def test_no_session_of_claude_code(world: World, forks: Forks) -> None:
     world.environ["KTX_CLAUDE_CLI_BIN"] = str(bundled_binary())
-    answers: Answers = {MENU: ("<up><up><up><up><enter>", ENTER), "What now?": (ENTER, "<down><enter>")}
-    asked, read = answered(world, forks, answers, "Search by meaning, too?")
-    assert asked.count("What now?") == 2
+    answers: Answers = {MENU: ("<up><up><up><up><enter>", ENTER), "What do you want to do?": (ENTER, "<down><enter>")}
+    asked, read = answered(world, forks, answers, "Enable semantic search, too?")
+    assert asked.count("What do you want to do?") == 2
     assert read.count("!! Claude Code on this machine has no usable session") == 2
     assert "auth login" in read
 
@@ -340,7 +346,7 @@ def test_a_database_server_nobody_reaches_then_a_wrong_database_then_a_wrong_pas
     answers: Answers = {
         "Which database?": ("<down><enter>", ENTER, ENTER, ENTER),
         "Which kind of database?": ("<down><down><down><enter>", ENTER, ENTER, ENTER),
-        "How is its address given?": ENTER,
+        "How do you want to enter its address?": ENTER,
         "? Host": "<ctrl-u>127.0.0.1<enter>",
         "? Port": (
             "<ctrl-u>x12<enter>{a port is a number}" + f"<ctrl-u>{free_port()}<enter>",
@@ -351,11 +357,11 @@ def test_a_database_server_nobody_reaches_then_a_wrong_database_then_a_wrong_pas
         "? Name of the database": ("none<enter>", ENTER, "<ctrl-u>asked<enter>", ENTER),
         "? User": ("postgres<enter>", ENTER, ENTER, ENTER),
         "? Password": ("postgres<enter>", ENTER, f"{REFUSED_PASSWORD}<enter>", "postgres<enter>"),
-        "Read what people ask": ENTER,
-        "What now?": ENTER,
+        "Also read the query history": ENTER,
+        "What do you want to do?": ENTER,
     }
     asked, read = answered(world, forks, answers, "Another database?")
-    assert asked.count("What now?") == 3
+    assert asked.count("What do you want to do?") == 3
     places = [read.find(part) for part in ("Connection refused", 'database "none" does not exist', "password")]
     assert -1 not in places[:2] and places[0] < places[1]
     assert 'password authentication failed for user "postgres"' in read

@@ -205,7 +205,7 @@ def test_nothing_is_written_without_consent(ktx: Run, project: Path) -> None:
     before = git(project, "rev-parse", "HEAD"), (project / OVERLAY).read_bytes()
     code, message, hint = refused(ktx("sl", "accept", NAME, "--json"))
     assert (code, hint) == (2, "add --yes")
-    assert message == "this needs a confirmation: Accept 1 definition as Ada Lee <ada@example.com>?"
+    assert message == "confirmation required: Accept 1 definition as Ada Lee <ada@example.com>?"
     shown = ktx("sl", "accept", NAME, "--dry-run").out
     assert "status: proposed -> accepted\nwhy: run 20270101-1 of ktx wrote it" in shown
     assert "- expr: sum(mrr)\n+ expr: sum(mrr) * 12\n" in shown and "commit: none" in shown

@@ -517,7 +517,7 @@ def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Pa
     joins = "joins: [{to: orders, on: id = orders.customer_id, relationship: one_to_many}]\n"
     path.write_text(f"name: customers\n{joins}{joins}measures: [{{name: people, expr: count(*)}}]\n")
     error = refused(ktx, "-m", "customers.people")
-    assert "customers.yaml:3: the key 'joins' is there twice" in error["message"]
+    assert "customers.yaml:3: the key 'joins' occurs twice" in error["message"]
     assert error["hint"].startswith("move the items of the second 'joins' to the first, and delete the second")
 
 

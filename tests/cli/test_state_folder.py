@@ -148,7 +148,7 @@ def test_a_run_does_not_start_while_git_tracks_what_it_writes(ktx: Run, work: Pa
         answer = ktx(*command, "--json")
         assert answer.code == 1, answer
         error = answer.envelope["error"]
-        assert error["message"] == "git tracks .ktx/runs/old.json, and what is in .ktx/ must never be committed"
+        assert error["message"] == "git tracks .ktx/runs/old.json, but files in .ktx/ must never be committed"
     assert git("rev-parse", "HEAD") == head
     (found,) = ktx("doctor", "--only", "hidden", "--json").data["findings"]
     assert (found["level"], found["hint"]) == ("fail", error["hint"])

@@ -83,7 +83,7 @@ def test_everything_is_there_as_text(ktx: Run, ingested: Path) -> None:
         "embeddings: ok: none",
         "layer: 3 sources, 9 columns, 0 measures, 2 joins, 0 wiki pages",
         "git: on main, nothing uncommitted",
-        "agents: in none",
+        "agents: not installed in any agent client",
         "mcp server: stopped",
         "last runs\tcommand\tstatus\tfinished",
     ):
@@ -172,7 +172,7 @@ def test_what_was_not_asked_is_not_ready(
     answer = ktx("status", "--fast", "--json")
     assert (answer.code, answer.data["ready"], answer.data["readiness"]) == (3, False, "unverified")
     assert answer.data["llm"]["session"]["state"] == "unverified"
-    assert ("skip", "unverified: the local Claude Code session was not asked for") in llm(answer)
+    assert ("skip", "unverified: the local Claude Code session was not checked") in llm(answer)
     assert (answer.envelope["error"]["hint"], answer.data["next"]) == ("ktx status", "ktx status")
     assert "ready: unverified" in ktx("status", "--fast").out
 
@@ -192,7 +192,7 @@ def test_a_probe_that_fails_says_why(
     model_server.play([UNAUTHORIZED])
     answer = ktx("status", "--probe", "--json")
     assert answer.code == 3
-    assert "the gateway did not accept the credentials" in answer.envelope["error"]["message"]
+    assert "the gateway rejected the credentials" in answer.envelope["error"]["message"]
     assert answer.data["llm"]["models"][0]["last_probe"]["error"] == "auth"
     later = ktx("status", "--json")
     assert (later.code, later.envelope["error"]["hint"]) == (3, "ktx llm probe")

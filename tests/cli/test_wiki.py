@@ -199,7 +199,7 @@ def test_writing_from_a_file_and_from_stdin(ktx: Run, book: Path) -> None:
         (["net/revenue", "--content", "T."], 2, "usage", "use `net-revenue`"),
         (["nul", "--content", "T."], 2, "usage", "use `nul-page`"),
         (["Revenue", "--content", "T."], 2, "usage", "write `revenue`"),
-        (["new", "--summary", "S."], 2, "usage", "give it as content"),
+        (["new", "--summary", "S."], 2, "usage", "pass it as content"),
         (["new", "--content", "T."], 1, "wiki_problems", "summary"),
         (["new", "--content", "T. [[nothing]]", "--summary", "S."], 1, "wiki_problems", "wiki/global/nothing.md"),
         (
@@ -209,7 +209,7 @@ def test_writing_from_a_file_and_from_stdin(ktx: Run, book: Path) -> None:
             "order_count",
         ),
         (["new", "--content", "T.", "--summary", "S.", "--sl-ref", "crm/orders"], 1, "wiki_problems", "warehouse"),
-        (["new", "--content", "password: hunter2!", "--summary", "S."], 1, "wiki_problems", "change the secret"),
+        (["new", "--content", "password: hunter2!", "--summary", "S."], 1, "wiki_problems", "rotate the secret"),
         (["revenue", "--content", "x" * 4001], 1, "wiki_problems", "two pages"),
         (["new", "--file", "no.md"], 2, "usage", "ls -l no.md"),
         (["new", "--file", "a", "--content", "b"], 2, "usage", "remove one of them"),

@@ -53,7 +53,7 @@ def test_a_copy_keeps_the_commands(again: object) -> None:
 
 
 def test_a_hint_with_too_few_parts_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 places got 1 parts"):
+    with pytest.raises(ValueError, match="2 placeholders got 1 parts"):
         Hint("{} and {}", SCAN)
 
 

@@ -204,11 +204,11 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 CHAIN = "".join(f"k{i}: &k{i} [{f'*k{i - 1}' if i else 1}]\n" for i in range(400))
 
 REFUSED = [
-    ("a: 1\nb: 2\na: 3\n", "x.yaml:3:1: the key 'a' is there twice"),
-    ("{a: 1, a: 2}", "x.yaml:1:8: the key 'a' is there twice"),
-    ("joins: [a]\njoins: [b]\n", "x.yaml:2:1: the key 'joins' is there twice"),
-    ("1: a\n0x1: b", "x.yaml:2:1: the key 1 is there twice"),
-    ("? [a]\n: 1", "x.yaml:1:3: a mapping's key is a collection"),
+    ("a: 1\nb: 2\na: 3\n", "x.yaml:3:1: the key 'a' occurs twice"),
+    ("{a: 1, a: 2}", "x.yaml:1:8: the key 'a' occurs twice"),
+    ("joins: [a]\njoins: [b]\n", "x.yaml:2:1: the key 'joins' occurs twice"),
+    ("1: a\n0x1: b", "x.yaml:2:1: the key 1 occurs twice"),
+    ("? [a]\n: 1", "x.yaml:1:3: a key of the mapping is a collection"),
     ("a: !foo 1", "x.yaml:1:4: the tag !foo is unknown or does not match its value"),
     ("a: !!python/object:os.system x", "x.yaml:1:4: the tag !!python/object:os.system is unknown"),
     ("a: !!python/tuple [1]", "x.yaml:1:4: the tag !!python/tuple"),

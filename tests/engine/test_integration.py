@@ -171,7 +171,7 @@ def test_a_definition_that_is_wrong_beside_others_is_quarantined_and_the_rest_la
     assert files(result) == {"wiki/a.md": "a"}
     assert states(result)["wrong"] == (
         "quarantined",
-        "with what others wrote it is wrong: semantic-layer/shop/a.yaml is wrong",
+        "it is invalid together with the changes of other units: semantic-layer/shop/a.yaml is wrong",
     )
 
 
@@ -179,7 +179,7 @@ def test_the_unit_that_is_to_blame_at_the_end_is_taken_out() -> None:
     result = integrate([outcome("bad", {"wiki/x.md": (None, "bad")}), outcome("good", {"wiki/y.md": (None, "y")})])
     assert files(result) == {"wiki/y.md": "y"}
     assert states(result) == {
-        "bad": ("quarantined", "the last checks found an error: wiki/x.md is wrong"),
+        "bad": ("quarantined", "the final checks found an error: wiki/x.md is wrong"),
         "good": ("done", ""),
     }
 
@@ -192,7 +192,7 @@ def test_only_what_agents_wrote_is_held_against_them() -> None:
     units = [outcome("a", {"wiki/a.md": (None, "jane")}), outcome("b", {"wiki/b.md": (None, "b")})]
     result = integrate(units, after_units=written_after)
     assert files(result) == {"wiki/b.md": "b", "wiki/of-a-source.md": "jane"}
-    assert states(result)["a"] == ("quarantined", "the last checks found an error: wiki/a.md is wrong")
+    assert states(result)["a"] == ("quarantined", "the final checks found an error: wiki/a.md is wrong")
     writes = {"wiki/a.md": "a", "wiki/of-a-source.md": "jane too"}
     repaired = integrate(units, RepairingRuntime(writes), after_units=written_after)
     assert "wiki/a.md" not in files(repaired)
@@ -240,7 +240,7 @@ def test_what_the_review_brought_lands_without_it() -> None:
     assert files(result) == {"wiki/x.md": "x"}
     assert (
         result.consolidation.reconciliation.problem
-        == "the last checks found an error in what it wrote: wiki/z.md is wrong"
+        == "the final checks found an error in what it wrote: wiki/z.md is wrong"
     )
     assert len(reviewed) == 1
 
@@ -251,6 +251,6 @@ def test_a_model_that_cannot_repair_is_the_reason() -> None:
     one = outcome("one", {"wiki/a.md": (None, "first")})
     others = [outcome(key, {"wiki/a.md": (None, key)}) for key in ("two", "three")]
     result = integrate([one, *others], runtime)
-    assert states(result)["two"] == ("quarantined", f"it conflicts with what others wrote: {error.message}")
+    assert states(result)["two"] == ("quarantined", f"it conflicts with the changes of other units: {error.message}")
     assert states(result)["three"][0] == "quarantined"
     assert runtime.asked == ["conflict_repair"], "an error that ends the run begins no further repair"

@@ -33,18 +33,18 @@ def test_the_files_of_the_task_are_read_written_and_deleted() -> None:
     assert not call(tree, "write_repair_file", path=PAGE, content=f"New.\n{THEIRS}\n").is_error, "it stood there before"
     assert tree.read_text(PAGE) == f"New.\n{THEIRS}\n"
     assert not call(tree, "delete_repair_file", path=PAGE).is_error
-    assert "no such file now" in call(tree, "read_repair_file", path=PAGE).text
+    assert "does not exist" in call(tree, "read_repair_file", path=PAGE).text
 
 
 @pytest.mark.table(
     ("tool", "arguments", "told"),
     [
-        ("read_repair_file", {"path": "ktx.yaml"}, "not among the files of this task"),
-        ("write_repair_file", {"path": "wiki/global/other.md", "content": "x"}, "not among the files of this task"),
-        ("delete_repair_file", {"path": "../../etc/passwd"}, "not among the files of this task"),
-        ("write_repair_file", {"path": PAGE, "content": "a\nKey AKIAIOSFODNN7EXAMPLE."}, "line 2: a text that looks"),
+        ("read_repair_file", {"path": "ktx.yaml"}, "not one of the files of this task"),
+        ("write_repair_file", {"path": "wiki/global/other.md", "content": "x"}, "not one of the files of this task"),
+        ("delete_repair_file", {"path": "../../etc/passwd"}, "not one of the files of this task"),
+        ("write_repair_file", {"path": PAGE, "content": "a\nKey AKIAIOSFODNN7EXAMPLE."}, "line 2: text that looks"),
         ("write_repair_file", {"path": PAGE, "content": "the token: a1b2c3d4e5f6"}, "the value of `token`"),
-        ("write_repair_file", {"path": PAGE, "content": "a\u200bb"}, "line 1: characters that show nothing"),
+        ("write_repair_file", {"path": PAGE, "content": "a\u200bb"}, "line 1: invisible characters"),
     ],
 )
 def test_what_a_repair_may_not_do(tool: str, arguments: dict[str, str], told: str) -> None:

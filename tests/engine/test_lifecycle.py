@@ -24,5 +24,5 @@ def test_an_ignored_link_out_of_the_project_is_not_read(tmp_path: Path) -> None:
     assert list(base.blobs(FOLDER)) == [f"{FOLDER}/manifest.yaml"]
     assert base.read(f"{FOLDER}/manifest.yaml") == b"format: 1\n"
     (root / FOLDER / "relationships.json").symlink_to(tmp_path / "canary.json")
-    with pytest.raises(StorageError, match="leads out of the project"):
+    with pytest.raises(StorageError, match="points outside the project"):
         base.blobs(FOLDER)

@@ -45,7 +45,7 @@ def test_links_out_of_the_project_are_named_and_not_drawn(tmp_path: Path) -> Non
     drawing, warnings = draw(layout)
     assert "canary" not in drawing.text
     assert (drawing.joins, drawing.tables) == (1, 2)
-    assert {warning.details["path"]: "leads out of the project" in warning.message for warning in warnings} == {
+    assert {warning.details["path"]: "points outside the project" in warning.message for warning in warnings} == {
         "semantic-layer/shop/_schema/more.yaml": True,
         "semantic-layer/shop/parts.yaml": True,
     }

@@ -161,7 +161,7 @@ def test_failures_are_results_and_are_counted(noted: Noted) -> None:
     assert one.record.tool_failures == 4
     assert "There is no tool `nope`" in results[2][1]
     assert "Field required" in results[3][1]
-    assert "no JSON" in results[4][1]
+    assert "not valid JSON" in results[4][1]
 
 
 @pytest.mark.requirement("R55", "R56")

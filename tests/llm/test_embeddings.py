@@ -208,7 +208,7 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(KtxError) as caught:
         embed(tmp_path, ["a"], backend="model2vec", model="model")
     assert caught.value.code == "not_ready"
-    assert "holds no Model2Vec model" in caught.value.message
+    assert "does not contain a Model2Vec model" in caught.value.message
 
 
 def small_model(folder: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_model_with_code_of_its_own_is_not_loaded(
     with pytest.raises(AttributeError if loads else KtxError) as caught:
         embed(tmp_path, ["a"], backend="sentence-transformers", model="m")
     assert made == ([str(tmp_path / "m")] if loads else [])
-    assert loads or "runs code of its own" in str(caught.value)
+    assert loads or "runs its own code" in str(caught.value)
 
 
 def test_one_attempt_is_one(server: Server) -> None:

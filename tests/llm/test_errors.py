@@ -53,8 +53,8 @@ def test_every_error_is_one_plain_sentence_on_every_backend(backend: str, code: 
 def test_a_missing_session_has_one_wording(backend: str) -> None:
     error = llm_error("auth", backend=backend)
     assert (error.message, error.hint) == (AUTH_MESSAGE, AUTH_HINT)
-    assert "authenticate Claude Code locally" in AUTH_HINT
-    assert "rerun" in AUTH_HINT
+    assert "sign in to Claude Code" in AUTH_HINT
+    assert "run this command again" in AUTH_HINT
 
 
 @pytest.mark.table(

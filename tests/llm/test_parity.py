@@ -42,15 +42,15 @@ BY_PRINT = {
     "text of several blocks",
     "404, no such model",
     "prompt too long",
-    "refusals that do not end",
+    "repeated refusals",
     "answer cut at `max_tokens`, then continued",
 }
 BY_NEITHER = {
-    "a tool that raises what nobody expected",
+    "a tool that raises an unexpected exception",
     "empty tool result",
     "no credit",
-    "429 that does not pass",
-    "529 that does not pass",
+    "repeated 429",
+    "repeated 529",
     "`on_step_finish` that raises",
     "events of a loop",
     "events of a loop that fails",
@@ -180,9 +180,9 @@ def test_nothing_differs_without_a_reason() -> None:
         "401",
         "404, no such model",
         "one refusal",
-        "refusals that do not end",
+        "repeated refusals",
         "answer cut at `max_tokens`, then continued",
-        "answers cut at `max_tokens` without end",
+        "answers repeatedly cut at `max_tokens`",
         "units of usage in a loop",
     ]
     assert all(len(case.reason) > 40 for case in CASES if case.differs)

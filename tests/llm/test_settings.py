@@ -40,7 +40,7 @@ def test_a_used_setting_without_a_value_is_named_with_the_command(
 ) -> None:
     problem = missing_setting(config(**provider), backend)
     assert problem is not None
-    assert (problem.message, problem.exit_code) == (f"the backend `{backend}` needs `llm.provider.{key}`", 2)
+    assert (problem.message, problem.exit_code) == (f"the backend `{backend}` requires `llm.provider.{key}`", 2)
     assert problem.hint == f"ktx config set llm.provider.{key} {example}"
 
 
@@ -123,8 +123,8 @@ def test_every_setting_of_a_provider_may_be_a_reference(
         ("anthropic", {"base_url": "env:URL"}, {}, "llm.provider.anthropic.base_url"),
         ("anthropic", {"base_url": "api.example.com"}, {}, "is `api.example.com`, which is not a URL"),
         ("vertex", {"location": "env:L"}, {}, "llm.provider.vertex.location"),
-        ("vertex", {"location": "env:L"}, {"L": "eu west"}, "is `eu west`, which is not a name of Google Cloud"),
-        ("vertex", {"location": "eu", "project": "a/../b"}, {}, "is `a/../b`, which is not a name of Google Cloud"),
+        ("vertex", {"location": "env:L"}, {"L": "eu west"}, "is `eu west`, which is not a valid Google Cloud name"),
+        ("vertex", {"location": "eu", "project": "a/../b"}, {}, "is `a/../b`, which is not a valid Google Cloud name"),
     ],
 )
 def test_what_cannot_be_part_of_an_address_is_refused_by_setting(

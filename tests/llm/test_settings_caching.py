@@ -1,4 +1,4 @@
-"""Cache marks, and what a Claude Code backend cannot honour."""
+"""Cache marks, and what a Claude Code backend does not support."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: di
         return
     assert warning is not None
     assert warning.code == "prompt_caching_ignored"
-    assert warning.message == f"the backend {used} cannot honour llm.promptCaching.cacheTools"
+    assert warning.message == f"the backend {used} does not support llm.promptCaching.cacheTools"
     assert warning.details == {"fields": ["cacheTools"], "mapped": [*LONG]}
 
 

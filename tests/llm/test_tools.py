@@ -72,8 +72,8 @@ def tool(**fields: Any) -> RuntimeTool:
         ({"input_model": dict}, "pydantic model"),
         ({"input_model": Query(q="x")}, "pydantic model"),
         ({"input_model": Names}, "must describe an object"),
-        ({"input_model": Opaque}, "no JSON Schema"),
-        ({"handler": None}, "cannot be called"),
+        ({"input_model": Opaque}, "not a valid JSON Schema"),
+        ({"handler": None}, "not callable"),
     ],
 )
 def test_bad_descriptors_are_refused_when_built(fields: dict[str, Any], words: str) -> None:
@@ -97,7 +97,7 @@ def test_an_input_that_refers_to_itself_is_an_object() -> None:
 
 def test_tools_are_sorted_and_unique() -> None:
     assert list(check_tools([tool(name="b"), tool(name="a")])) == ["a", "b"]
-    with pytest.raises(ValueError, match="two tools are called 'a'"):
+    with pytest.raises(ValueError, match="two tools are named 'a'"):
         check_tools([tool(name="a"), tool(name="a")])
 
 
@@ -159,7 +159,7 @@ def test_the_model_sees_text_that_is_never_empty_nor_endless() -> None:
     assert shown_to_model("x" * MAX_RESULT) == "x" * MAX_RESULT
     cut = shown_to_model("x" * (MAX_RESULT + 1))
     assert cut.startswith("x" * MAX_RESULT + "\n")
-    assert f"{MAX_RESULT + 1:,} characters in all" in cut
+    assert f"{MAX_RESULT + 1:,} characters in total" in cut
 
 
 @pytest.mark.requirement("R44", "R45")
@@ -243,7 +243,12 @@ def raises_later(error: BaseException) -> Any:
         (answer, "zzzzzz", {"q": "a"}, "There is no tool `zzzzzz`. Tools: `look`."),
         (answer, "look", {}, "Invalid arguments for `look`:\n- q: Field required"),
         (answer, "look", [], "Invalid arguments for `look`:\n- (the whole): Input should be a valid dictionary"),
-        (answer, "look", '{"q": ', "Invalid arguments for `look`:\n- the arguments are no JSON: Expecting value at"),
+        (
+            answer,
+            "look",
+            '{"q": ',
+            "Invalid arguments for `look`:\n- the arguments are not valid JSON: Expecting value at",
+        ),
         (answer, "look", {"q": "hunter2", "limit": "hunter2"}, "Invalid arguments for `look`:\n- limit: Input should"),
     ],
 )

@@ -600,7 +600,10 @@ def test_a_link_to_a_folder_elsewhere_closes_raw_sql(guarded: Company) -> None:
     place.unlink()
     place.parent.rmdir()
     error = guarded.call("sql_execution", {"sql": "SELECT ssn FROM people"}).error
-    assert error is not None and "semantic-layer/old is a link to a folder that is not there" in error["message"]
+    assert (
+        error is not None
+        and "semantic-layer/old is a symbolic link to a folder that does not exist" in error["message"]
+    )
 
 
 def test_every_database_is_closed(guarded: Company) -> None:

@@ -148,7 +148,7 @@ def test_an_answer_that_is_not_kept_any_more_is_asked_for_again_and_says_so(comp
     first = company.call("sl_query", ALL_FACTS).data
     company.source("more", "name: more\ntable: facts\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n")
     second = company.call("sl_query", {**ALL_FACTS, "offset": first["next_offset"]}).data
-    assert "asked for again" in second["warnings"][0] and second["rows"]
+    assert "was run again" in second["warnings"][0] and second["rows"]
 
 
 def test_what_was_hidden_meanwhile_is_not_on_the_next_page(company: Company) -> None:
@@ -286,7 +286,7 @@ def test_checks_repeat_no_words_of_a_database_where_rows_are_hidden(company: Com
     assert "no such table" not in company.call("sl_validate", asked, privacy=True).text
     (company.folder / "shop.sqlite").rename(company.folder / "gone.sqlite")
     unread = company.call("sl_validate", asked).data["unread"]
-    assert unread == {"shop": "the database could not be asked (connection)"}
+    assert unread == {"shop": "the database could not be queried (connection)"}
     for name in ("customers", "staff"):
         (company.folder / "semantic-layer" / "shop" / f"{name}.yaml").unlink()
     (company.folder / "gone.sqlite").rename(company.folder / "shop.sqlite")

@@ -94,7 +94,7 @@ def test_a_plug_in_cannot_take_the_name_of_a_built_in_driver(driver: str, distri
     assert model_of(driver) is model
     assert drivers().count(driver) == 1
     (problem,) = WAREHOUSES.problems()
-    said = f"the package `pond 1.2` adds a driver `{driver}`, which is a driver of ktx itself; ktx uses its own"
+    said = f"the package `pond 1.2` adds a driver `{driver}`, which is built into ktx; ktx uses the built-in driver"
     assert (problem.message, problem.hint) == (said, "pip uninstall pond")
 
 
@@ -102,7 +102,7 @@ def test_a_name_that_is_no_driver_is_refused(distribution: Distribution) -> None
     distribution("pond", {"Quack Base": "pond:WAREHOUSE"}, QUACK)
     assert WAREHOUSES.names() == WAREHOUSES.built_in
     (problem,) = WAREHOUSES.problems()
-    assert "adds a driver `Quack Base`, which is not a name for a driver" in problem.message
+    assert "adds a driver `Quack Base`, which is not a valid driver name" in problem.message
 
 
 def test_two_packages_with_the_same_driver_are_both_refused(distribution: Distribution) -> None:

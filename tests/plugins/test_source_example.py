@@ -77,7 +77,7 @@ def test_setup_asks_for_it(run: Run, project: Path) -> None:
 
 def test_without_its_package_its_connection_is_disabled(project: Path) -> None:
     done = subprocess.run([KTX, "connection", "test", "words"], capture_output=True, text=True, cwd=project)
-    assert done.returncode != 0 and "`dictionary`, which is not a driver that ktx knows" in done.stderr
+    assert done.returncode != 0 and "`dictionary`, which is not a driver of ktx" in done.stderr
 
 
 def test_it_keeps_the_contract(run: Run, installed: Path) -> None:

@@ -56,7 +56,7 @@ def test_its_settings_are_part_of_ktx_yaml(run: Run, project: Path) -> None:
     assert schema["$defs"]["QuackbaseConnection"]["properties"]["pond"]["description"].startswith("Schema to read.")
     run(KTX, "config", "validate")
     (project / "ktx.yaml").write_text(SETTINGS.replace("path: shop.pond", "path: postgresql://h/d"))
-    assert "the driver `quackbase` takes `quackbase:`" in run(KTX, "config", "validate", code=2).stderr
+    assert "the driver `quackbase` requires `quackbase:`" in run(KTX, "config", "validate", code=2).stderr
     (project / "ktx.yaml").write_text(SETTINGS.replace("quackbase", "quackbas"))
     assert "did you mean `quackbase`?" in run(KTX, "config", "validate", code=2).stderr
 
@@ -91,7 +91,7 @@ def test_setup_asks_for_it(run: Run, project: Path) -> None:
 def test_without_its_package_the_connection_is_disabled_and_says_why(project: Path) -> None:
     done = subprocess.run([KTX, "config", "validate"], capture_output=True, text=True, cwd=project, check=False)
     assert done.returncode == 2
-    assert "`quackbase`, which is not a driver that ktx knows" in done.stderr
+    assert "`quackbase`, which is not a driver of ktx" in done.stderr
 
 
 @pytest.mark.slow

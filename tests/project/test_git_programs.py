@@ -46,10 +46,10 @@ def test_what_the_path_finds_in_the_project_is_passed_over(
         found, passed = find_program(name, project_dir=project)
         assert found is None
         assert passed is not None
-    with pytest.raises(GitMissingError, match="lies in the project") as caught:
+    with pytest.raises(GitMissingError, match="is inside the project") as caught:
         Repository.discover(project)
     assert (caught.value.hint or "").startswith("if it is yours: export KTX_GIT_BIN=")
-    with pytest.raises(NotReadyError, match="lies in the project"):
+    with pytest.raises(NotReadyError, match="is inside the project"):
         draw_svg("digraph {}", project_dir=project)
     monkeypatch.setenv("PATH", f"{path}{os.pathsep}{Path(shutil.which('git', path=os.defpath) or '').parent}")
     assert find_git(project_dir=project).path.parent != project / "bin"

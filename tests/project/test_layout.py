@@ -74,8 +74,8 @@ def test_a_link_that_leads_nowhere_is_no_missing_project(project: Path, target: 
     for ask in asked:
         with pytest.raises(NoProjectError) as caught:
             ask()
-        assert caught.value.message == f"{link} is a link to {target}, and that file is not there"
-        assert caught.value.hint == f"put the file back, or remove the link: rm {link}"
+        assert caught.value.message == f"{link} is a symbolic link to {target}, which does not exist"
+        assert caught.value.hint == f"restore that file, or remove the link: rm {link}"
 
 
 def test_a_link_to_a_file_is_a_project(project: Path) -> None:

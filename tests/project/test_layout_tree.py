@@ -23,7 +23,7 @@ def test_a_link_out_of_the_project_is_not_read(project: Path, tmp_path: Path, of
     link = project / "wiki" / ("out" if of_folder else "secret")
     link.symlink_to(tmp_path if of_folder else tmp_path / "secret")
     path = "wiki/out/secret" if of_folder else "wiki/secret"
-    with pytest.raises(StorageError, match="leads out of the project") as caught:
+    with pytest.raises(StorageError, match="points outside the project") as caught:
         WorkingTree(project).read(path)
     assert "canary" not in str(caught.value.to_json())
     hint = caught.value.hint or ""

@@ -159,7 +159,7 @@ def test_a_merge_by_lines_that_says_something_else_is_not_taken() -> None:
 def test_what_cannot_be_edited_in_place_is_a_conflict() -> None:
     base, ours, theirs = b"a: &x {k: 1}\nb: *x\n", b"a: {k: 2}\nb: {k: 1}\n", b"a: &x {k: 1}\nb: *x\nc: 1\n"
     found = merge_file("a.yaml", base, ours, theirs)
-    assert isinstance(found, Conflict) and "cannot be put into one text" in found.reason
+    assert isinstance(found, Conflict) and "cannot be combined into one text" in found.reason
 
 
 @pytest.mark.table(

@@ -87,12 +87,12 @@ def broken_settings(root: Path) -> str:
         (lambda root: ".", "is this project itself"),
         (linked_to_root, "is this project itself"),
         (around, "contains this project"),
-        (into_wiki, "is inside `wiki`, which holds files of this project"),
-        (linked_out, "is reached by a link that leads out of the project"),
-        (linked_again, "is mounted already, as `sales`"),
-        (lambda root: "domains/sales", "is mounted already, as `sales`"),
-        (lambda root: "domains/gone", "there is no folder"),
-        (without_settings, "there is no ktx.yaml in"),
+        (into_wiki, "is inside `wiki`, which contains files of this project"),
+        (linked_out, "goes through a link that points outside the project"),
+        (linked_again, "is already mounted as `sales`"),
+        (lambda root: "domains/sales", "is already mounted as `sales`"),
+        (lambda root: "domains/gone", "does not exist"),
+        (without_settings, "contains no ktx.yaml"),
         (broken_settings, "ktx.yaml:"),
     ],
 )
@@ -132,14 +132,20 @@ def test_a_reference_names_the_mount_and_what_is_in_it(root: Path) -> None:
 @pytest.mark.table(
     ("text", "message"),
     [
-        ("mounts: {a/b: x}", "`mounts.a/b` is not a name of a mount"),
-        ("mounts: {'': x}", "is not a name of a mount"),
+        ("mounts: {a/b: x}", "`mounts.a/b` is not a valid mount name"),
+        ("mounts: {'': x}", "is not a valid mount name"),
         ("mounts: {a: ''}", "`mounts.a` is empty"),
         ("mounts: {a: 1}", "`mounts.a` must be a text"),
         ("mounts: [a]", "`mounts` must be a mapping"),
-        ("mounts: {shop: x}\nconnections: {shop: {driver: sqlite, path: x}}", "has the name of another mount or of a"),
-        ("mounts: {shop: x}\nconnections: {SHOP: {driver: sqlite, path: x}}", "has the name of another mount or of a"),
-        ("mounts: {shop: x, Shop: y}", "has the name of another mount or of a"),
+        (
+            "mounts: {shop: x}\nconnections: {shop: {driver: sqlite, path: x}}",
+            "has the same name as another mount or a",
+        ),
+        (
+            "mounts: {shop: x}\nconnections: {SHOP: {driver: sqlite, path: x}}",
+            "has the same name as another mount or a",
+        ),
+        ("mounts: {shop: x, Shop: y}", "has the same name as another mount or a"),
     ],
 )
 def test_names_and_paths_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:

@@ -107,7 +107,7 @@ def test_env_is_only_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kind", ["env", "file", "keyring"])
 def test_a_reference_to_nothing(kind: str, tmp_path: Path) -> None:
-    assert "names nothing" in failure(f"{kind}: ", tmp_path).message
+    assert "has no name" in failure(f"{kind}: ", tmp_path).message
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_file_does_not_depend_on_the_working_directory(tmp_path: Path, monkeypat
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "pw").write_text(CANARY)
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert "is not there" in failure("file:pw", tmp_path).message
+    assert "does not exist" in failure("file:pw", tmp_path).message
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_file_unusable(content: bytes, says: str, tmp_path: Path) -> None:
 
 def test_file_missing_names_the_path(tmp_path: Path) -> None:
     error = failure("file:no/pw", tmp_path)
-    assert f"{tmp_path}/no/pw, which is not there" in error.message
+    assert f"{tmp_path}/no/pw, which does not exist" in error.message
 
 
 def test_file_that_is_a_folder_or_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
-        assert "no regular file" in failure(f"file:{name}", tmp_path).message
+        assert "not a regular file" in failure(f"file:{name}", tmp_path).message
 
 
 def test_file_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer("keyring:https://a/b/wh", tmp_path) == "t"
     for name in ("nobody", "blank"):
         error = failure(f"keyring:ktx/{name}", tmp_path)
-        assert "names nothing in the keyring" in error.message
+        assert "refers to an entry that is not in the keyring" in error.message
         assert error.hint == f"keyring set ktx {name}"
 
 
@@ -246,7 +246,7 @@ def test_keyring_that_fails_says_no_more_than_the_kind_of_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_keyring(monkeypatch, RuntimeError(CANARY))
-    assert "cannot be looked up: RuntimeError" in failure("keyring:ktx/wh", tmp_path).message
+    assert "cannot be resolved: RuntimeError" in failure("keyring:ktx/wh", tmp_path).message
 
 
 def test_keyring_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +260,7 @@ def test_keyring_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delitem(sys.modules, "keyring", raising=False)
     monkeypatch.setattr(builtins, "__import__", without_keyring)
     error = failure("keyring:ktx/wh", tmp_path)
-    assert "needs the package keyring" in error.message
+    assert "requires the package keyring" in error.message
     assert error.hint == "pip install 'ktx-cli[keyring]'"
 
 

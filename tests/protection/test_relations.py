@@ -62,13 +62,13 @@ SCANNED = snapshot(*TABLES, *VIEWS)
         ("shadowed", "`mails` is a view that reads `customers`"),
         ("sorted_by", "reads `customers`"),
         ("calling", "calls `mail_of`"),
-        ("unsaid", "`unsaid` is a view, and what it reads is not known here"),
-        ("broken", "what it reads is not known here"),
+        ("unsaid", "`unsaid` is a view with unknown content"),
+        ("broken", "with unknown content"),
         ("stored", "`stored` is a view that reads `customers`"),
-        ("nowhere", "`not_scanned` is not in the last scan"),
+        ("nowhere", "the last scan did not find `not_scanned`"),
         ("in_circles", "`mails` is a view that reads `customers`"),
-        ("elsewhere", "`elsewhere` is a table that is kept elsewhere, and what it reads is not known here"),
-        ("not_scanned", "not_scanned` is not in the last scan"),
+        ("elsewhere", "`elsewhere` is a table that is stored elsewhere with unknown content"),
+        ("not_scanned", "not_scanned`, so it may be a view"),
     ],
 )
 def test_what_leads_to_a_hidden_column_is_not_read(name: str, told: str, shop: Callable[..., Any]) -> None:
@@ -121,7 +121,7 @@ def test_a_scan_that_is_gone_or_was_changed_tells_nothing(
     mark = relation(f"of {path} {content}")  # what was read of one snapshot is kept for the process
     scanned = {**snapshot(*TABLES, *VIEWS, mark), f"raw-sources/shop/live-database/{path}": content}
     made = shop(files={**scanned, **HIDDEN}, privacy="off")
-    assert "is not in the last scan" in made.refused("sql_execution", sql="SELECT id FROM paid")
+    assert "the last scan did not find" in made.refused("sql_execution", sql="SELECT id FROM paid")
 
 
 @pytest.mark.table(
@@ -165,12 +165,12 @@ def test_which_names_are_those_of_queries(sql: str, are_queries: list[bool]) -> 
         ("snowflake", "create or replace secure view v(a) as select region from customers", ""),
         ("bigquery", "SELECT email AS m FROM `p.d.customers`", "reads `customers`"),
         ("clickhouse", "SELECT region FROM shop.customers", ""),
-        ("clickhouse", "WITH (SELECT 1) AS other SELECT m FROM other", "`other` is not in the last scan"),
+        ("clickhouse", "WITH (SELECT 1) AS other SELECT m FROM other", "the last scan did not find `other`"),
         ("databricks", "SELECT region FROM cat.shop.customers", ""),
         ("trino", "SELECT email AS m FROM shop.customers", "reads `customers`"),
         ("redshift", "SELECT region FROM shop.customers", ""),
         ("postgres", "TABLE customers", "reads `customers`"),
-        ("teradata", "SELECT region FROM customers", "what it calls is not known here"),
+        ("teradata", "SELECT region FROM customers", "that calls unknown functions"),
     ],
 )
 def test_definitions_as_databases_write_them(dialect: str, sql: str, refused: str, shop: Callable[..., Any]) -> None:

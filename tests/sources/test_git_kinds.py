@@ -123,7 +123,7 @@ def test_a_dbt_project_in_a_folder(repository: Repository, tmp_path: Path) -> No
 @pytest.mark.table(
     ("settings", "message"),
     [
-        (b"name: acme\nvars: {}\nname: other\n", "dbt_project.yml:3:1: the key 'name' is there twice"),
+        (b"name: acme\nvars: {}\nname: other\n", "dbt_project.yml:3:1: the key 'name' occurs twice"),
         (b"- name\n", "dbt_project.yml:1: the settings of the dbt project are not a mapping"),
         (b"name: M\xfcller\n", "dbt_project.yml:1:8: the text is not UTF-8"),
         (b"name: [acme\n", "dbt_project.yml:"),

@@ -46,7 +46,7 @@ def one(old: str, new: str = "NEW") -> str:
 )
 def test_a_passage_is_found(old: str, passage: str | None) -> None:
     if passage is None:
-        with pytest.raises(UsageError, match="fits 2 passages"):
+        with pytest.raises(UsageError, match="matches 2 passages"):
             one(old)
     else:
         assert one(old) == TEXT.replace(passage, "NEW")
@@ -66,7 +66,7 @@ def test_two_passages_that_are_as_much_alike() -> None:
     text = "Orders of January are counted twice.\n\nOrders of February are counted once.\n"
     assert replaced(text, [Replacement("Orders of January are countet twice.", "X")]).startswith("X\n")
     twice = "Sales of the north are net here.\n\nSales of the south are net here.\n"
-    with pytest.raises(UsageError, match="is like 2 passages"):
+    with pytest.raises(UsageError, match="is similar to 2 passages"):
         replaced(twice, [Replacement("Sales of the nouth are net here.", "X")])
 
 
@@ -101,7 +101,7 @@ def test_what_stands_twice_is_refused_also_where_it_overlaps(parts: list[str], w
     places = [at for at in range(len(text)) if text.startswith(old, at)]
     assume(places)
     if len(places) > 1:
-        with pytest.raises(UsageError, match="fits"):
+        with pytest.raises(UsageError, match="matches"):
             replaced(text, [Replacement(old, "X")])
     else:
         assert replaced(text, [Replacement(old, "X")]) == text[: places[0]] + "X" + text[places[0] + len(old) :]

@@ -164,10 +164,10 @@ def test_a_text_without_front_matter_is_a_page_and_can_get_fields() -> None:
 @pytest.mark.table(
     ("content", "line", "message"),
     [
-        (b"---\nsummary: a\ntags: [b\n---\nx\n", 4, "cannot be read"),
-        (b"---\nsummary: a\nsummary: b\n---\nx\n", 3, "cannot be read"),
-        (b"---\n- a\n---\nx\n", 2, "no mapping"),
-        (b"---\nsummary: a\n\nx\n", 1, "no end"),
+        (b"---\nsummary: a\ntags: [b\n---\nx\n", 4, "cannot read"),
+        (b"---\nsummary: a\nsummary: b\n---\nx\n", 3, "cannot read"),
+        (b"---\n- a\n---\nx\n", 2, "not a mapping"),
+        (b"---\nsummary: a\n\nx\n", 1, "not closed"),
         (b"ab\ncd\xff\n", 2, "not UTF-8"),
     ],
 )

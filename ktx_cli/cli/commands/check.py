@@ -91,7 +91,7 @@ def _linted(session: Session, connection: str | None, root: Path | None, *, limi
 
 
 def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
-    """Return the diagnostics to print: of each code the first ones."""
+    """Return the diagnostics to print: the first ones of each code."""
 
     seen: Counter[str] = Counter()
     shown = []
@@ -134,7 +134,7 @@ def _facts(report: LintReport, more: int) -> Fields:
 
 
 _MOST_USES = 5
-"""How many of the parts that refer to a change are printed without `--verbose`."""
+"""Maximum number of parts that refer to a change that are printed without `--verbose`."""
 
 
 @command(commands, "diff")
@@ -266,9 +266,9 @@ def _check_cases(report: CheckReport) -> list[JunitCase]:
 
 
 _SHOWN = 10
-"""How many rows of an answer or a difference are drawn without `--verbose`."""
+"""Maximum number of rows of an answer or a difference that are printed without `--verbose`."""
 _WIDEST = 2_000
-"""Letters of a line that quotes values: they may hold anything, line breaks too."""
+"""Maximum length of a line that quotes values, which may contain anything, including line breaks."""
 
 
 @command(commands, "eval")
@@ -342,7 +342,7 @@ def _eval_blocks(session: Session, report: EvalReport) -> Iterator[Block]:
 
 
 def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
-    """Yield the rows of an answer that is new, and those by which another differs from what is expected."""
+    """Yield the rows of a new answer, or those in which an answer differs from the expected one."""
     found = result.difference
     if result.status == "new" and result.answer is not None and not result.accepted:
         yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
@@ -360,7 +360,7 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
 
 
 def _receipts(name: str, compared: ComparedAnswers) -> Iterator[str]:
-    """Yield what the answers of a query and of the SQL beside it are made of."""
+    """Yield the receipts of the answers of a query and of its SQL."""
     from ktx_cli.jobs.semantic.explain import fact_lines
 
     yield f"{name}: receipt of the query"

@@ -46,11 +46,11 @@ def completion(shell: Annotated[Shell, Argument(help="Shell to print the script 
 
 
 _MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
-"""What bash takes for more than a letter."""
+"""Characters with a special meaning in bash."""
 
 
 def prepare() -> None:
-    """Register typer's shells, with our help as plain text: it has no markup that rich would have to render."""
+    """Register typer's shells, with help as plain text: it contains no markup for rich to render."""
     from typer import _completion_classes
 
     _completion_classes._sanitize_help_text = lambda text: text
@@ -59,7 +59,7 @@ def prepare() -> None:
 
 
 def _for_bash(shell: Any, item: Any) -> str:
-    """Return a value as it has to stand on bash's line, which takes it as it is; in open quotes nothing is escaped."""
+    """Return a value quoted for bash's command line; inside open quotes nothing is escaped."""
     quotes = re.sub(r"\\.|[^'\"]", "", os.environ.get("COMP_WORDS", ""))
     if any(quotes.count(mark) % 2 for mark in "'\""):
         return str(item.value)
@@ -101,7 +101,7 @@ def _ids_with_mounts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _names(folder: Path, block: str) -> dict[str, Any]:
-    """Return a block of the `ktx.yaml` of a folder by its names; nothing where there is none."""
+    """Return the names in a block of the `ktx.yaml` of a folder; nothing if there is none."""
     from ktx_cli.core import yaml
     from ktx_cli.project import CONFIG_NAME, read_bytes
 

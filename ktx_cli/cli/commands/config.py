@@ -19,7 +19,7 @@ THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
     "scan.relationships.reviewThreshold": "scan.relationships.acceptThreshold",
 }
-"""Settings that limit each other: the one that must be changed first if the other one would pass it."""
+"""Settings that limit each other: the one that must be changed first if the other would exceed it."""
 
 KEY = Annotated[str, Argument(help="Dotted key, for example `llm.provider.backend`.")]
 
@@ -90,7 +90,7 @@ def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New va
 
 
 def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
-    """Return the error; where a threshold would pass the other one, with the order in which both can be set."""
+    """Return the error; if a threshold would exceed the other one, with the order in which both can be set."""
     from ktx_cli.project import InvalidConfigError
 
     other = THRESHOLDS.get(key)

@@ -40,7 +40,7 @@ def list_connections(session: Session) -> Result:
 
 
 def _listed(session: Session) -> Result:
-    """Return the connections of one project, each with when it was read last."""
+    """Return the connections of one project, each with the time it was last read."""
     from ktx_cli.jobs.health.facts import connection_statuses
     from ktx_cli.jobs.health.model import CheckContext
     from ktx_cli.jobs.setup.request import first_step
@@ -55,7 +55,7 @@ def _listed(session: Session) -> Result:
 
 
 def _last_read(connection: ConnectionStatus) -> str:
-    """Return when a database was scanned last, or a source fetched."""
+    """Return when a database was last scanned, or a source last fetched."""
     last = connection.last_scan if connection.is_database else connection.last_fetch
     return "never" if last is None else last.finished
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 commands = own_group()
 
 MOST_ASKED = 10
-"""So many points are asked about in a session, those with the largest effect."""
+"""Maximum number of decision points per session, those with the largest effects."""
 
 
 @own_command(commands, schema="decide")
@@ -85,7 +85,7 @@ def decide(
 
 
 def _check(point: str | None, reading: str | None, because: str | None, *, undo: bool) -> None:
-    """Raise `UsageError` for options that do not go together."""
+    """Raise `UsageError` for options that cannot be combined."""
     if undo and reading is not None:
         raise UsageError("--as and --undo cannot be used together", hint="remove one of them")
     if (undo or reading is not None) and point is None:

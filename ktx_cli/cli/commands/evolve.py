@@ -98,7 +98,7 @@ def evolve(
 
 
 def _day(text: str | None) -> str | None:
-    """Return a day as ISO 8601 has it; `UsageError` for another text."""
+    """Return a date in ISO 8601 format; raises `UsageError` for any other text."""
     if text is None:
         return None
     try:

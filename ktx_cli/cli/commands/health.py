@@ -97,7 +97,7 @@ def _databases(facts: StatusReport) -> Table:
 
 def _database(each: ConnectionStatus) -> tuple[str, ...]:
     counts = each.counts
-    found = ("not looked for", "") if each.joins is None else (str(each.joins), str(each.to_review))
+    found = ("not checked", "") if each.joins is None else (str(each.joins), str(each.to_review))
     return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, _ago(each.age_seconds))
 
 
@@ -193,7 +193,7 @@ def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | t
 
 
 def _shown(session: Session, found: Diagnosis, github: bool) -> list[Block]:
-    """Return what is printed; where JSON has stdout to itself, annotations go to stderr."""
+    """Return what is printed; if JSON is printed on stdout, annotations go to stderr."""
     from ktx_cli.cli.findings import annotations_of, lines_of
 
     annotations = annotations_of(found, session.place) if github else []

@@ -42,7 +42,7 @@ NOTIFY = Annotated[
 
 @dataclass(slots=True)
 class _Unattended:
-    """What is known of a command while it runs: the run it made, and how that ended."""
+    """What is known about a command while it runs: the run it started, and how that ended."""
 
     session: Session
     command: str | None
@@ -51,7 +51,7 @@ class _Unattended:
     status: str | None = None
 
     def observe(self, event: Event) -> None:
-        """Take from an event which run this is."""
+        """Record the run of an event."""
         from ktx_cli.core import RunFinished, RunStarted
 
         if isinstance(event, RunStarted):

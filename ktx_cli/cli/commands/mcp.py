@@ -160,7 +160,7 @@ def start(
 
 
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
-    """Return the project whose files tell of the server (the first of several), and how it is to run."""
+    """Return the project whose files describe the server (the first of several), and its settings."""
     from ktx_cli.jobs.serve.state import ServerSettings, required_token, served_folders
     from ktx_cli.mcp.http import AccessPolicy
     from ktx_cli.project import Layout, load_config
@@ -299,7 +299,7 @@ def logs(
 
 
 def _follow(path: Path, last: int) -> None:
-    """Write lines as they come; ends by an interrupt."""
+    """Write lines as they arrive; ends with an interrupt."""
     from ktx_cli.jobs.serve.daemon import followed
     from ktx_cli.project import mask
 

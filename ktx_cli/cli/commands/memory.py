@@ -26,13 +26,13 @@ RUN = Annotated[str, Argument(metavar="RUN", help="ID of a capture, a unique pre
 
 
 TypeOfText = StrEnum("TypeOfText", ("RESEARCH", "BACKFILL", "EXTERNAL_INGEST"))
-"""What kind of text it is; see `ktx_cli.jobs.capture.records.SourceType`."""
+"""The type of a text; see `ktx_cli.jobs.capture.records.SourceType`."""
 
 
 CaptureStatus = StrEnum(
     "CaptureStatus", ("QUEUED", "RUNNING", "DONE", "NOTHING_TO_CAPTURE", "CONFLICT", "FAILED", "INTERRUPTED")
 )
-"""What became of a capture; see `ktx_cli.jobs.capture.records.Status`."""
+"""The state of a capture; see `ktx_cli.jobs.capture.records.Status`."""
 
 
 @command(commands, "capture", schema="memory-capture")

@@ -174,7 +174,7 @@ def _plan_fields(found: ProofEstimate) -> Block:
 
 
 def _place(path: Path) -> tuple[str, str]:
-    """Return what stands around the report in a file; raises `UsageError` where it has no place there."""
+    """Return the text around the report in a file; raises `UsageError` if it has no place for one."""
     from ktx_cli.jobs.proof.report import place_in
     from ktx_cli.project import read_bytes
 

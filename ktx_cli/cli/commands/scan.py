@@ -80,7 +80,7 @@ def scan(
 
 
 def _suggest_subcommand(error: UsageError, request: IngestRequest) -> None:
-    """Let the hint suggest a subcommand where an unknown connection is more like one than like a connection."""
+    """Make the hint suggest a subcommand if an unknown connection resembles one more than a connection."""
     from ktx_cli.project import Layout, load_config
 
     known = load_config(Layout(request.project_dir).config).config.connections
@@ -92,7 +92,7 @@ def _suggest_subcommand(error: UsageError, request: IngestRequest) -> None:
 
 
 Format = StrEnum("Format", ("MERMAID", "SVG", "DOT"))
-"""How the diagram is written."""
+"""The format of the diagram."""
 
 
 @command(commands, "diagram", schema="scan-diagram")
@@ -215,7 +215,7 @@ def relationships(
 
 
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
-    """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
+    """Raise `UsageError` for options that cannot be combined, and if prompts are impossible."""
     if review and deciding:
         message = "--review cannot be used together with --accept, --reject or --accept-all-above"
         raise UsageError(message, hint=Command("scan", "relationships", "--review"))
@@ -244,7 +244,7 @@ def _listed(
 
 
 def _listing(found: RelationshipList, ids: Sequence[str]) -> Result:
-    """Return the list; an empty one says how many joins foreign keys declare, and how to see them."""
+    """Return the list; if it is empty, with the number of joins that foreign keys declare, and how to see them."""
     from ktx_cli.scan import JoinStatus
 
     data = {**_data(found.relationships, None), "declared": found.declared}

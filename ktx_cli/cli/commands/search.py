@@ -30,13 +30,13 @@ _MOST_NOTES = 3
 _SUMMARY = 100
 _MOST_STEPS = 4
 _MOST_VALUES = 3
-"""Values of a column that a row names."""
+"""Maximum number of values of a column that a row shows."""
 _VALUES_LOOKED_AT = 100
-"""Hits beyond the limit that are looked at, for values of one column that stand in one row."""
+"""Number of hits beyond the limit to inspect, because values of one column share a row."""
 
 
 Kind = StrEnum("Kind", ("SOURCE", "MEASURE", "SEGMENT", "PAGE", "COLUMN", "PASSAGE", "VALUE"))
-"""What can be found."""
+"""The kinds of search results."""
 
 
 @command(commands, "search")
@@ -106,11 +106,7 @@ def _answer(data: dict[str, Any], rows: Rows, steps: Sequence[Command], *, at_ro
 def found_everywhere(
     session: Session, mounts: Mounts, query: str, scope: Scope, limit: int, group: tuple[str, typer.Typer] | None = None
 ) -> tuple[dict[str, Any], Rows]:
-    """Return what fits in a project and all that it mounts: the data of the answer, and its rows.
-
-    Each hit has the open decisions and the status of its definition, as its project has them. `group`: as for
-    `hits_data`.
-    """
+    """Return the matches in a project and all its mounts: the data of the answer, and its rows."""
     from ktx_cli.agent_tools import search_mounts
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.jobs.semantic.layers import DefinitionStatuses
@@ -160,7 +156,7 @@ def hits_data(
 
 
 Rows = Sequence[tuple["Hit", Sequence[str]]]
-"""Hits, each with the values that it stands for."""
+"""Hits, each with the values that it represents."""
 
 
 def _hits_table(found: Rows, *, at_root: bool) -> Table:

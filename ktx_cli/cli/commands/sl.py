@@ -371,7 +371,7 @@ def _sources_table(sources: list[dict[str, Any]], *, shows_status: bool, several
 
 
 def _hits_table(hits: list[dict[str, Any]], *, several: bool) -> Table:
-    """Return the table of hits, with their statuses where one of them is above proposed."""
+    """Return the table of hits, with their statuses if one of them is above proposed."""
     shows_status = any(hit["status"] not in (None, "proposed") for hit in hits)
     columns = (*(["connection"] if several else []), "kind", "name", *(["status"] if shows_status else []))
     rows = tuple(
@@ -428,7 +428,7 @@ def _questions(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _part(title: str, one: str, items: list[dict[str, Any]], keys: tuple[str, ...]) -> Table:
-    """Return a table of a part of a source, without columns nothing is in."""
+    """Return a table of a part of a source, without empty columns."""
     used = [key for key in keys if any(item[key] for item in items)]
     rows = tuple(tuple(_cell(item[key]) for key in used) for item in items)
     return Table(tuple([one if key == "name" else key for key in used]), rows, title)

@@ -42,7 +42,7 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 
 
 def question_of(values: Mapping[str, Any]) -> Question:
-    """Return the question of the options; they extend the JSON query, and replace its single values."""
+    """Return the question in the options; they extend the JSON query, and replace its single values."""
     query = _json_query(values["text"], values["file"])
     named = query.pop("connection", None)  # a draft of `ktx pack` has it, as the tool of the server takes it
     if named is not None and not isinstance(named, str):
@@ -79,7 +79,7 @@ def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _measures(texts: Sequence[str] | None, names: Sequence[str] | None) -> Sequence[Any]:
-    """Return the measures with the names of `--as`, which are as many and in the same order."""
+    """Return the measures with the names of `--as`, which must be as many and in the same order."""
     if not names:
         return texts or ()
     if len(names) != len(texts or ()):
@@ -264,16 +264,13 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         help="Refuse to use definitions below this status. Defaults to semantic.min_status.",
     ),
 }
-"""Name -> annotation and default of the options that make a question, for both commands."""
+"""Name -> annotation and default of the options that define a question, for both commands."""
 
 
 def with_question(
     more: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Make a command of a function `(session, question, **more)`, with the options of a question as its parameters.
-
-    Typer reads the options from the signature, so the command gets one with a parameter for each option.
-    """
+    """Make a command of a function `(session, question, **more)`, with the options of a question as its parameters."""
     options = {**OPTIONS, **(more or {})}
 
     def changed(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -295,7 +292,7 @@ def with_question(
 
 
 class AnswerFormat(StrEnum):
-    """How an answer is printed."""
+    """The format of an answer."""
 
     TABLE = "table"
     JSON = "json"
@@ -478,7 +475,7 @@ def _paths_as_flags() -> Iterator[None]:
 
 
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
-    """Return the statement alone, in the envelope as that of an answer without rows."""
+    """Return only the statement, in the JSON output of an answer without rows."""
     from ktx_cli.jobs.semantic.explain import explain_question
 
     layout, config = session.load_project(with_mounts=True)
@@ -534,7 +531,7 @@ def _table(reply: LayerAnswer, expanded: bool) -> Table:
 
 
 def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
-    """Yield what is said about an answer beside its rows."""
+    """Yield the notes about an answer besides its rows."""
     from ktx_cli.jobs.semantic.explain import fact_lines, verification_lines
 
     if reply.totals is not None and form is AnswerFormat.CSV:
@@ -552,7 +549,7 @@ def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[st
 
 
 def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the status of an answer, and the definitions that have no higher one."""
+    """Yield the status of an answer, and the definitions whose status is not higher."""
     yield f"status: {status['weakest']}"
     yield from (f"  {each['kind']} {each['definition']}: {each['why']}" for each in status["because"])
 

@@ -84,7 +84,7 @@ def _answered(
 
 
 def _shown(answer: SqlAnswer, expanded: bool) -> Block:
-    """Return a plan as its lines, which a table would lose the indentation of, and other rows as a table."""
+    """Return a query plan as lines, because a table would lose their indentation, and other rows as a table."""
     texts = [str(row[-1]) for row in answer.rows] if answer.explains else []
     if any(text.startswith(" ") or "\n" in text for text in texts):
         return Lines(tuple(line for text in texts for line in text.splitlines()), whole=True)

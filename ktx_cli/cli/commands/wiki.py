@@ -316,7 +316,7 @@ def _check_decision(
     review: bool,
     reopen: bool,
 ) -> None:
-    """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
+    """Raise `UsageError` for options that cannot be combined, and if prompts are impossible."""
     from ktx_cli.jobs.contradictions import COMMAND
 
     if neither and holds:
@@ -410,7 +410,7 @@ def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:
-    """Return what was found; `place` gives the path and the scope of a page."""
+    """Return the search results; `place` returns the path and the scope of a page."""
     hits = [{**hit.to_json(), **dict(zip(("path", "scope"), place(hit.id), strict=True))} for hit in found.hits]
     data = {**hits_data(session, query, found, group=("wiki", commands)), "hits": hits, "pages": []}
     if not hits:

@@ -1,4 +1,4 @@
-"""Candidates: facts of documents that may become part of the wiki, the passages they stand in, and their verdict."""
+"""Candidates: facts from documents that may become part of the wiki, with their passages and verdicts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scores:
 
     @property
     def promotion(self) -> int:
-        """How much speaks for the wiki: -3 to 12."""
+        """How much speaks for inclusion in the wiki: -3 to 12."""
         return self.durability + self.authority + self.reuse + self.novelty - self.risk
 
     def highest(self, other: Scores) -> Scores:
@@ -62,7 +62,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A passage a candidate stands in, as it was: `sha256` of its text."""
+    """A passage that contains a candidate; `sha256` of its text."""
 
     key: str
     path: str
@@ -84,23 +84,23 @@ class PageCandidate(Record):
     rationale: str
     evidence: tuple[Evidence, ...]
     page: str = ""
-    """The key of a page it may belong on; empty: none is known."""
+    """The key of a page it may belong on; empty: unknown."""
     hint: Hint = "create"
     scores: Scores = Scores()
     status: Status = "pending"
     reason: str = ""
     """Why it was rejected, or what it contradicts."""
     into: str = ""
-    """The artifact it went into (`wiki:refunds`), or the key of the candidate that stands for it."""
+    """The artifact it went into (`wiki:refunds`), or the key of the candidate that represents it."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The raw files it stands in."""
+        """The raw files that contain it."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
 
     @property
     def rank(self) -> tuple[int, str, tuple[str, ...], str]:
-        """What decides which comes first: the score, then names."""
+        """The sort key: the score, then names."""
         return -self.scores.promotion, self.source, self.paths, self.key
 
     def judged(self, status: Status, reason: str = "", into: str = "") -> PageCandidate:
@@ -109,26 +109,26 @@ class PageCandidate(Record):
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `to_json` gave."""
+        """Return the candidate from the result of `to_json`."""
         evidence = tuple(Evidence(**each) for each in stored["evidence"])
         return cls(**{**stored, "evidence": evidence, "scores": Scores(**stored["scores"])})
 
 
 def first_verdict(candidate: PageCandidate) -> PageCandidate:
-    """Return a new candidate with the verdict its hint is, else as it is."""
+    """Return a new candidate with the verdict that its hint implies, else unchanged."""
     if candidate.hint == "conflict":
         return candidate.judged("conflict", "the document contradicts itself or another rule")
     return candidate.judged("rejected", NOT_DURABLE) if candidate.hint == "skip" else candidate
 
 
 def candidate_key(topic: str, path: str) -> str:
-    """Return the key of what a document says on a topic: the same in every run."""
+    """Return the key of a document's statement on a topic: the same in every run."""
     digest = hashlib.sha256(f"{path}\n{topic.casefold()}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{slug(topic, LONGEST_KEY - 10) or 'fact'}-{digest}"
 
 
 def evidence_of(passage: Passage, place: DocumentId, library: Library) -> Evidence:
-    """Return what a candidate keeps of a passage."""
+    """Return what a candidate stores of a passage."""
     document = library.document(place)
     title, url = ("", None) if document is None else (document.title, document.url)
     digest = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -136,13 +136,13 @@ def evidence_of(passage: Passage, place: DocumentId, library: Library) -> Eviden
 
 
 def scores_of(values: Mapping[str, int]) -> Scores:
-    """Return scores, each brought into its range."""
+    """Return the scores, limited to their ranges."""
     names = asdict(Scores())
     return Scores(**{name: min(max(int(values.get(name, 0)), 0), HIGHEST) for name in names})
 
 
 def unique(candidates: Iterable[PageCandidate]) -> list[PageCandidate]:
-    """Return candidates by key; the last of a key replaces the others."""
+    """Return candidates by key; the last one with a key replaces the others."""
     return list({(each.source, each.key): each for each in candidates}.values())
 
 
@@ -176,7 +176,7 @@ class Book:
         return [each.to_json() for each in self.candidates.values()]
 
     def restore(self, stored: Iterable[Mapping[str, Any]]) -> None:
-        """Take over what `to_json` gave."""
+        """Restore what `to_json` returned."""
         self.candidates = {each["key"]: PageCandidate.from_json(each) for each in stored}
 
 
@@ -185,7 +185,9 @@ def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
 
     def mark(at: ToolSession, value: MarkCandidate) -> ToolOutput:
         if value.key not in book.candidates:
-            raise Refused(f"`{value.key}` is no candidate of this task; they are: {listing(book.candidates, 20)}")
+            raise Refused(
+                f"`{value.key}` is not a candidate of this task; the candidates are: {listing(book.candidates, 20)}"
+            )
         into, reason = _checked(at, value, book)
         book.candidates[value.key] = book.candidates[value.key].judged(value.status, reason, into)
         left = sum(each.status == "pending" for each in book.candidates.values())
@@ -196,13 +198,13 @@ def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
 
 
 def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[str, str]:
-    """Return (artifact, reason) of a verdict; `Refused` for one that what happened does not bear out."""
+    """Return (artifact, reason) of a verdict; raises `Refused` for one that contradicts what happened."""
     if value.status in ("rejected", "conflict"):
         reason = one_line(value.reason or "", 500)
         if not reason:
-            raise Refused(f"give the `reason` it is {value.status}")
+            raise Refused(f"give the `reason` why it is {value.status}")
         if value.status == "rejected" and reason == OVER_BUDGET and not budget_used(session.budget):
-            raise Refused("there is budget left for pages: decide by what the candidate says")
+            raise Refused("the budget for pages is not used up: decide by what the candidate says")
         return "", reason
     artifact = (value.artifact or "").strip()
     if not _is_there(session, artifact):
@@ -214,7 +216,7 @@ def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[st
 
 
 def budget_used(budget: PageBudget | None) -> bool:
-    """Say whether pages cannot be created any more, or not changed."""
+    """Return whether pages can no longer be created, or changed."""
     return budget is not None and min(budget.creates, budget.updates) <= 0
 
 
@@ -242,13 +244,13 @@ class Carried:
     """The candidates of earlier runs, as this run has them."""
 
     candidates: tuple[PageCandidate, ...] = ()
-    """Those that go on, their evidence bound to the passages of now."""
+    """Those that are continued, with evidence in the current passages."""
     gone: tuple[PageCandidate, ...] = ()
-    """Those of which no passage is left to cite."""
+    """Those without a passage to cite."""
 
 
 def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[PageCandidate]:
-    """Return what earlier runs left of a source, by key."""
+    """Return what earlier runs stored of a source, by key."""
     rows = database.execute(
         "SELECT candidate FROM waiting_candidates WHERE connection = ? AND kind = ? ORDER BY key", (connection, kind)
     )
@@ -256,7 +258,7 @@ def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Pa
 
 
 def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[PageCandidate]) -> None:
-    """Keep those of a curated run that wait, in place of what was kept; called when the run has landed.
+    """Store the waiting candidates of a curated run, replacing the earlier ones; called once the run is committed.
 
     The caller has a transaction.
     """
@@ -272,10 +274,10 @@ def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candi
 
 
 def carry(earlier: Iterable[PageCandidate], present: Collection[str], library: Library) -> Carried:
-    """Return what of earlier runs goes on; `present`: keys of this run's own, which say it anew.
+    """Return the continued candidates of earlier runs; `present`: keys of this run's own, which replace them.
 
-    Passages are found again by their citation keys. A candidate none of whose passages is there any more does not go
-    on: nothing says it now.
+    Passages are looked up by their citation keys. A candidate none of whose passages still exists is not continued:
+    nothing supports it now.
     """
     candidates: list[PageCandidate] = []
     gone: list[PageCandidate] = []
@@ -296,23 +298,23 @@ def _bound(old: Evidence, library: Library) -> Evidence | None:
 
 
 ALIKE: Final = 0.86
-"""Cosine from which two candidates say the same."""
+"""Cosine similarity from which two candidates are the same."""
 
 OVERLAP: Final = 0.8
-"""Share of their words two candidates have in common that say the same, where there are no vectors."""
+"""Share of common words from which two candidates are the same, if there are no vectors."""
 
 _NEGATION: Final = re.compile(r"\b(?:not?|never|none|nor|cannot|without|except\w*|exclud\w*|unless|only)\b|n['’]t\b")
 
 
 class _Groups(Protocol):
-    """Finds the first representative a candidate says the same as."""
+    """Finds the first representative that is the same as a candidate."""
 
     def near(self, number: int) -> Iterable[int]:
-        """Return the places of representatives that are like a candidate, in order."""
+        """Return the indexes of representatives that resemble a candidate, in order."""
         ...
 
     def add(self, number: int) -> None:
-        """Take a candidate as a representative."""
+        """Add a candidate as a representative."""
         ...
 
 
@@ -321,7 +323,7 @@ class Deduplicated:
     """Candidates without duplicates."""
 
     left: list[PageCandidate] = field(default_factory=list)
-    """Those that stand for themselves or for others, in their order."""
+    """Those that represent themselves or others, in order."""
     merged: list[PageCandidate] = field(default_factory=list)
     """The others, with their verdict."""
     warnings: tuple[ResultWarning, ...] = ()
@@ -331,8 +333,9 @@ class Deduplicated:
 def deduplicate(candidates: Iterable[PageCandidate], embedder: Callable[[], Embedder | None]) -> Deduplicated:
     """Return pending candidates without duplicates, best first.
 
-    Each joins the first representative it is like, else it becomes one. Two that differ in a number or in a `not` are
-    never the same, however alike: one of them may be wrong. A representative has the highest scores and all evidence.
+    Each joins the first representative that it resembles, else it becomes one. Two that differ in a number or in a
+    `not` are never the same, however similar: one of them may be wrong. A representative has the highest scores and all
+    evidence.
     """
     ordered = sorted(candidates, key=lambda each: each.rank)
     groups, warnings = _groups(ordered, embedder)
@@ -356,7 +359,7 @@ def _joined(representative: PageCandidate, other: PageCandidate) -> PageCandidat
 
 
 def _facts(candidate: PageCandidate) -> tuple[Counter[str], Counter[str]]:
-    """Return what must not differ between two candidates that say the same: numbers and negations."""
+    """Return what must not differ between two candidates that are the same: numbers and negations."""
     text = folded(candidate.assertion)
     return Counter(re.findall(r"\d+(?:[.,]\d+)*", text)), Counter(_NEGATION.findall(text))
 
@@ -369,7 +372,7 @@ def _groups(
         if maker is not None:
             return _ByMeaning(list(_embedded(maker, ordered))), ()
     except KtxError as error:
-        what = f"candidates were compared by words alone: {error.message}"
+        what = f"candidates were only compared by their words: {error.message}"
         return _ByWords(ordered), (ResultWarning("no_vectors", what, hint=error.hint),)
     return _ByWords(ordered), ()
 
@@ -383,7 +386,7 @@ def _embedded(embedder: Embedder, ordered: Sequence[PageCandidate]) -> Iterator[
 
 
 class _ByMeaning:
-    """Compares vectors of length 1; numpy does where it is installed. Both round, so that they say the same."""
+    """Compares vectors of length 1, with numpy if it is installed. Both round, so that they agree."""
 
     def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
         self._vectors = vectors

@@ -1,4 +1,4 @@
-"""The curation of candidates: passes of a curator over batches of them, within a budget of pages, and its verdicts."""
+"""The curation of candidates: passes of a curator over batches, within a budget of pages, and its verdicts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from ktx_cli.prompts import Prompt
 
 ROLE: Final = "curator"
 BATCH: Final = 8
-"""Representatives of a pass."""
+"""Maximum number of representatives per pass."""
 
 PASSES: Final = 8
 STEPS: Final = 60
-"""Model turns of a pass."""
+"""Maximum number of model turns per pass."""
 
 CREATES, UPDATES = 25, 20
-"""Pages a run may create and change from one source, where its settings say nothing else."""
+"""Maximum number of pages that a run may create and change from one source, unless its settings say otherwise."""
 
 _MOST_EVIDENCE: Final = 10
 _SHOWN_PASSAGES: Final = 2
@@ -58,16 +58,16 @@ class Pass:
     batch: tuple[PageCandidate, ...]
     budget: PageBudget
     promoted: tuple[str, ...] = ()
-    """The artifacts that passes before it wrote."""
+    """The artifacts that earlier passes wrote."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The raw files its candidates are in, sorted."""
+        """The raw files of its candidates, sorted."""
         return tuple(sorted({path for candidate in self.batch for path in candidate.paths}))
 
     @property
     def unit(self) -> WorkUnit:
-        """The pass as a unit of work."""
+        """The pass as a work unit."""
         return WorkUnit(f"curate:{self.number}", f"{plural(len(self.batch), 'candidate')} of documents", self.files)
 
 
@@ -81,7 +81,7 @@ class Queue:
     promoted: list[str] = field(default_factory=list)
 
     def next(self, budget: PageBudget) -> Pass | None:
-        """Return the next pass; None where there is nothing left, or no pass."""
+        """Return the next pass; None if no candidate or no pass is left."""
         if not self.left or self.passes == PASSES:
             return None
         batch, self.left = self.left[:BATCH], self.left[BATCH:]
@@ -93,21 +93,21 @@ class Queue:
 
 @dataclass(slots=True)
 class CurationReport:
-    """What became of the candidates of a source; each has a verdict."""
+    """The outcome of the candidates of a source; each has a verdict."""
 
     passes: int = 0
     examined: int = 0
-    """Candidates that a pass was shown."""
+    """Number of candidates shown to a pass."""
     carried: int = 0
     """Candidates of earlier runs."""
     repeated: int = 0
-    """Candidates that another one of this run stood for."""
+    """Number of candidates that another one of this run represented."""
     candidates: tuple[PageCandidate, ...] = ()
     budget_exhausted: bool = False
     warnings: tuple[ResultWarning, ...] = ()
 
     def rejections(self) -> dict[str, int]:
-        """Return reason -> how many candidates were rejected for it."""
+        """Return reason -> number of candidates that were rejected for it."""
         rejected = (candidate.reason for candidate in self.candidates if candidate.status == "rejected")
         return dict(sorted(Counter(rejected).items()))
 
@@ -135,12 +135,12 @@ class CurationReport:
 
 @dataclass(slots=True)
 class Curation:
-    """What became of the candidates of one source."""
+    """The outcome of the candidates of one source."""
 
     work: SourceWork
     report: CurationReport = field(default_factory=CurationReport)
     outcomes: list[UnitOutcome] = field(default_factory=list)
-    """Its passes, as units that landed or did not."""
+    """Its passes, as units that were merged or not."""
 
     @property
     def candidates(self) -> tuple[PageCandidate, ...]:
@@ -156,7 +156,7 @@ class Curator:
     runner: AgentRunner
     prompt: Prompt
     embedder: Callable[[], Embedder | None]
-    """Makes what compares candidates by vectors; None: words are compared."""
+    """Creates what compares candidates by vectors; None: words are compared."""
 
     async def curate(
         self,
@@ -169,7 +169,7 @@ class Curator:
     ) -> Curation:
         """Return the verdict on every candidate; what passes wrote is in the overlay.
 
-        `earlier`: candidates that wait since earlier runs; `merged`: the units of the run, whose pages count too.
+        `earlier`: waiting candidates of earlier runs; `merged`: the units of the run, whose pages count too.
         """
         present = unique(candidates)
         carried = carry(earlier, {candidate.key for candidate in present}, self.context.library)
@@ -186,7 +186,7 @@ class Curator:
     async def _passes(
         self, workspace: Workspace, curation: Curation, queue: Queue, budget: PageBudget, stage: StagedWork
     ) -> list[PageCandidate]:
-        """Run the passes there are, and return all candidates of the queue with their verdicts."""
+        """Run the passes, and return all candidates of the queue with their verdicts."""
         judged: list[PageCandidate] = []
         report, cancellation = curation.report, self.runner.cancellation
         while not cancellation.is_set and not _is_empty(budget) and (one := queue.next(budget)) is not None:
@@ -212,7 +212,7 @@ class Curator:
         return judged + [candidate.judged("rejected", reason) for candidate in queue.left]
 
     def _task(self, workspace: Workspace, work: SourceWork, one: Pass, stage: StagedWork) -> AgentTask:
-        """Return the task of a pass, on an overlay of its own."""
+        """Return the task of a pass, on its own overlay."""
         library = self.context.library
         session = self.context.open_session(
             workspace.child(),
@@ -226,13 +226,13 @@ class Curator:
         )
         book = Book.of(one.batch, one.promoted)
         session.budget = replace(one.budget)
-        session.refs_later = False  # every page there will be is there, or is this loop's own to write first
+        session.refs_later = False  # every page either exists already, or is this loop's own to write first
         session.extra = (*evidence_tools(session, library), mark_tool(session, book))
 
         def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
             wrong = self.context.gates.definitions(session.workspace, outcome.changes)
             if wrong:
-                reason = f"definitions it wrote are wrong: {wrong[0]}"
+                reason = f"definitions it wrote are invalid: {wrong[0]}"
                 return UnitOutcome(work.connection, work.kind, one.unit, UnitStatus.FAILED, reason)
             budget = session.budget or one.budget
             candidates = [_with_verdict(candidate, budget) for candidate in book.candidates.values()]
@@ -279,7 +279,7 @@ class Curator:
 
 @dataclass(frozen=True, slots=True)
 class _PassState:
-    """What a pass has done so far: that of its session, and the verdicts."""
+    """What a pass has done so far: the records of its session, and the verdicts."""
 
     session: ToolSession
     book: Book
@@ -293,14 +293,14 @@ class _PassState:
 
 
 def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
-    """Return the outcome of candidates the run had no time for; their documents count as new in the next run."""
+    """Return the outcome of candidates that the run had no time for; their documents count as new in the next run."""
     paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
     unit = WorkUnit("curate:rest", "candidates of documents", paths)
-    return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it")
+    return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it started")
 
 
 def _with_verdict(candidate: PageCandidate, budget: PageBudget) -> PageCandidate:
-    """Return a candidate the curator said nothing of with the verdict that is true of it."""
+    """Return a candidate without a verdict of the curator with the verdict that is true of it."""
     if candidate.status != "pending":
         return candidate
     return candidate.judged("rejected", OVER_BUDGET if budget_used(budget) else NO_VERDICT)
@@ -311,7 +311,7 @@ def _with_sources(
 ) -> list[Mapping[str, Any]]:
     """Return actions with the raw files that the curator named, and those of the candidates that went into them.
 
-    An action without either comes of any of the files of the pass, so that it is looked at when one of them is gone.
+    An action without either comes from all files of the pass, so that it is checked when one of them is gone.
     """
     with_paths: list[Mapping[str, Any]] = []
     for action in actions:
@@ -323,7 +323,7 @@ def _with_sources(
 
 
 def _merged(candidates: Sequence[PageCandidate]) -> dict[str, list[str]]:
-    """Return artifacts that said it already -> the raw files that say it too."""
+    """Return artifacts that already contained it -> the raw files that say it too."""
     paths: dict[str, set[str]] = {}
     for candidate in candidates:
         if candidate.status == "merged":
@@ -336,9 +336,9 @@ def _is_empty(budget: PageBudget) -> bool:
 
 
 def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
-    """Return how many pages the source's settings leave, without those its units wrote.
+    """Return how many pages the source's settings leave, without those that its units wrote.
 
-    A limit by the name that the TypeScript ktx has for it comes first.
+    A limit under the TypeScript ktx's name takes precedence.
     """
     written = [
         action.kind
@@ -363,7 +363,7 @@ def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
 
 
 def _notes(one: Pass, library: Library) -> str:
-    """Return what a pass is about: how far the curation is, what may still be written, its candidates."""
+    """Return the task of a pass: the state of the curation, what may still be written, its candidates."""
     left = f"{plural(one.budget.creates, 'new page')} and {plural(one.budget.updates, 'change')} of pages"
     parts = [
         f"This is pass {one.number} of {one.of}. {left} are left of the budget of this run: the tools refuse more.",
@@ -391,7 +391,7 @@ def _candidate(candidate: PageCandidate, library: Library) -> str:
 
 
 def _evidence(evidence: Sequence[Evidence], library: Library) -> Iterable[str]:
-    """Yield the passages a candidate stands in, the first of them with how they begin."""
+    """Yield the passages of a candidate, the first of them with their beginning."""
     for number, each in enumerate(evidence[:_MOST_EVIDENCE]):
         yield f"evidence: {each.key} ({one_line(each.title, 200)}{f', {each.url}' if each.url else ''})"
         passage = library.passage(each.key) if number < _SHOWN_PASSAGES else None

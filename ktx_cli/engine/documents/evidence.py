@@ -1,4 +1,4 @@
-"""How documents hang together: the page above, the pages below, what links where, what lies beside."""
+"""Relations between documents (parents, children, links, siblings), and the tools that search and read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Who is whose neighbour, of all readable documents."""
+    """The relations between all readable documents."""
 
     parents: Mapping[DocumentId, DocumentId]
     links: Mapping[DocumentId, tuple[DocumentId, ...]]
@@ -35,7 +35,7 @@ class Neighbours:
 
     @classmethod
     def of(cls, library: Library) -> Neighbours:
-        """Return the neighbours of a library's documents; a link or parent that is not among them is none."""
+        """Return the neighbors of a library's documents; links and parents outside the library are dropped."""
         found = {place: document for place in library.places() if (document := library.document(place)) is not None}
         names = _Names(found)
         parents = {place: above for place, each in found.items() if (above := names.parent(place, each)) is not None}
@@ -43,7 +43,7 @@ class Neighbours:
         return cls(parents, links, tuple(found))
 
     def related(self, place: DocumentId, relation: Relation) -> list[DocumentId]:
-        """Return the neighbours of a kind; links in their order, others by path."""
+        """Return the neighbors of a kind; links in their order, others by path."""
         if relation == "parent":
             return [self.parents[place]] if place in self.parents else []
         if relation == "linked":
@@ -64,7 +64,7 @@ class Neighbours:
 
 
 class _Names:
-    """What documents are called in links: ids, addresses, paths."""
+    """The names of documents in links: ids, URLs, paths."""
 
     def __init__(self, documents: Mapping[DocumentId, Document]) -> None:
         self._documents = documents
@@ -93,9 +93,9 @@ class _Names:
                 yield found
 
     def _index_of(self, place: DocumentId, folder: str) -> DocumentId | None:
-        """Return the document that stands for a folder: its index, or one that is called as it."""
+        """Return the document that represents a folder: its index, or one with the folder's name."""
         names = [posixpath.join(folder, name).lower() for name in _INDEX] + ([folder.lower()] if folder else [])
-        if _stem(place) in names[: len(_INDEX)]:  # the index of a folder is below that of the folder above
+        if _stem(place) in names[: len(_INDEX)]:  # the index of a folder is below that of its parent folder
             return self._index_of(place, posixpath.dirname(folder)) if folder else None
         found = (self._stems.get((place.source, name)) for name in names)
         return next((each for each in found if each is not None), None)
@@ -117,7 +117,7 @@ class _Names:
         return next((each for each in names if each in self._documents), None)
 
     def _by_id(self, source: str, segments: Sequence[str]) -> DocumentId | None:
-        """Return the page whose id is in a path: a segment, or the end of one as Notion writes it."""
+        """Return the page whose id is in a path: a segment, or the end of one, as in Notion."""
         for segment in reversed(segments):
             name = _plain_id(segment)
             long = _LONG_ID.search(name)
@@ -136,12 +136,12 @@ def _plain_id(text: str) -> str:
 
 
 def _address(url: str) -> str:
-    """Return an address without what does not tell pages apart."""
+    """Return a URL without the parts that do not identify a page."""
     return url.strip().partition("#")[0].rstrip("/").lower()
 
 
 MOST: Final = 25
-"""Hits of a search, and neighbours of a document."""
+"""Number of search hits, and of neighbors of a document."""
 
 _ROOM: Final = LONGEST - RESERVE
 _LINE: Final = 300
@@ -151,29 +151,29 @@ class SearchEvidence(Input):
     """What to look for in documents."""
 
     query: str = Field(description="Words of the topic.", max_length=500)
-    connection: str | None = Field(None, description="One source of documents; without it all of this run.")
-    limit: int = Field(10, ge=1, le=MOST, description="Passages at most.")
+    connection: str | None = Field(None, description="One source of documents. Defaults to all sources of this run.")
+    limit: int = Field(10, ge=1, le=MOST, description="Maximum number of passages.")
 
 
 class ReadEvidence(Input):
-    """A passage or a document; exactly one of them."""
+    """A passage or a document, exactly one of them."""
 
-    passage: str | None = Field(None, description="Citation key of a passage, as a search gave it.")
-    document: str | None = Field(None, description="Id of a document: what its citation keys begin with.")
-    neighbours: bool = Field(False, description="Of a passage: show those before and behind it too.")
-    start: int = Field(1, ge=1, description="Of a document: its passage to begin with, from 1.")
+    passage: str | None = Field(None, description="Citation key of a passage, as returned by a search.")
+    document: str | None = Field(None, description="Id of a document: the beginning of its citation keys.")
+    neighbours: bool = Field(False, description="For a passage: also show the passages before and after it.")
+    start: int = Field(1, ge=1, description="For a document: the number of the passage to start with, from 1.")
 
 
 class EvidenceNeighbours(Input):
     """Which documents to list."""
 
-    document: str = Field(description="Id of a document: what its citation keys begin with.")
+    document: str = Field(description="Id of a document: the beginning of its citation keys.")
     relation: Relation = Field(description="`same_path`: those in the same folder, or below the same page.")
-    limit: int = Field(10, ge=1, le=MOST, description="Documents at most.")
+    limit: int = Field(10, ge=1, le=MOST, description="Maximum number of documents.")
 
 
 class _Evidence:
-    """The tools' work on one library; how documents hang together is found out when it is first asked."""
+    """The tools' work on one library; relations between documents are computed when first requested."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -182,10 +182,12 @@ class _Evidence:
     def search(self, session: ToolSession, value: SearchEvidence) -> ToolOutput:
         sources = sorted(self._library.sources)
         if value.connection is not None and value.connection not in sources:
-            raise Refused(f"`{value.connection}` is no source of documents of this run; there are: {listing(sources)}")
+            raise Refused(
+                f"`{value.connection}` is not a source of documents of this run; the sources are: {listing(sources)}"
+            )
         found = self._library.search(value.query, value.connection, value.limit)
         if not found:
-            return ToolOutput("No passage fits. Try broader or other words.", {"success": True, "keys": []})
+            return ToolOutput("No passage matches. Try broader or other words.", {"success": True, "keys": []})
         parts = Parts(_ROOM)
         for each in found:
             parts.add(self._hit(each))
@@ -195,13 +197,13 @@ class _Evidence:
 
     def read(self, session: ToolSession, value: ReadEvidence) -> ToolOutput:
         if (value.passage is None) == (value.document is None):
-            raise Refused("give `passage` or `document`, exactly one of them")
+            raise Refused("give either `passage` or `document`")
         if value.passage is not None:
             return self._passage(value.passage, neighbours=value.neighbours)
         place = self._place(value.document or "")
         found = self._library.passages(place)
         if value.start > max(len(found), 1):
-            raise Refused(f"the document has {plural(len(found), 'passage')}: begin with one of them")
+            raise Refused(f"the document has {plural(len(found), 'passage')}: start with one of them")
         return self._text(place, found[value.start - 1 :])
 
     def neighbours(self, session: ToolSession, value: EvidenceNeighbours) -> ToolOutput:
@@ -221,22 +223,22 @@ class _Evidence:
     def _passage(self, key: str, *, neighbours: bool) -> ToolOutput:
         place, passage = self._library.place_of(key), self._library.passage(key)
         if place is None or passage is None:
-            raise Refused(f"there is no passage `{one_line(key)}`: copy its key from context_evidence_search")
+            raise Refused(f"there is no passage `{one_line(key)}`: copy the key from context_evidence_search")
         around = 1 if neighbours else 0
         found = self._library.passages(place)[max(0, passage.order - around) : passage.order + around + 1]
         return self._text(place, found)
 
     def _text(self, place: DocumentId, passages: Sequence[Passage]) -> ToolOutput:
-        """Return passages of one document, as many as there is room for."""
+        """Return as many passages of one document as fit."""
         problem = self._library.problem(place)
         if problem is not None:
-            raise Refused(f"the document cannot be read: {problem.message}")
+            raise Refused(f"cannot read the document: {problem.message}")
         head = wrapped(self._head(place), f"a document of {place.source}")
         parts = Parts(_ROOM - len(head))
         for each in passages:
             parts.add(shown(each, place.source))
         rest = passages[parts.shown].order + 1 if parts.left_out else 0
-        note = parts.more("passages", f"read on with start {rest}")
+        note = parts.more("passages", f"continue with start {rest}")
         keys = [each.key for each in passages[: parts.shown]]
         return ToolOutput(joined(head, parts.text(), note), {"success": True, "keys": keys})
 
@@ -256,7 +258,7 @@ class _Evidence:
     def _place(self, name: str) -> DocumentId:
         place = self._library.named(name)
         if place is None:
-            raise Refused(f"there is no document `{one_line(name)}`: its id is what its citation keys begin with")
+            raise Refused(f"there is no document `{one_line(name)}`: its id is the beginning of its citation keys")
         return place
 
 
@@ -285,7 +287,7 @@ def _tools(evidence: _Evidence) -> Iterable[Tool]:
     return (
         Tool(
             "context_evidence_search",
-            "Find passages of the documents of this run by their words. Each has a citation key.",
+            "Search the documents of this run for passages by their words. Each result has a citation key.",
             SearchEvidence,
             evidence.search,
         ),

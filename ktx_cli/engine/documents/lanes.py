@@ -1,4 +1,4 @@
-"""The documents of a run in lanes: which are worth an agent, which facts the light ones have, what became of both."""
+"""Sorts the documents of a run into lanes: for agents, for single facts, or skipped; and tracks their outcome."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class DocumentLanes:
 
     work: SourceWork
     units: tuple[WorkUnit, ...] = ()
-    """The units that stay, with the files of the full lane alone."""
+    """The remaining units, with only the files of the full lane."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """The path of each file that is not worth work -> why."""
+    """The path of each file that is not worth processing -> why."""
     light: tuple[str, ...] = ()
     full: tuple[str, ...] = ()
     candidates: tuple[PageCandidate, ...] = ()
@@ -58,7 +58,7 @@ class Documents:
 
     works: Sequence[SourceWork]
     earlier: Mapping[SourceKey, Sequence[PageCandidate]]
-    """Candidates that wait since earlier runs."""
+    """Waiting candidates of earlier runs."""
     library: Library
     lanes: dict[SourceKey, DocumentLanes] = field(default_factory=dict)
 
@@ -70,20 +70,20 @@ class Documents:
         return cls(own, {work.key: waiting(database, *work.key) for work in own}, library)
 
     async def sort(self, questions: QuestionRunner, prompts: DocumentPrompts, emit: Emit = ignore_events) -> None:
-        """Sort what changed, one source after another."""
+        """Triage what changed, one source after another."""
         for work in self.works:
             if work.units:
                 self.lanes[work.key] = await _sort(work, self.library, questions, prompts, emit)
 
     def narrowed(self, work: SourceWork) -> SourceWork:
-        """Return a source with the units that stay, and the files that are not worth work."""
+        """Return a source with the remaining units, and the files that are not worth processing."""
         lanes = self.lanes.get(work.key)
         return work if lanes is None else replace(work, units=lanes.units, skipped_files=lanes.skipped)
 
     async def curate(
         self, curator: Curator, workspace: Workspace, merged: Sequence[UnitOutcome]
     ) -> tuple[Curation, ...]:
-        """Curate the candidates of every source that has any; what is written is in the overlay."""
+        """Curate the candidates of every source that has any; the result is in the overlay."""
         curations: list[Curation] = []
         for work in self.works:
             own, earlier = self._candidates(work), self.earlier.get(work.key, ())
@@ -95,7 +95,7 @@ class Documents:
     def outcomes(self, curations: Iterable[Curation]) -> list[UnitOutcome]:
         """Return the passes as units of their sources.
 
-        `curations`: what landed. Where that of a source did not, its documents with candidates count as new.
+        `curations`: the merged ones. If that of a source was not merged, its documents with candidates count as new.
         """
         landed = {curation.work.key: curation.outcomes for curation in curations}
         outcomes = [outcome for passes in landed.values() for outcome in passes]
@@ -104,12 +104,12 @@ class Documents:
         ]
 
     def warnings(self, curations: Iterable[Curation]) -> list[ResultWarning]:
-        """Return what went wrong without harm."""
+        """Yield what went wrong without harm."""
         warnings = [warning for lanes in self.lanes.values() for warning in lanes.warnings]
         return warnings + [warning for curation in curations for warning in curation.report.warnings]
 
     def to_json(self, curations: Iterable[Curation]) -> list[dict[str, Any]]:
-        """Return the part of the report: for each source its lanes, and what became of its candidates."""
+        """Return the part of the report: for each source its lanes, and the outcome of its candidates."""
         reports = {curation.work.key: curation.report.to_json() for curation in curations}
         return [
             {
@@ -129,11 +129,11 @@ class Documents:
 def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
     paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
     unit = WorkUnit("curate", "candidates of documents", paths)
-    return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "its candidates were not decided on")
+    return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "no decision was made about its candidates")
 
 
 def remember_waiting(database: sqlite3.Connection, curations: Iterable[Curation]) -> None:
-    """Keep the candidates a landed run had no room for; the caller has a transaction."""
+    """Store the candidates that a committed run had no room for; the caller has a transaction."""
     for curation in curations:
         keep_waiting(database, *curation.work.key, curation.candidates)
 
@@ -145,10 +145,10 @@ async def _sort(
     documents, problems = await asyncio.to_thread(_read, work, library)
     sorted_ = await triage(documents, questions, prompts.triage, progress)
     unreadable = {path: each.message for path, each in problems.items() if isinstance(each, UnreadableDocumentError)}
-    for path in problems.keys() - unreadable.keys():  # it is gone meanwhile: its unit will say so
+    for path in problems.keys() - unreadable.keys():  # removed meanwhile: its unit will report it
         sorted_.lanes[path] = LaneChoice(path, Lane.FULL, problems[path].message)
     counts = ((lane, len(sorted_.of(lane))) for lane in Lane)
-    end(", ".join(f"{count} {lane.value}" for lane, count in counts if count) or "nothing to sort")
+    end(", ".join(f"{count} {lane.value}" for lane, count in counts if count) or "nothing to triage")
     light, extraction = [DocumentId(work.connection, path) for path in sorted_.of(Lane.LIGHT)], Extraction()
     if light:
         progress, end = _step("extract", work.connection, emit)
@@ -172,7 +172,7 @@ def _read(work: SourceWork, library: Library) -> tuple[list[Document], dict[str,
 
 
 def _step(name: str, connection: str, emit: Emit) -> tuple[Callable[[int, int], None], Callable[[str], None]]:
-    """Announce a step, and return what reports its progress and what reports its end."""
+    """Announce a step, and return one function that reports its progress and one that reports its end."""
     emit(StepStarted(name, connection))
     started = monotonic()
     return (
@@ -211,10 +211,10 @@ def _narrowed(unit: WorkUnit, files: tuple[str, ...]) -> WorkUnit:
 
 
 def _warnings(work: SourceWork, sorting: Tally, taking: Tally, unreadable: dict[str, str]) -> Iterable[ResultWarning]:
-    for tally, what in ((sorting, "sorted"), (taking, "read for single facts")):
+    for tally, what in ((sorting, "sorted"), (taking, "searched for single facts")):
         if tally.failures:
             count = plural(tally.failures, "document")
             message = f"connection `{work.connection}`: {count} could not be {what}, so agents read them whole: "
             yield ResultWarning("triage_failed", message + tally.problem)
     for path, problem in sorted(unreadable.items()):
-        yield ResultWarning("document_unreadable", f"connection `{work.connection}`: {problem}", hint=f"look at {path}")
+        yield ResultWarning("document_unreadable", f"connection `{work.connection}`: {problem}", hint=f"check {path}")

@@ -1,7 +1,7 @@
-"""Questions that passages of documents answer, and other names of what they are about: many passages in one call.
+"""Generates questions that passages of documents answer, and synonyms of their subjects: many passages per call.
 
-Only passages without questions are asked about: new ones, those whose text changed, and those of an earlier call that
-failed. Each answer is stored as soon as it is there, so that no run pays for it twice.
+Only passages without questions are sent: new ones, those whose text changed, and those of an earlier call that failed.
+Each answer is stored at once, so that no run pays for it twice.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ KIND: Final = "passage_questions"
 """The kind of the answers in the store, and the name of the prompt."""
 
 ROLE: Final = "candidateExtraction"
-"""The role whose model writes them, as it writes the descriptions of tables."""
+"""The role whose model writes them, the same as for descriptions of tables."""
 
 ROOM: Final = 48_000
-"""Characters of the passages of one call."""
+"""Maximum number of characters of the passages in one call."""
 
 MOST_QUESTIONS, MOST_SYNONYMS, LONGEST = 5, 6, 200
-"""Questions and synonyms of a passage, and the characters of each."""
+"""Maximum number of questions and synonyms of a passage, and of characters of each."""
 
 SHORTEST: Final = 12
-"""Letters and digits below which a passage answers nothing."""
+"""Number of letters and digits below which a passage answers nothing."""
 
 
 Texts = Mapping[str, Mapping[str, str]]
-"""Path -> digest -> what a model sees of each passage of a document."""
+"""Path -> digest -> the text of each passage of a document for the model."""
 
 
 class SectionQuestions(BaseModel):
-    """What one section is found by."""
+    """The search terms of one section."""
 
     section: str = Field(description="The label of the section, such as `s1`.")
     questions: list[str] = Field(description="Three to five questions that the section answers.")
@@ -65,24 +65,24 @@ class SectionQuestions(BaseModel):
 
 
 class QuestionsAnswer(BaseModel):
-    """The questions of the sections of a message."""
+    """The search terms of the sections in a message."""
 
     sections: list[SectionQuestions]
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A passage to be asked about."""
+    """A passage to send to the model."""
 
     digest: str
     key: str
     text: str
-    """What the model sees of it."""
+    """The text that the model sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionDemand:
-    """What a run would ask questions for: how many sections of documents, or sources, and in how many calls."""
+    """The number of sections of documents, or sources, that a run would send to the model, and of calls."""
 
     count: int = 0
     calls: int = 0
@@ -91,7 +91,7 @@ class QuestionDemand:
 def question_demand(
     works: Iterable[SourceWork], database: sqlite3.Connection | None, is_kept: IsKept, root: Path | None = None
 ) -> QuestionDemand:
-    """Return what `write_questions` would ask; nothing is asked. `database` None: there is no state yet."""
+    """Return the calls that `write_questions` would make, without making them. `database` None: no state yet."""
     sections = calls = 0
     for work in works:
         paths = without_questions(work, database)
@@ -106,7 +106,7 @@ def question_demand(
 
 @dataclass(slots=True)
 class DocumentsAsked:
-    """The questions of the passages of documents, and how the calls went."""
+    """The questions of the passages of documents, and statistics of the calls."""
 
     documents: dict[SourceKey, tuple[DocumentQuestions, ...]] = field(default_factory=dict)
     """Source -> its documents that had passages without questions before the run."""
@@ -120,7 +120,7 @@ class DocumentsAsked:
         problem = next((each.problem for each in self.tallies.values() if each.problem), "")
         if self.missing and problem:
             what = f"{plural(self.missing, 'section')} of documents"
-            message = f"questions for {what} could not be written, and the next run tries again: {problem}"
+            message = f"could not write questions for {what}; the next run retries: {problem}"
             yield ResultWarning("questions_failed", message)
 
 
@@ -184,7 +184,7 @@ class _Writer:
         return tuple(self._document(path, texts[path]) for path in sorted(texts)), missing
 
     def _is_kept(self, item: _Item) -> bool:
-        """Take the answer of a run that did not land; say whether there is one."""
+        """Apply the stored answer of a run that was not committed; return whether there is one."""
         kept = self.questions.store.get(KIND, item.key)
         if not isinstance(kept, list) or len(kept) != 2:
             return False
@@ -193,7 +193,7 @@ class _Writer:
         return True
 
     async def _asked(self, batch: Sequence[_Item]) -> list[tuple[_Item, PassageQuestions]]:
-        """Return the questions of a call; a section that the answer leaves out is asked about again in the next run."""
+        """Return the questions of a call; sections that the answer omits are sent again in the next run."""
         labelled = {f"s{number}": item for number, item in enumerate(batch, 1)}
         sections = (f"{label}:\n{wrapped(item.text, 'a section of a document')}" for label, item in labelled.items())
         answer = await self.questions.ask(self.question, "\n\n".join(("The sections:", *sections)))
@@ -204,7 +204,7 @@ class _Writer:
         if len(written) < len(batch):
             tally = self.question.tally
             tally.failures += 1
-            tally.problem = tally.problem or f"the answer left out {plural(len(batch) - len(written), 'section')}"
+            tally.problem = tally.problem or f"the answer omitted {plural(len(batch) - len(written), 'section')}"
         return written
 
     def _document(self, path: str, texts: Mapping[str, str]) -> DocumentQuestions:
@@ -214,9 +214,9 @@ class _Writer:
 
 
 def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return path -> digest -> what a model sees of each passage; nothing of a document that is gone meanwhile.
+    """Return path -> digest -> the text of each passage for the model; nothing for documents removed meanwhile.
 
-    A document that says of itself that it is superseded or a draft has no passage that answers anything.
+    A document that declares itself superseded or a draft has no passage that answers anything.
     """
     found: dict[str, dict[str, str]] = {}
     for path in paths:
@@ -227,7 +227,7 @@ def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str
         elif document is not None:
             title = document.title
             found[path] = {_digest(title, each): _shown(title, each) for each in library.passages(place)}
-        elif isinstance(problem, UnreadableDocumentError):  # stays so until its content changes
+        elif isinstance(problem, UnreadableDocumentError):  # this remains so until its content changes
             found[path] = {}
     return found
 
@@ -243,7 +243,7 @@ def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict
 
 
 def _waiting(texts: Texts, known: Collection[str], prompt: Prompt) -> tuple[list[_Item], dict[str, PassageQuestions]]:
-    """Return the passages to ask about, and the others, which answer nothing, with no questions."""
+    """Return the passages to send, and the others, which answer nothing, with no questions."""
     waiting, empty = [], {}
     for digest, text in {digest: text for passages in texts.values() for digest, text in passages.items()}.items():
         if digest in known:
@@ -264,11 +264,11 @@ def _shown(title: str, passage: Passage) -> str:
 
 
 def _fit(given: SectionQuestions) -> PassageQuestions:
-    """Return what of an answer may be kept: neither secrets nor personal data, nor more than there is room for."""
+    """Return the parts of an answer that may be stored: no secrets or personal data, and within the limits."""
     return PassageQuestions(kept_lines(given.questions, MOST_QUESTIONS), kept_lines(given.synonyms, MOST_SYNONYMS))
 
 
 def kept_lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
-    """Return the first of some questions or synonyms, without those with a secret or personal data in them."""
+    """Return the first of some questions or synonyms, without those that contain a secret or personal data."""
     lines = (text for text in dict.fromkeys(map(one_line, texts)) if text and len(text) <= LONGEST)
     return tuple(text for text in lines if not any(secrets(text)) and not any(personal_data(text)))[:most]

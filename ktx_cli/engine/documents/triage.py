@@ -1,4 +1,4 @@
-"""Sorts documents by what they are worth: nothing, a fact or two, or the work of an agent; asks about one at a time."""
+"""Triages documents with a model, one at a time: worth nothing, a fact or two, or the work of an agent."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from ktx_cli.scan import side_by_side
 Answer = TypeVar("Answer", bound=BaseModel)
 
 AT_ONCE: Final = 2
-"""Questions at the same time, where nothing else is configured."""
+"""Maximum number of concurrent calls, unless configured otherwise."""
 
 ROLE: Final = "triage"
 
 
 @dataclass(slots=True)
 class Tally(Record):
-    """How the questions of one kind went."""
+    """Statistics of the calls of one kind."""
 
     asked: int = 0
     kept: int = 0
     """Answers of earlier runs."""
     failures: int = 0
     unasked: int = 0
-    """Documents nothing was asked about, because the run was ending."""
+    """Number of documents that were not sent, because the run was ending."""
     problem: str = ""
     """The message of the first failure."""
 
@@ -71,7 +71,7 @@ class Question(Generic[Answer]):
     tally: Tally = field(default_factory=Tally)
 
     def parsed(self, stored: Any) -> Answer | None:
-        """Return a stored answer; None where there is none, or a version with another shape stored it."""
+        """Return a stored answer; None if there is none, or if a version with another format stored it."""
         try:
             return None if stored is None else self.output.model_validate(stored)
         except ValidationError:
@@ -86,10 +86,10 @@ class QuestionRunner:
     store: EnrichmentStore
     cancellation: Cancellation = field(default_factory=Cancellation)
     at_once: int = AT_ONCE
-    """Questions at the same time."""
+    """Maximum number of concurrent calls."""
 
     async def ask(self, question: Question[Answer], message: str) -> Answer | None:
-        """Return the answer to a message; None where there is none, and the tally of the question says why."""
+        """Return the answer to a message; None if there is none, with the reason in the tally of the question."""
         tally = question.tally
         key = content_hash(question.kind, question.prompt.version, message)
         kept = question.parsed(self.store.get(question.kind, key))
@@ -116,13 +116,13 @@ class QuestionRunner:
 
 
 def content_hash(*parts: str) -> str:
-    """Return what tells one question from another."""
+    """Return the identity of a question."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPrompts:
-    """What the model is told when it sorts documents, takes facts out of them, and decides about candidates."""
+    """The prompts for triage, for extracting facts, and for deciding about candidates."""
 
     triage: Prompt
     extraction: Prompt
@@ -130,32 +130,32 @@ class DocumentPrompts:
 
 
 def load_document_prompts(root: Path | None = None) -> DocumentPrompts:
-    """Return the prompts as the project at `root` has them; raises as `text_of`. Versions are the sha256 of texts."""
+    """Return the prompts of the project at `root`; raises as `text_of`. Versions are the sha256 of texts."""
     return DocumentPrompts(
         load_prompt("page_triage", root), load_prompt("light_extraction", root), load_prompt("curate", root)
     )
 
 
 def load_prompt(name: str, root: Path | None) -> Prompt:
-    """Return a prompt as the project at `root` has it; raises as `text_of`. Its version is the sha256 of its text."""
+    """Return a prompt of the project at `root`; raises as `text_of`. Its version is the sha256 of its text."""
     text, _ = text_of("prompts", name, root)
     return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
 TRIAGE: Final = "triage"
-"""The kind of what is kept in the store."""
+"""The kind of the stored answers."""
 
 EXCERPT: Final = 2_048
-"""Characters of a document the model sees."""
+"""Maximum number of characters of a document that the model sees."""
 
 TINY: Final = 12
-"""Letters and digits below which a document says nothing, those of its properties counted, its headings not."""
+"""Number of letters and digits below which a document says nothing, including its properties but not its headings."""
 
 _LONGEST_PROPERTIES: Final = 2_000
 
 
 class Lane(StrEnum):
-    """`skip`: nothing lasts. `light`: one or two facts, taken out in one call. `full`: an agent works through it."""
+    """`skip`: nothing lasts. `light`: one or two facts, extracted in one call. `full`: an agent processes it."""
 
     SKIP = "skip"
     LIGHT = "light"
@@ -163,7 +163,7 @@ class Lane(StrEnum):
 
 
 class TriageAnswer(BaseModel):
-    """Where a document goes."""
+    """The lane of a document."""
 
     lane: Literal["skip", "light", "full"] = Field(description="skip, light or full, as the instructions say.")
     reason: str = Field(description="Why, in one short sentence.")
@@ -180,7 +180,7 @@ class LaneChoice:
 
 @dataclass(slots=True)
 class Triage:
-    """The lanes of documents by path, and what it took to find them."""
+    """The lanes of documents by path, and the usage of the calls."""
 
     lanes: dict[str, LaneChoice] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
@@ -200,7 +200,7 @@ async def triage(
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Triage:
-    """Return the lane of every document; one the model has no answer for goes to the full lane."""
+    """Return the lane of every document; one without an answer of the model goes to the full lane."""
     question = Question(TRIAGE, prompt, TriageAnswer)
     found: dict[str, LaneChoice] = {}
 
@@ -213,7 +213,7 @@ async def triage(
 
 
 def by_rule(document: Document) -> LaneChoice | None:
-    """Return the lane of a document that says nothing at all; None for one to ask about."""
+    """Return the lane of a document that says nothing at all; None for one to send to the model."""
     body = (line for line in _lines(document.markdown) if not line.strip() or not is_heading(line))
     texts = [*body, *_texts({name: each for name, each in document.properties.items() if name != "id"})]
     count = sum(character.isalnum() for text in texts for character in text)
@@ -221,7 +221,7 @@ def by_rule(document: Document) -> LaneChoice | None:
 
 
 def _lines(markdown: str) -> list[str]:
-    """Return the lines of a text; those in a fence, which are no headings, indented."""
+    """Return the lines of a text; those in a fence, which are not headings, indented."""
     outside = {number for number, _ in outside_fences(markdown)}
     return [line if number in outside else f"    {line}" for number, line in enumerate(markdown.split("\n"))]
 
@@ -237,12 +237,12 @@ def _texts(value: Any) -> list[str]:
 async def _ask(document: Document, questions: QuestionRunner, question: Question[TriageAnswer]) -> LaneChoice:
     answer = await questions.ask(question, triage_message(document))
     if answer is None:
-        return LaneChoice(document.path, Lane.FULL, "the model gave no answer")
+        return LaneChoice(document.path, Lane.FULL, "the model did not answer")
     return LaneChoice(document.path, Lane(answer.lane), one_line(answer.reason))
 
 
 def triage_message(document: Document) -> str:
-    """Return what the model sees of a document."""
+    """Return the text of a document for the model."""
     properties = json.dumps(document.properties, sort_keys=True, ensure_ascii=False, default=str)
     facts = f"title: {one_line(document.title)}\npath: {one_line(document.path)}"
     known = f"{facts}\nproperties: {properties[:_LONGEST_PROPERTIES]}"
@@ -252,21 +252,21 @@ def triage_message(document: Document) -> str:
 
 
 EXTRACTION: Final = "light_extraction"
-"""The kind of what is kept in the store."""
+"""The kind of the stored answers."""
 
 EXTRACTION_ROLE: Final = "candidateExtraction"
 
 MOST: Final = 5
-"""Candidates of a document."""
+"""Maximum number of candidates of a document."""
 
 LONGEST_DOCUMENT: Final = 60_000
-"""Characters of a document; a longer one has more to say than a few facts, and is for an agent."""
+"""Maximum number of characters of a document; a longer one contains more than a few facts, and is for an agent."""
 
 _SCORES: Final = ("durability", "authority", "reuse", "novelty", "risk")
 
 
 class GivenFact(BaseModel):
-    """A fact as the model gives it."""
+    """A fact in the model's answer."""
 
     topic: str = Field(description="The concept in a few words.")
     assertion: str = Field(description="The fact in one sentence.")
@@ -315,7 +315,7 @@ async def extract(
         else:
             answer = await questions.ask(question, extraction_message(library, place, passages))
             if answer is None:
-                promoted[place.path] = "the model gave no answer"
+                promoted[place.path] = "the model did not answer"
             else:
                 found[place.path] = candidates_of(answer, place, passages, library)
         on_progress(len(found) + len(promoted), len(places))
@@ -326,7 +326,7 @@ async def extract(
 
 
 def extraction_message(library: Library, place: DocumentId, passages: Sequence[Passage]) -> str:
-    """Return what the model sees of a document."""
+    """Return the text of a document for the model."""
     document = library.document(place)
     title = place.path if document is None else document.title
     head = wrapped(f"title: {one_line(title)}\npath: {one_line(place.path)}", "what is known of the document")
@@ -339,7 +339,7 @@ def candidates_of(
 ) -> list[PageCandidate]:
     """Return the candidates of an answer, at most five.
 
-    A fact of which no passage is there is taken to stand in the first.
+    A fact without an existing passage is assumed to be in the first one.
     """
     labelled = _labelled(passages)
     found: dict[str, PageCandidate] = {}
@@ -370,7 +370,7 @@ def _labelled(passages: Sequence[Passage]) -> dict[str, Passage]:
 
 
 def _named(names: Sequence[str], labelled: Mapping[str, Passage]) -> list[Passage]:
-    """Return the passages an answer names, by number or by key; the first one where it names none that is there."""
+    """Return the passages that an answer names, by number or by key; the first one if it names none that exists."""
     by_key = {each.key: each for each in labelled.values()}
     found = [labelled.get(name.strip().lower()) or by_key.get(name.strip()) for name in names]
     return list(dict.fromkeys(each for each in found if each is not None)) or list(labelled.values())[:1]

@@ -1,4 +1,4 @@
-"""A capture as agent work: the one task of its run, and what of the result may land beside what is accepted."""
+"""Runs a capture as an agent task, and decides what of its result may be committed next to accepted context."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CaptureResult:
     """The result of the agent's part of a capture."""
 
     work: SourceWork
-    """The one source, with the outcome of its one unit."""
+    """The only source, with the outcome of its only unit."""
     conflicts: tuple[Mapping[str, Any], ...]
     """The contradictions that it left for a person to decide."""
     agents: AgentResult
@@ -59,9 +59,9 @@ def run_capture(
     *,
     patient: bool,
 ) -> CaptureResult:
-    """Let the agent work, and put what may land into the overlay of the run.
+    """Let the agent work, and put what may be committed into the overlay of the run.
 
-    `patient`: the first interrupt waits for the end of the loop; else it ends at once. Its steps are kept.
+    `patient`: the first interrupt waits for the end of the loop; else the loop ends at once. Its steps are kept.
     """
     result = run_agents(capture_work(plan, record, work, workspace, patient=patient), models, database)
     (outcome,) = result.integration.outcomes
@@ -72,7 +72,7 @@ def run_capture(
         lost = {} if may_change(record) else lost_in(workspace, after, after.changes(), plan.layers)
         if lost:
             conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
-            outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change what is accepted: {listing(lost)}")
+            outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change accepted context: {listing(lost)}")
     if outcome.status is UnitStatus.DONE:
         plan.recorder.warn_of(page_warnings([work], [outcome], workspace, after))
         workspace.absorb(after)
@@ -95,7 +95,7 @@ def capture_work(
 
 
 def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, unit: WorkUnit) -> AgentTask:
-    """Return the task of a capture, on an overlay of its own; its prompt holds the text itself."""
+    """Return the task of a capture, on its own overlay; its prompt contains the text itself."""
     dialects, named = context.plan.dialects, record.connection
     session = context.open_session(
         context.base.child(),
@@ -126,24 +126,24 @@ def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, 
 
 
 def may_change(record: MemoryRecord) -> bool:
-    """Whether accepted content may be changed: a person said so, or will look at it."""
+    """Return whether accepted content may be changed: a person requested it, or will review it."""
     return record.replace or record.propose
 
 
 def _rules(record: MemoryRecord) -> str:
     rules = [BOUNDS[record.source_type].stance]
     if record.user is not None:
-        rules.append(f"Pages you write are the own pages of the user `{record.user}`, seen by nobody else.")
+        rules.append(f"Pages that you write belong to the user `{record.user}`, and nobody else sees them.")
     if may_change(record):
         rules.append(
-            "In this task accepted context may be changed where the text plainly contradicts it: correct the page "
-            "or the definition it contradicts, and leave the rest of it as it is."
+            "In this task, accepted context may be changed if the text plainly contradicts it: correct the "
+            "page or definition that it contradicts, and leave the rest unchanged."
         )
     return " ".join(rules)
 
 
 def _contradiction(found: Contradiction) -> Mapping[str, Any]:
-    """Return a contradiction as the record of a capture has it: what is accepted, and what the text says against it."""
+    """Return a contradiction for the record of a capture: what is accepted, and what the text says against it."""
     is_accepted = (each for each in found.statements if each.source.startswith(("wiki:", "sl:")))
     accepted = next(is_accepted, found.statements[0])
     captured = next((each for each in found.statements if each is not accepted), None)
@@ -160,14 +160,14 @@ def _contradiction(found: Contradiction) -> Mapping[str, Any]:
 
 
 def _as_conflict(path: str, lost: Sequence[str]) -> Mapping[str, Any]:
-    """Return the conflict of a change that no tool let through and a repair made."""
+    """Return the conflict of a change that no tool allowed but a repair made."""
     place = place_of(path)
     parts = path.split("/")
     artifact = page_artifact(*place) if place else f"sl:{parts[1]}/{parts[-1].rpartition('.')[0]}"
     return {
         "kind": "accepted_changed",
         "artifact": artifact,
-        "detail": "what was captured would change it",
+        "detail": "the captured text would change it",
         "flagged": True,
         "accepted": listing(lost, 10),
         "captured": None,
@@ -178,17 +178,17 @@ CONNECTION: Final = "_memory"
 KIND: Final = "memory"
 MANIFEST: Final = delivery_path(CONNECTION, KIND)
 
-_OF_A_USER: Final = "what one user wants remembered is no definition for everybody"
+_OF_A_USER: Final = "what one user wants to remember cannot change a definition for everybody"
 
 
 class MemorySource(Source):
-    """A source that is nowhere but in the request."""
+    """A source that exists only in the request."""
 
     kind: ClassVar[str] = KIND
     skills: ClassVar[tuple[str, ...]] = ("memory_capture",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Return nothing: what there is came with the request."""
+        """Return nothing: the files came with the request."""
         return Snapshot({})
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -197,7 +197,7 @@ class MemorySource(Source):
 
 
 def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
-    """Return the one work of a capture; raises `ConfigError` where the committed manifest cannot be read."""
+    """Return the only work of a capture; raises `ConfigError` if the committed manifest cannot be read."""
     path = raw_path(record)
     content = record.content.encode("utf-8", "surrogatepass")
     raw = RawFile(path, record.sha256, len(content), lambda: content)
@@ -216,7 +216,7 @@ def raw_path(record: MemoryRecord) -> str:
 
 
 def path_of(artifact: str) -> str:
-    """Return where an artifact is, or would be: the file of a page, the one ktx gives a source."""
+    """Return where an artifact is, or would be: the file of a page, or the file that ktx gives a source."""
     kind, _, name = artifact.partition(":")
     connection, _, source = name.partition("/")
     if kind == "sl":
@@ -226,12 +226,12 @@ def path_of(artifact: str) -> str:
 
 
 def state_of(delivery: Delivery, record: MemoryRecord) -> FileState | None:
-    """Return what the manifest says of a capture's text: `failed` where only a part of it landed."""
+    """Return the entry of a capture's text in the manifest: `failed` if only a part of it was committed."""
     return delivery.files.get(raw_path(record))
 
 
 def with_state(delivery: Delivery, record: MemoryRecord, artifacts: Iterable[str], *, whole: bool) -> Delivery:
-    """Return the manifest with a capture that landed; not `whole`: it may be captured again."""
+    """Return the manifest with a committed capture; not `whole`: it may be captured again."""
     known = state_of(delivery, record)
     written = {*artifacts, *(() if known is None else known.artifacts)}
     status = FileStatus.DONE if whole else FileStatus.FAILED

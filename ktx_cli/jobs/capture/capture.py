@@ -1,6 +1,6 @@
-"""A capture from its record to its commit: probe the model, take the lock, work the text through, record the end.
+"""Runs a capture from its record to its commit: probes the model, takes the lock, processes the text, records the end.
 
-The committed manifest, and branches on which a change waits, tell whether the text was captured before.
+The committed manifest, and branches with pending changes, show whether the text was captured before.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ if TYPE_CHECKING:
 
 COMMAND: Final = Command("memory", "capture")
 ROLES: Final = (ROLE, "repair")
-"""The roles a capture may use."""
+"""The roles that a capture may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """The options of a capture. `wait_seconds`: for another run; `patient`: the first interrupt lets the loop end."""
+    """The options of a capture. `wait_seconds`: for another run; `patient`: the first interrupt lets
+    the loop finish.
+    """
 
     project_dir: Path
     environ: Mapping[str, str]
@@ -85,7 +87,9 @@ class CaptureOptions:
 
 @dataclass(slots=True)
 class Captured:
-    """The end of a capture. `error`: of the command, None where the text is remembered or has nothing to remember."""
+    """The end of a capture. `error`: that of the command, None if the text is captured or contains
+    nothing to capture.
+    """
 
     record: MemoryRecord
     error: KtxError | None = None
@@ -93,10 +97,10 @@ class Captured:
 
 
 def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
-    """Work on a capture and return how it ended.
+    """Work on a capture and return its outcome.
 
-    Raises `KtxError` for one that could not begin: then nothing is stored of it, and one that was queued stays so.
-    `KeyboardInterrupt` passes through when the record says that it was interrupted.
+    Raises `KtxError` for one that could not begin: nothing is stored of it, and a queued one stays queued.
+    `KeyboardInterrupt` passes through once the record says that it was interrupted.
     """
     layout = Layout(options.project_dir)
     plan = capture_plan(layout, record, options)
@@ -114,7 +118,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
 
 
 def capture_plan(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> RunPlan:
-    """Return the plan of a capture; raises `LlmError` where no backend is configured."""
+    """Return the plan of a capture; raises `LlmError` if no backend is configured."""
     loaded = load_config(layout.config)
     if loaded.config.llm.provider.backend == NO_BACKEND:
         raise no_backend()
@@ -132,7 +136,7 @@ def capture_plan(layout: Layout, record: MemoryRecord, options: CaptureOptions) 
 
 @dataclass(slots=True)
 class _Capture:
-    """A capture while it lasts."""
+    """A capture in progress."""
 
     plan: RunPlan
     report: IngestReport
@@ -143,7 +147,7 @@ class _Capture:
     has_begun: bool = False
 
     def run_through(self, repository: Repository | None) -> Captured:
-        """Do everything under the lock, and write into the record how it ended, whatever happens."""
+        """Do everything under the lock, and record the outcome, whatever happens."""
         try:
             self.preflight.require()
             under_lock(self.plan, self.report, repository, self.preflight, self._work)
@@ -154,7 +158,7 @@ class _Capture:
         return Captured(self.record, self.error, self.plan.recorder.warnings)
 
     def _ended_by(self, error: BaseException) -> None:
-        """Take note of what ended it; raises what ends the command too."""
+        """Record what ended it; raises what also ends the command."""
         if not self.has_begun:
             raise error
         asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
@@ -175,7 +179,7 @@ class _Capture:
         layout, report = run.plan.layout, self.report
         settle_dead(layout)
         ended = load(layout, self.record.run_id)
-        if ended is not None and ended.status in ENDED:  # another process had it meanwhile
+        if ended is not None and ended.status in ENDED:  # another process worked on it meanwhile
             self.record = ended
             return
         known = earlier_capture(layout, run.repository, run.base, self.record)
@@ -205,7 +209,7 @@ class _Capture:
         self._save(**state, reason="", finished=None, error=None, conflicts=())
 
     def _publish(self, run: LockedRun, changes: ChangeSet, result: CaptureResult) -> None:
-        """Commit what was written, if anything: on the current branch, or on one of its own."""
+        """Commit what was written, if anything: on the current branch, or on a separate one."""
         workspace, work = changes.workspace, result.work
         if not workspace.changes():
             return
@@ -242,7 +246,7 @@ class _Capture:
         return f"{COMMAND}: {self.record.label}\n\nKtx-Run: {self.record.run_id}\n"
 
     def _end(self, result: CaptureResult) -> None:
-        """Write how it ended: by what is in the commit, not by what the agent said."""
+        """Record the outcome, by what is in the commit, not by what the agent reported."""
         report = self.report
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
         saved = {each for each in result.work.produced() if path_of(each) not in report.held_paths} if files else set()
@@ -270,7 +274,7 @@ class _Capture:
         if held:
             left = [f"{path} ({reason})" for path, reason in held]
             hint = Hint("{}; then {}", held_hint(held, self.plan.layout.root), self._retry)
-            return PartialError(f"captured in part; left alone: {listing(left)}", hint=hint, details=details)
+            return PartialError(f"captured in part; skipped: {listing(left)}", hint=hint, details=details)
         return None
 
     @property
@@ -293,13 +297,17 @@ def _status(result: CaptureResult, error: KtxError | None, files: Collection[str
 
 def _nothing(result: CaptureResult) -> str:
     is_known = any(each.get("kind") == "confirmed" for each in result.outcome.actions)
-    return "everything in it is said already" if is_known else "the model found nothing in it worth keeping"
+    return (
+        "the context already contains everything in the text"
+        if is_known
+        else "the model found nothing in it worth keeping"
+    )
 
 
 def _conflict(result: CaptureResult, saved: Sequence[str], record: MemoryRecord) -> PartialError:
     about = listing(dict.fromkeys(str(each["artifact"]) for each in result.conflicts))
     rest = f"the rest is captured: {listing(saved)}" if saved else "nothing else was captured"
-    message = f"the text contradicts what is accepted: {about}, which stays as it is; {rest}"
+    message = f"the text contradicts accepted context: {about}, which is unchanged; {rest}"
     hint = Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id))
     details = {"run_id": record.run_id, "conflicts": [dict(each) for each in result.conflicts]}
     return PartialError(message, code="conflict", hint=hint, details=details)
@@ -307,7 +315,9 @@ def _conflict(result: CaptureResult, saved: Sequence[str], record: MemoryRecord)
 
 @dataclass(frozen=True, slots=True)
 class CaptureEstimate(Record):
-    """`tokens`: of the first request, about; `steps`: at most so many requests. `reason`: why none would be made."""
+    """`tokens`: those of the first request, estimated; `steps`: maximum number of requests. `reason`: why none is
+    needed.
+    """
 
     record: MemoryRecord
     tokens: int
@@ -324,7 +334,7 @@ class CaptureEstimate(Record):
 
 
 def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEstimate, list[ResultWarning]]:
-    """Return what a capture would ask; raises as `capture` for what could not begin."""
+    """Return the estimate of a capture; raises as `capture` for one that could not begin."""
     layout = Layout(options.project_dir)
     plan = capture_plan(layout, record, options)
     record.request.check(plan.config)
@@ -347,9 +357,10 @@ def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEsti
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The capture that said the same. `run_id` None: of another clone, or forgotten.
+    """The capture of the same text. `run_id` None: from another clone, or deleted.
 
-    `commit`: where the record itself is the one, and was cut off after it had landed. `branch`: where it waits.
+    `commit`: set if the record itself is the one, and was interrupted after its commit. `branch`: with the pending
+    change.
     """
 
     run_id: str | None
@@ -358,7 +369,7 @@ class Earlier:
     branch: str | None = None
 
     def applied_to(self, record: MemoryRecord) -> MemoryRecord:
-        """Return the record of the text with what is known of it."""
+        """Return the record of the text with what is known about it."""
         ended = replace(record, worker=None, finished=isoformat(now()), error=None, conflicts=())
         if self.run_id == record.run_id:
             commits = record.with_commit(self.commit)
@@ -372,15 +383,15 @@ class Earlier:
 
 
 def branch_of(record: MemoryRecord) -> str:
-    """Return the branch on which the change of a capture waits for review, if it was to."""
+    """Return the branch on which the change of a capture waits for review, if any."""
     return f"ktx/memory/{record.run_id}"
 
 
 def earlier_capture(layout: Layout, repository: Repository, base: Tree, record: MemoryRecord) -> Earlier | None:
-    """Return the capture of the same text and scope that has landed or waits for review; None where there is none.
+    """Return the capture of the same text and scope that was committed or waits for review; None if there is none.
 
-    One that failed, was interrupted, was taken back or found a conflict is none. Raises `ConfigError` for a manifest
-    that cannot be read.
+    Failed, interrupted and reverted captures, and those with a conflict, do not count. Raises `ConfigError` for a
+    manifest that cannot be read.
     """
     state = state_of(parse_delivery(base.read(MANIFEST), MANIFEST), record)
     if state is not None and state.status is FileStatus.DONE:
@@ -410,20 +421,20 @@ class CaptureDetails:
 
     @property
     def review(self) -> list[str]:
-        """The commands that look at a change which waits on a branch, and take it over."""
+        """The commands to review and merge a change that waits on a branch."""
         branch = self.record.branch
         if branch is None:
             return []
         return [Command("diff", f"HEAD...{branch}", program="git"), Command("merge", branch, program="git")]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values, with the text that was given."""
+        """Return it as plain values, with its text."""
         facts = picked(self, ("diff", "transcripts", "report", "review"))
         return {**self.record.to_json(content=True), **facts}
 
 
 def show(layout: Layout, text: str) -> CaptureDetails:
-    """Return the capture a text names; raises as `find`."""
+    """Return the capture for a text; raises as `find`."""
     record = find(layout, text)
     folder, report = layout.run_transcripts(record.run_id), layout.run_report(record.run_id)
     there = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -436,7 +447,9 @@ def show(layout: Layout, text: str) -> CaptureDetails:
 
 
 def _diff(layout: Layout, record: MemoryRecord) -> Iterator[str]:
-    """Yield the unified diffs of a capture's commits, without the manifest; nothing of a commit that is gone."""
+    """Yield the unified diffs of a capture's commits, without the manifest; nothing for a commit that
+    no longer exists.
+    """
     repository = Repository.discover(layout.root) if record.commits else None
     for commit in record.commits if repository is not None else ():
         if repository is None or repository.commit_at(commit) is None:

@@ -1,4 +1,4 @@
-"""Captures that wait for their turn: put there by servers at once, worked through by one process at a time."""
+"""The queue of captures: servers add to it without waiting, and one process at a time works through it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOREVER: Final = float("inf")
 
 
 def enqueue(layout: Layout, request: CaptureRequest) -> MemoryRecord:
-    """Put a text into the queue and return its record at once; somebody has to `drain` it.
+    """Put a text into the queue and return its record at once; some process has to `drain` it.
 
     Raises `UsageError` for a text that cannot be captured: nothing of it is stored then.
     """
@@ -30,31 +30,31 @@ def enqueue(layout: Layout, request: CaptureRequest) -> MemoryRecord:
 
 
 def status_of(layout: Layout, run_id: str) -> MemoryRecord:
-    """Return a capture as it is now: see `Status`. Raises `UsageError` for an id nobody has."""
+    """Return the current state of a capture: see `Status`. Raises `UsageError` for an unknown id."""
     return find(layout, run_id)
 
 
 def listed(
     layout: Layout, *, status: Status | None = None, limit: int | None = None
 ) -> tuple[list[MemoryRecord], list[ResultWarning]]:
-    """Return captures as they are now, the newest first, and a warning for each record that cannot be read."""
+    """Return the current state of captures, newest first, and a warning for each record that cannot be read."""
     records, warnings = all_records(layout)
     return [each for each in records if status is None or each.status is status][:limit], warnings
 
 
 def again(layout: Layout, text: str) -> MemoryRecord:
-    """Return an unfinished capture to work on it once more; raises `UsageError` for one that needs no second try."""
+    """Return an unfinished capture to retry; raises `UsageError` for one that needs no retry."""
     record = find(layout, text)
     if record.status not in UNFINISHED and record.status is not Status.QUEUED:
-        message = f"capture {record.run_id} is `{record.status.value}`: there is nothing to try again"
+        message = f"capture {record.run_id} is `{record.status.value}`, so there is nothing to retry"
         raise UsageError(message, hint=Command("memory", "show", record.run_id))
     return record
 
 
 def waiting(layout: Layout) -> list[MemoryRecord]:
-    """Return the captures that wait, the first one first.
+    """Return the waiting captures, oldest first.
 
-    One whose file is committed came with the repository: nobody here asked for it, so nobody is at work on it.
+    Those with a committed file came with the repository: nobody here requested them, so nobody works on them.
     """
     queued = listed(layout, status=Status.QUEUED)[0][::-1]
     repository = Repository.discover(layout.root) if queued else None
@@ -65,22 +65,22 @@ def waiting(layout: Layout) -> list[MemoryRecord]:
 
 
 def drain(options: CaptureOptions) -> Iterator[Captured]:
-    """Work through the queue until nothing waits; each waits for other runs as long as it takes.
+    """Work through the queue until nothing waits; each capture waits for other runs as long as it takes.
 
-    Raises `BusyError` where another process is at it, `KeyboardInterrupt` when told to end: what is under way is then
-    `interrupted`, the rest stays in the queue.
+    Raises `BusyError` if another process is working on it, `KeyboardInterrupt` when asked to stop: the capture in
+    progress is then `interrupted`, the rest stays in the queue.
     """
     layout = Layout(options.project_dir)
     while True:
         with _alone(layout):
             while queued := waiting(layout):
                 yield _captured(layout, queued[0], replace(options, wait_seconds=_FOREVER))
-        if not waiting(layout):  # whoever put one there meanwhile found the lock taken
+        if not waiting(layout):  # whoever added one meanwhile found the lock taken
             return
 
 
 def _captured(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> Captured:
-    """Return how a capture ended; one that could not begin has failed, so that the next one has its turn."""
+    """Return the outcome of a capture; one that could not begin has failed, so that the next one gets its turn."""
     try:
         return capture(record, options)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others have their turn
@@ -94,7 +94,7 @@ def _captured(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
 
 @contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
-    """Be the one process that works through the queue; it writes its pid for people."""
+    """Be the only process that works through the queue; it writes its pid for people."""
     prepare_private_folder(layout)
     layout.memory.mkdir(mode=0o700, exist_ok=True)
     path = layout.memory_lock
@@ -107,7 +107,7 @@ def _alone(layout: Layout) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
-            message = f"process {pid or 'unknown'} works through the queue already"
+            message = f"process {pid or 'unknown'} is already working through the queue"
             raise BusyError(message, hint=Command("memory", "list"), details={"pid": pid or None}) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -117,11 +117,11 @@ def _alone(layout: Layout) -> Iterator[None]:
 
 
 GO: Final = b"g"
-"""The bytes sent before the pipe is closed on purpose: the process goes on alone."""
+"""The bytes sent before the pipe is closed on purpose: the process continues alone."""
 
 
 class Tether:
-    """Watches a pipe while a block runs; when it closes without a `g` the main thread is interrupted.
+    """Watches a pipe during a block; if it closes without a `g`, the main thread is interrupted.
 
     `was_cut`: whether that happened.
     """
@@ -139,7 +139,7 @@ class Tether:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop minding the pipe."""
+        """Stop watching the pipe."""
         with self._lock:
             self._is_over = True
 

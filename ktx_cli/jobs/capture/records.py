@@ -1,4 +1,4 @@
-"""Captures as records: the text, where it belongs, how it is read; refused before any of it is stored."""
+"""Records of captures: the text, its scope and how it is processed; validated before anything is stored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MOST_NAMED: Final = 5
 
 
 class SourceType(StrEnum):
-    """What kind of text it is, and so how much of it is taken."""
+    """The type of a text, which determines how much of it is kept."""
 
     RESEARCH = "research"
     BACKFILL = "backfill"
@@ -56,7 +56,7 @@ class SourceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`steps` of the agent's loop, `characters` of the text, and what its task says of how much to take."""
+    """`steps` of the agent's loop, `characters` of the text, and what its task says about how much to keep."""
 
     steps: int
     characters: int
@@ -67,31 +67,31 @@ BOUNDS: Final[Mapping[SourceType, Bounds]] = {
     SourceType.RESEARCH: Bounds(
         20,
         16_000,
-        "The text is what came of a piece of research. Be sparing: take only lessons that hold for later questions, and"
-        " only what the text says was confirmed.",
+        "The text is the result of research. Be sparing: keep only lessons that apply to later questions, and "
+        "only what the text says was confirmed.",
     ),
     SourceType.BACKFILL: Bounds(
         25,
         16_000,
-        "The text is an old conversation. Take least of all: only definitions and corrections that somebody stated"
-        " plainly and nobody took back; in doubt, nothing.",
+        "The text is an old conversation. Keep least of all: only definitions and corrections that somebody "
+        "stated plainly and nobody took back; in doubt, nothing.",
     ),
     SourceType.EXTERNAL: Bounds(
         30,
         48_000,
-        "The text is the knowledge itself: a note or a document somebody gave to be kept. Take every fact, rule and"
-        " definition in it that lasts.",
+        "The text is the knowledge itself: a note or a document that somebody wants to keep. Keep every "
+        "lasting fact, rule and definition in it.",
     ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """A text to remember. `name`: of the file it stands in, empty for a text that was given as it is.
+    """A text to capture. `name`: that of its file, empty for a text passed directly.
 
-    `connection`: the one database whose semantic layer it is about, None: all. `user`: whose pages it becomes, None:
-    everybody's. `propose`: the change waits on a branch. `replace`: what is accepted may be changed. `proposer`: who
-    asked, in a word.
+    `connection`: the database whose semantic layer it is about, None: all. `user`: whose pages it becomes, None: shared
+    ones. `propose`: the change waits on a branch. `replace`: accepted context may be changed. `proposer`: who requested
+    it, in a word.
     """
 
     text: str
@@ -105,27 +105,27 @@ class CaptureRequest:
 
     @property
     def label(self) -> str:
-        """A label that people know it by, in one line without personal data."""
+        """A label by which people recognize it, on one line and without personal data."""
         return f"{masked_words(self.name)}" if self.name else f'"{masked_words(self.text)}"'
 
     @property
     def sha256(self) -> str:
-        """The key of the text: the same words for the same scope have the same one."""
+        """The key of the text: the same words with the same scope have the same key."""
         parts = [normalised(self.text), self.connection or "", self.user or ""]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def check(self, config: KtxConfig) -> None:
-        """Raise `UsageError` for what cannot be captured: no text, too much of it, a secret in it, a wrong scope."""
+        """Raise `UsageError` for what cannot be captured: no text, too much text, a secret in it, an invalid scope."""
         bounds = BOUNDS[self.source_type]
         if not self.text.strip():
             example = Command("memory", "capture", "--text", Placeholder('"Revenue is net of refunds."'))
-            raise UsageError("there is no text to remember", hint=example)
+            raise UsageError("there is no text to capture", hint=example)
         if len(self.text) > bounds.characters:
             raise UsageError(
-                f"the text has {len(self.text):,} characters, {bounds.characters:,} may be captured as "
-                f"`{self.source_type.value}`",
+                f"the text has {len(self.text):,} characters, but the limit for `{self.source_type.value}` is "
+                f"{bounds.characters:,}",
                 hint=Hint(
-                    "cut it into parts, or read documents: {}",
+                    "split it into parts, or ingest it as documents: {}",
                     Command("connection", "add", "docs", "--driver", "documents", "--path", "DIR"),
                 ),
             )
@@ -136,25 +136,26 @@ class CaptureRequest:
             connection_of(config, self.connection)
             if self.connection not in config.databases():
                 message = f"connection `{self.connection}` is a context source and has no semantic layer"
-                raise UsageError(message, hint=f"one of {listing(config.databases()) or 'no database is configured'}")
+                raise UsageError(message, hint=f"databases: {listing(config.databases()) or 'none is configured'}")
 
     def _check_secrets(self) -> None:
         found = [f"line {self.text.count(chr(10), 0, spot.at) + 1}: {spot.message}" for spot in secrets(self.text)]
         if found:
             raise UsageError(
-                f"the text holds what looks like a secret, so nothing of it was stored: {listing(found, _MOST_NAMED)}",
-                hint="take it out, and change the secret if it is one",
+                "the text contains what looks like a secret, so nothing of it was stored: "
+                f"{listing(found, _MOST_NAMED)}",
+                hint="remove it, and rotate it if it is a secret",
             )
 
 
 def normalised(text: str) -> str:
-    """Return a text without what no reader sees a difference in: line ends, blanks at ends, composed characters."""
+    """Return a text without differences that readers cannot see: line breaks, trailing blanks, composed characters."""
     lines = unicodedata.normalize("NFC", text.removeprefix("\ufeff")).replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join(line.rstrip() for line in lines.split("\n")).strip("\n")
 
 
 def masked_words(text: str) -> str:
-    """Return the beginning of a text in one line; words that look personal or like a key are masked."""
+    """Return the beginning of a text as one line, with words masked that look personal or like a key."""
     start = one_line(visible(text[: 10 * _LONGEST_LABEL]), 4 * _LONGEST_LABEL)
     return one_line(" ".join(MASK if sign_of(word) is not None else word for word in start.split()), _LONGEST_LABEL)
 
@@ -163,12 +164,12 @@ LATEST: Final = "latest"
 FORMAT: Final = 1
 _TRIES: Final = 5
 _ASKED: Final = ("source_type", "connection", "user", "propose", "replace", "name", "proposer")
-"""Fields of a record that its request has too."""
+"""Fields that a record shares with its request."""
 _TEXTS: Final = ("run_id", "label", "sha256", "content", "created")
 
 
 class Status(StrEnum):
-    """What became of a capture. A run whose process is gone without having said how it ended is `interrupted`."""
+    """The state of a capture. A run whose process ended without recording an outcome is `interrupted`."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -180,15 +181,15 @@ class Status(StrEnum):
 
 
 UNFINISHED: Final = frozenset({Status.FAILED, Status.INTERRUPTED})
-"""Captures that may be tried again."""
+"""States of captures that may be retried."""
 
 ENDED: Final = frozenset({Status.DONE, Status.NOTHING, Status.CONFLICT})
-"""Captures of which nothing is left to do."""
+"""States of captures that need no more work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The process that works on a capture; `start` tells it from a later one of the same pid."""
+    """The process that works on a capture; `start` distinguishes it from a later one with the same pid."""
 
     pid: int
     start: str
@@ -200,18 +201,17 @@ class Worker:
         return cls(os.getpid(), process_start(os.getpid()) or "", host_identity())
 
     def is_alive(self) -> bool:
-        """Say whether it lives; of a process on another machine nothing else is known."""
+        """Return whether it is alive; a process on another machine counts as alive."""
         return self.host != host_identity() or process_start(self.pid) == self.start
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """A capture. `artifacts`: what it wrote (`wiki:refunds`); `files`: where. `conflicts`: what it left as it is.
+    """A capture. `artifacts`: what it wrote (`wiki:refunds`); `files`: where. `conflicts`: what it did not change.
 
-    `reason`: why nothing came of it, or what a person should know. `commits`: one, or one of each try of which a part
-    landed, the oldest first. `branch`: where the change waits for review.
-    `reverted`: the run that took it back, when, and its commit. `duplicate_of`: the capture that said the same, where
-    that is known.
+    `reason`: why nothing was written, or a note for the user. `commits`: one, or one for each partial attempt, oldest
+    first. `branch`: where the change waits for review. `reverted`: the run that reverted it, when, and its commit.
+    `duplicate_of`: the capture of the same text, if known.
     """
 
     run_id: str
@@ -242,7 +242,7 @@ class MemoryRecord:
 
     @classmethod
     def of(cls, request: CaptureRequest) -> Self:
-        """Return the record of a request nobody has worked on."""
+        """Return the record of a new request."""
         asked = {name: getattr(request, name) for name in _ASKED}
         return cls(new_run_id(), request.label, request.sha256, request.text, isoformat(now()), **asked)
 
@@ -252,7 +252,7 @@ class MemoryRecord:
         return self.commits[-1] if self.commits else None
 
     def with_commit(self, commit: str | None) -> tuple[str, ...]:
-        """Return its commits with one more."""
+        """Return its commits with an additional one."""
         return self.commits if commit is None or commit in self.commits else (*self.commits, commit)
 
     @property
@@ -266,7 +266,7 @@ class MemoryRecord:
         return len(self.content)
 
     def seen(self) -> MemoryRecord:
-        """Return it as it is now: running with nobody at work on it is interrupted."""
+        """Return its current state: if it is running but nobody works on it, it is interrupted."""
         if self.status is not Status.RUNNING or (self.worker is not None and self.worker.is_alive()):
             return self
         return _interrupted(self)
@@ -298,18 +298,18 @@ def save(layout: Layout, record: MemoryRecord) -> MemoryRecord:
 
 
 def load(layout: Layout, run_id: str) -> MemoryRecord | None:
-    """Return the record of a capture as it was written, None where there is none; `StorageError` for a broken one."""
+    """Return the record of a capture as written, None if there is none; raises `StorageError` for an invalid one."""
     path = layout.memory_record(run_id)
     content = read_bytes(path)
     if content is None:
         return None
     try:
         record = _record(json.loads(content))
-        if record.run_id != run_id:  # where it is written again is told by its id
+        if record.run_id != run_id:  # the id tells where it is written again
             raise ValueError(record.run_id)
         return record
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        message = f"{path} is no record of a capture"
+        message = f"{path} is not a record of a capture"
         raise StorageError(message, hint="move it away", details={"path": str(path)}) from error
 
 
@@ -330,7 +330,7 @@ def _record(document: Any) -> MemoryRecord:
 
 
 def all_records(layout: Layout) -> tuple[list[MemoryRecord], list[ResultWarning]]:
-    """Return all captures as they are now, the newest first, and a warning for each record that cannot be read."""
+    """Return the current state of all captures, newest first, and a warning for each record that cannot be read."""
     found: list[MemoryRecord] = []
     warnings: list[ResultWarning] = []
     for run_id in _ids(layout):
@@ -345,19 +345,19 @@ def all_records(layout: Layout) -> tuple[list[MemoryRecord], list[ResultWarning]
 
 
 def find(layout: Layout, text: str) -> MemoryRecord:
-    """Return the capture a text names, as it is now: its id, the unique beginning of one, or `latest`.
+    """Return the current state of the capture for an id, its unique prefix, or `latest`.
 
     Raises `UsageError` for any other text.
     """
     ids = sorted(_ids(layout), reverse=True)
     if not ids:
-        message = "nothing was captured in this project yet"
+        message = "nothing has been captured in this project yet"
         raise UsageError(message, hint=Command("memory", "capture", "--text", Placeholder('"..."')))
     if text == LATEST:
         return all_records(layout)[0][0]
     named = [each for each in ids if each == text] or [each for each in ids if text and each.startswith(text)]
     if len(named) > 1:
-        raise UsageError(f"several captures begin with `{text}`", hint=f"one of {listing(named)}")
+        raise UsageError(f"several captures begin with `{text}`", hint=f"use one of {listing(named)}")
     record = load(layout, named[0]) if named else None
     if record is None:
         near = did_you_mean(text, [LATEST, *ids])
@@ -367,22 +367,22 @@ def find(layout: Layout, text: str) -> MemoryRecord:
 
 
 def settle_dead(layout: Layout) -> None:
-    """Write of every capture that says it runs that it was interrupted; the caller holds the run lock, so none does."""
+    """Mark all running captures as interrupted; the caller holds the run lock, so none is really running."""
     for run_id in _ids(layout):
         try:
             record = load(layout, run_id)
-        except KtxError:  # listing the captures says what is wrong
+        except KtxError:  # listing the captures reports the error
             continue
         if record is not None and record.status is Status.RUNNING:
             save(layout, replace(_interrupted(record), worker=None, finished=isoformat(now())))
 
 
 def _interrupted(record: MemoryRecord) -> MemoryRecord:
-    return replace(record, status=Status.INTERRUPTED, reason="its process ended without saying how")
+    return replace(record, status=Status.INTERRUPTED, reason="its process ended without recording an outcome")
 
 
 def alike(layout: Layout, record: MemoryRecord) -> Iterable[MemoryRecord]:
-    """Yield the other captures of the same text and scope, the newest first."""
+    """Yield the other captures of the same text and scope, newest first."""
     records, _ = all_records(layout)
     return (each for each in records if each.sha256 == record.sha256 and each.run_id != record.run_id)
 

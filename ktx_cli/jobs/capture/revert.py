@@ -1,4 +1,4 @@
-"""Takes back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
+"""Reverts what a capture wrote, in a separate commit; later work is kept, or nothing is changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND: Final = Command("memory", "revert")
 
 @dataclass(slots=True)
 class Reverted:
-    """The result of a revert: its run, its commit, and the files that are restored, or without what was captured."""
+    """The result of a revert: its run, its commit, and the restored files, or those without the captured text."""
 
     record: MemoryRecord
     run_id: str
@@ -32,23 +32,23 @@ class Reverted:
 
 
 def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
-    """Undo a capture that landed on the current branch.
+    """Revert a capture that was committed on the current branch.
 
-    Raises `UsageError` for one that wrote nothing, or waits on its branch; `KtxError` (`conflict`) where later work
-    would be lost: then nothing is changed.
+    Raises `UsageError` for one that wrote nothing, or waits on its branch; `KtxError` (`conflict`) if later work would
+    be lost: nothing is changed then.
     """
     layout = Layout(options.project_dir)
     if record.reverted is not None:
-        raise UsageError(f"capture {record.run_id} was taken back already", hint=Command("memory", "list"))
+        raise UsageError(f"capture {record.run_id} has already been reverted", hint=Command("memory", "list"))
     if record.commit is None:
-        message = f"capture {record.run_id} wrote nothing that could be taken back"
+        message = f"capture {record.run_id} wrote nothing that could be reverted"
         raise UsageError(message, hint=Command("memory", "list"))
     loaded = load_config(layout.config)
     recorder, wait = Recorder(layout, new_run_id(), options.emit, loaded.notices()), options.wait_seconds
     plan = RunPlan(COMMAND, layout, loaded.config, options.environ, recorder, no_llm=True, wait_seconds=wait)
     repository = Repository.discover(layout.root)
     if repository is None:
-        message = "the project is in no repository, so there is nothing to take back"
+        message = "the project is not in a git repository, so there is nothing to revert"
         raise UsageError(message, hint=Command("memory", "list"))
     repository.check_writable()
     report = IngestReport.of(plan)
@@ -60,7 +60,7 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
 
 @dataclass(slots=True)
 class _Revert:
-    """A revert while it lasts."""
+    """A revert in progress."""
 
     report: IngestReport
     record: MemoryRecord
@@ -86,11 +86,11 @@ class _Revert:
         raise UsageError(f"nothing of capture {self.record.run_id} is on this branch", hint=hint)
 
     def _undo(self, repository: Repository, workspace: Workspace) -> None:
-        """Put every file of the capture back, with what was changed since merged into it."""
+        """Restore every file of the capture, with later changes merged in."""
         lost: dict[str, str] = {}
         for commit in reversed(self.record.commits):
             if repository.commit_at(commit) is None:
-                message = f"the commit {commit[:10]} of the capture is gone"
+                message = f"the commit {commit[:10]} of the capture no longer exists"
                 raise KtxError(message, hint=Command("fetch", program="git"), code="git")
             after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
             for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items())).keys() - {MANIFEST}):
@@ -106,7 +106,7 @@ class _Revert:
         workspace.apply({MANIFEST: None if left == Delivery() else render_delivery(left)})
 
     def _check(self, run: LockedRun, workspace: Workspace) -> None:
-        """Raise where something later rests on what would go."""
+        """Raise if something later depends on what would be removed."""
         gates = Gates(Workspace(run.base), run.plan.layers)
         found = gates.everything(workspace, frozenset(workspace.changes()))
         if found:
@@ -115,9 +115,9 @@ class _Revert:
     def _refusal(self, lost: Mapping[str, str]) -> KtxError:
         left = listing(f"{path} ({reason})" for path, reason in lost.items())
         return KtxError(
-            f"capture {self.record.run_id} cannot be taken back without losing later work: {left}; nothing was changed",
+            f"capture {self.record.run_id} cannot be reverted without losing later work: {left}; nothing was changed",
             code="conflict",
-            hint="change these files by hand, or take back what came later first",
+            hint="edit these files by hand, or first revert what came later",
             details={"run_id": self.record.run_id, "files": dict(lost)},
         )
 
@@ -132,7 +132,7 @@ class _Revert:
             adjust=lambda held: {},
         )
         if done.held:
-            raise self._refusal({each.path: f"it has work of yours: {each.reason.value}" for each in done.held})
+            raise self._refusal({each.path: f"it has uncommitted changes: {each.reason.value}" for each in done.held})
         report = self.report
         report.commit, report.committed, report.ignored = done.commit, done.committed, done.ignored
         report.add_files(changes)

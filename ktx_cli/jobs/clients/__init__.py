@@ -1,1 +1,1 @@
-"""Installs ktx into agent clients, and takes it out again."""
+"""Installs ktx into agent clients, and uninstalls it."""

@@ -52,10 +52,9 @@ DEFAULT_NAME = "ktx"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An installation to make. `scope`: None is the client's first. `variables`: what the project's secrets are in.
+    """An installation to make. `scope`: None is the client's first. `variables`: those of the project's secrets.
 
-    `attributes`: of the caller, as `--user-attribute` takes them; `profile`: of the server. None: those of the entry
-    that is there.
+    `attributes`: of the caller, as in `--user-attribute`; `profile`: of the server. None: those of the existing entry.
     """
 
     targets: Sequence[Target]
@@ -84,13 +83,13 @@ class _Edits:
 
 
 def install(wanted: Wanted, where: Where) -> InstallReport:
-    """Install into clients, all of them or (by an error) none.
+    """Install into clients: all of them or (with an error) none.
 
-    Raises `UsageError` for a scope or a name that cannot be, `ConfigError` for a configuration that cannot be read or
-    edited, `StorageError` for a file that cannot be written.
+    Raises `UsageError` for an invalid scope or name, `ConfigError` for a configuration that cannot be read or edited,
+    `StorageError` for a file that cannot be written.
     """
     if wanted.name is not None and not _NAME.fullmatch(wanted.name):
-        message = "--name takes letters, digits, `-` and `_`, 64 at most"
+        message = "--name accepts letters, digits, `-` and `_`, at most 64"
         raise UsageError(message, hint=f"for example: --name {_folder_name(where)}")
     edits = _Edits(where, wanted)
     outcomes = [_install_one(edits, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
@@ -98,12 +97,12 @@ def install(wanted: Wanted, where: Where) -> InstallReport:
 
 
 def scope_of(target: Target, scope: Scope | None) -> Scope:
-    """Return the scope that is meant; `UsageError` for one the client does not have."""
+    """Return the requested scope; raises `UsageError` for one that the client does not have."""
     places = CLIENTS[target].places
     found = next(iter(places)) if scope is None else scope
     if found not in places:
         only = next(iter(places)).value
-        raise UsageError(f"{target} has no configuration for a {found.value}", hint=f"for {target}: --scope {only}")
+        raise UsageError(f"{target} has no configuration for a {found.value}", hint=f"use --scope {only} for {target}")
     return found
 
 
@@ -123,7 +122,7 @@ def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
 
 
 def _options(edits: _Edits, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
-    """Return the options of the server; what is not asked for is as in our entry in the client's own file."""
+    """Return the options of the server; options not requested are those of our entry in the client's own file."""
     wanted = edits.wanted
     ours = None if configuration is None or recorded is None else configuration.entries.get(recorded.name)
     attributes = attributes_in(ours) if wanted.attributes is None else wanted.attributes
@@ -134,33 +133,33 @@ def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) 
     client, wanted, where = CLIENTS[target], edits.wanted, edits.where
     if wanted.address is not None:
         if not client.http:
-            message = f"{target} starts servers itself, its file names none that are running"
-            raise UsageError(message, hint="leave --http out, or add the address as a connector in its settings")
+            message = f"{target} starts servers itself and does not support running servers in its file"
+            raise UsageError(message, hint="omit --http, or add the URL as a connector in its settings")
         return http_entry(client, wanted.address)
     installed = installed_program(where.environ)
     if client.filters and client.form != "codex" and wanted.variables:
         named = listing(sorted(wanted.variables))
-        says = f"{target} hands none of your shell's variables to servers, and ktx.yaml names {named}"
-        hint = "refer to those secrets by file:PATH or keyring:NAME in ktx.yaml"
+        says = f"{target} does not pass your shell's variables to servers, but ktx.yaml refers to {named}"
+        hint = "use file:PATH or keyring:NAME for those secrets in ktx.yaml"
         edits.warnings.append(ResultWarning("variables_unseen", says, hint=hint, target=target.value))
     program = NAME
     if scope is Scope.USER or target is Target.UNIVERSAL:
         _require_text(where.project, installed)
         scope, program = Scope.USER, str(installed)
     elif found_program(where.environ) is None and not any(each.code == "not_on_path" for each in edits.warnings):
-        says = f"files of a project are shared, so they name `{NAME}` alone, and PATH has none"
+        says = f"files of a project are shared, so they start `{NAME}` without a path, but PATH has none"
         hint = f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user"
         edits.warnings.append(ResultWarning("not_on_path", says, hint=hint))
     return stdio_entry(client, scope, program, where.project, wanted.variables, options)
 
 
 def _require_text(*paths: Path) -> None:
-    """Raise `NotSupportedError` for a path whose bytes are not UTF-8, as JSON and TOML have to be."""
+    """Raise `NotSupportedError` for a path that is not UTF-8, as JSON and TOML require."""
     for path in paths:
         try:
             str(path).encode()
         except UnicodeEncodeError as error:
-            message = f"{path} has a name that is not UTF-8, which no file of a client can name"
+            message = f"{path} has a name that is not UTF-8, so files of clients cannot refer to it"
             raise NotSupportedError(message, hint="rename the folder") from error
 
 
@@ -171,7 +170,7 @@ def _install_entry(
     edits: _Edits, configuration: Configuration, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
     if recorded is not None and recorded.path != configuration.shown:
-        recorded = None  # the client looks elsewhere now; what is in the other file stays
+        recorded = None  # the client uses another file now; the content of this one stays
     entries, before = configuration.entries, configuration.text
     name = _name_for(edits, configuration, entries, recorded)
     outcome.name, outcome.path, outcome.entry = name, configuration.path, value
@@ -190,7 +189,7 @@ def _install_entry(
 def _found_entry(
     configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
-    """Return the record of an entry that stays as it is; None for an older one of ours, which is taken out."""
+    """Return the record of an entry that stays unchanged; None for an older one of ours, which is removed."""
     current = configuration.entries[name]
     known = recorded if recorded is not None and recorded.name == name else None
     if current == value:
@@ -202,13 +201,13 @@ def _found_entry(
     outcome.action, outcome.entry = "kept", current
     if known is None or known.value != value:
         options = ("--target", configuration.target.value, "--scope", configuration.scope.value)
-        hint = Hint("edit it by hand, or take it out and install again: {}", Command("agents", "uninstall", *options))
-        outcome.left.append(Left(str(configuration.path), f"somebody changed the entry `{name}`", hint))
+        hint = Hint("edit it by hand, or remove it and install again: {}", Command("agents", "uninstall", *options))
+        outcome.left.append(Left(str(configuration.path), f"the entry `{name}` was edited", hint))
     return known or configuration.found(name, current)
 
 
 def _name_for(edits: _Edits, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
-    """Return under which name the entry goes; `UsageError` where it is taken by something that is not ours."""
+    """Return the name for the entry; raises `UsageError` if something that is not ours has it."""
     project, wanted = edits.where.project, edits.wanted.name
     ours = [
         name
@@ -218,11 +217,11 @@ def _name_for(edits: _Edits, configuration: Configuration, entries: dict[str, An
     ]
     name = wanted or (recorded.name if recorded is not None else next(iter(ours), DEFAULT_NAME))
     if wanted is None and recorded is None and not ours and is_ktx(entries.get(DEFAULT_NAME)):
-        name = _folder_name(edits.where)  # the other one is another project's, which was here first
+        name = _folder_name(edits.where)  # the other one belongs to another project that was here first
     if name not in entries or name in ours:
         return name
-    message = f"{configuration.path} has a server `{name}` already that is not this project's"
-    hint = "give this one another name: --name NAME"
+    message = f"{configuration.path} already has a server `{name}` that does not belong to this project"
+    hint = "use another name: --name NAME"
     raise UsageError(message, hint=hint, details={"path": str(configuration.path), "name": name})
 
 
@@ -232,7 +231,7 @@ def _folder_name(where: Where) -> str:
 
 
 def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
-    """Let what ktx made around the entry go with the last entry that is in it, whichever project that is of."""
+    """Make what ktx created around the entry go with the last entry in it, whichever project that belongs to."""
     peers = list(configuration.peers(edits.where.project))
     for each in [recorded, *(install.entry for install, _ in peers)]:
         if each is not None:
@@ -246,14 +245,14 @@ def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded:
 
 
 def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) -> dict[str, str]:
-    """Write the skills that are missing or older; return all that are ktx's."""
+    """Write the skills that are missing or older; return all skills of ktx."""
     ours = dict(recorded.skills)
     known = {path: sha for install in edits.manifest.installs for path, sha in install.skills.items()}
     for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], edits.where).items():
         key, current = written(path, edits.where.project), edits.staging.read(path)
         if current is not None and current != content and digest(current) != known.get(key):
             hint = Hint("move it away, then install again: {}", Command(path, program="rm"))
-            outcome.left.append(Left(str(path), "it is not as ktx wrote it", hint))
+            outcome.left.append(Left(str(path), "it differs from what ktx wrote", hint))
             continue
         if current != content:
             edits.staging.write(path, content)
@@ -262,10 +261,10 @@ def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) ->
 
 
 def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport:
-    """Write what was staged, and what is installed then.
+    """Write the staged files, and the record of what is then installed.
 
-    The manifest knows of a file before it is there, and forgets it when it is gone: who is killed between the two
-    finds everything by uninstalling.
+    The manifest lists a file before it exists, and until it is gone: after a kill in between, uninstalling finds
+    everything.
     """
     where, manifest, staging = edits.where, edits.manifest, edits.staging
     diffs = [diff_of(change) for change in staging.changes]
@@ -287,7 +286,7 @@ def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport
         save_manifest(layout, before)
         raise
     made_folders = {where.project / folder for folder in manifest.folders}
-    around = {folder for path in files for folder in path.parents}  # no other one can have been made for them
+    around = {folder for path in files for folder in path.parents}  # it cannot have been created for another one
     kept = [*remove_empty(sorted(made_folders & around)), *sorted(made_folders - around)]
     manifest.folders = [written(folder, where.project) for folder in kept] if manifest.installs else []
     save_manifest(layout, manifest)
@@ -295,10 +294,10 @@ def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport
 
 
 def _of_clients(where: Where) -> set[Path]:
-    """Return the files of all clients, also where links lead to."""
+    """Return the files of all clients, including the targets of links."""
     found: set[Path] = set()
     for place in (place for client in CLIENTS.values() for place in client.places.values()):
-        with contextlib.suppress(NotReadyError):  # without a home nothing is installed there
+        with contextlib.suppress(NotReadyError):  # without a home folder, nothing is installed there
             for path in (*where.configs(place), *skill_files(place, where)):
                 found.update((path, Path(os.path.realpath(path))))
     return found
@@ -315,7 +314,7 @@ def _both(before: Manifest, after: Manifest) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Left(Record):
-    """Something that was not touched, because it is not as ktx wrote it."""
+    """Something that was skipped because it differs from what ktx wrote."""
 
     path: str
     reason: str
@@ -326,8 +325,8 @@ class Left(Record):
 class ClientOutcome(Record):
     """One client in one scope.
 
-    `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: what
-    stands in the file, or has to be pasted. `path`: the file, None where there is none.
+    `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: the
+    entry in the file, or to paste. `path`: the file, None if there is none.
     """
 
     target: Target
@@ -341,7 +340,7 @@ class ClientOutcome(Record):
 
 @dataclass(frozen=True, slots=True)
 class InstallReport(Record):
-    """Everything a command did. `diffs`: the files that changed, or would."""
+    """Everything that a command did. `diffs`: the files that changed, or would."""
 
     outcomes: Sequence[ClientOutcome]
     diffs: Sequence[Diff]
@@ -350,19 +349,19 @@ class InstallReport(Record):
 
     @property
     def error(self) -> PartialError | None:
-        """The error for files that were left alone, None where there are none."""
+        """The error for skipped files, None if there are none."""
         left = [each for outcome in self.outcomes for each in outcome.left]
         if not left:
             return None
         skipped = listing((f"{each.path} ({each.reason})" for each in left), 3)
-        message = f"left alone: {skipped}"
+        message = f"skipped: {skipped}"
         return PartialError(message, hint=left[0].hint, details={"left": [each.to_json() for each in left]})
 
     json_keys = ("dry_run", "clients=outcomes", "files=diffs")
 
 
 def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> InstallReport:
-    """Take this project out of clients (no targets: of all it was installed into).
+    """Remove this project from clients (no targets: from all that it was installed into).
 
     Raises `ConfigError` for a configuration that cannot be read, `StorageError` for one that cannot be written.
     """
@@ -371,7 +370,7 @@ def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, d
 
 
 def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) -> list[Install]:
-    """Return what to take out. Of a named client also what nobody recorded here, such as a colleague's entry."""
+    """Return what to remove. For a named client, includes what is not recorded here, such as a colleague's entry."""
     found = [
         each
         for each in manifest.installs
@@ -395,13 +394,13 @@ def _uninstall_one(edits: _Edits, install: Install) -> ClientOutcome:
 
 
 def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) -> Entry | None:
-    """Take the entry out; return its record where it was left alone."""
+    """Remove the entry; return its record if it was skipped."""
     recorded, project = install.entry, edits.where.project
     configuration = read_configuration(install.target, install.scope, edits.where, edits.staging, recorded)
     if configuration is None:
         if recorded is not None:
-            hint = f"take `{recorded.name}` out of {recorded.path} by hand"
-            outcome.left.append(Left(recorded.path, "the client looks elsewhere now", hint))
+            hint = f"remove `{recorded.name}` from {recorded.path} by hand"
+            outcome.left.append(Left(recorded.path, "the client uses another file now", hint))
         return recorded
     outcome.path, entries = configuration.path, configuration.entries
     ours = (configuration.found(*each) for each in entries.items() if is_of(each[1], configuration.scope, project))
@@ -411,8 +410,10 @@ def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) ->
     outcome.name, current = entry.name, entries[entry.name]
     if current != entry.value and not is_of(current, install.scope, project):
         outcome.action = "left"
-        hint = f"take `{entry.name}` out of {configuration.path} by hand, if nobody needs it"
-        outcome.left.append(Left(str(configuration.path), f"the entry `{entry.name}` is not what ktx wrote", hint))
+        hint = f"if nobody needs it, remove `{entry.name}` from {configuration.path} by hand"
+        outcome.left.append(
+            Left(str(configuration.path), f"the entry `{entry.name}` differs from what ktx wrote", hint)
+        )
         return entry
     configuration.take(entry)
     outcome.action = "removed"
@@ -424,7 +425,7 @@ def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) ->
 
 
 def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *, is_recorded: bool) -> dict[str, str]:
-    """Remove the skills that nobody else uses; return those that were left alone."""
+    """Remove the skills that nobody else uses; return the skipped ones."""
     left: dict[str, str] = {}
     used = {*edits.manifest.skill_files(), *_used_by_others(edits, install)}
     files = skill_files(CLIENTS[install.target].places[install.scope], edits.where)
@@ -444,19 +445,19 @@ def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *
 
 
 def _reason_to_leave(edits: _Edits, install: Install, path: Path, wrote: str) -> str | None:
-    """Return why a skill is not removed, "" where it can be, None where it is not there."""
+    """Return why a skill is not removed, "" if it can be, None if it does not exist."""
     if not path.exists():
         return None
     folder = edits.where.skills(CLIENTS[install.target].places[install.scope])
     if folder is None or not path.is_relative_to(folder) or ".." in path.parts:
-        return "the client looks elsewhere now"
+        return "the client uses another file now"
     if not path.relative_to(folder).parts[0].startswith(PREFIX):
-        return "it is no skill of ktx's"
-    return "" if digest(edits.staging.read(path) or b"") == wrote else "somebody changed it"
+        return "it is not a skill of ktx"
+    return "" if digest(edits.staging.read(path) or b"") == wrote else "it was edited"
 
 
 def _used_by_others(edits: _Edits, install: Install) -> set[str]:
-    """Return the skills of this user that other projects count on."""
+    """Return the skills of this user that other projects use."""
     used: set[str] = set()
     if install.scope is Scope.USER:
         for target, client in CLIENTS.items():
@@ -465,7 +466,7 @@ def _used_by_others(edits: _Edits, install: Install) -> set[str]:
             try:
                 configuration = read_configuration(target, Scope.USER, edits.where, edits.staging)
                 peers = list(configuration.peers(edits.where.project)) if configuration else []
-            except KtxError:  # another client's file that cannot be read says nothing about others
+            except KtxError:  # another client's unreadable file says nothing about others
                 continue
             used.update(path for peer, _ in peers for path in peer.skills)
     return used

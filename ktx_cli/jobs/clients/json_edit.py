@@ -1,4 +1,4 @@
-"""One entry put into a JSON file that people own, and taken out of it: no other character changes."""
+"""Adds one entry to a JSON file that people own, or removes it, without changing any other character."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from ktx_cli.project import EditRefusedError
 
 
 def entries(text: str, container: Path, where: str) -> dict[str, Any]:
-    """Return the entries of an object in the text, {} where it is not there; `ConfigError` for what is no object."""
+    """Return the entries of an object in the text, {} if it does not exist; raises `ConfigError` if it is not an
+    object.
+    """
     value = _inner(parse(text, where).root, container, where)
     return {} if value is None else {member.key: member.value.data for member in value.members}
 
 
 def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str) -> Edited:
-    """Return the text with a new entry as the last of an object, which is made where it is missing."""
+    """Return the text with a new entry as the last of an object, which is created if it is missing."""
     parsed = parse(text, where)
     if parsed.root is None:
         new, insertions = inserted(text, [(len(text), _document(text, _nested((*container, name), entry)))])
@@ -28,7 +30,7 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
     path, here, there = (*container, name), _object(parsed.root, (), where), 0
     while (found := _only(here, path[: there + 1], where)) is not None:
         if there == len(container):
-            raise refusal(where, path, "it is there already")
+            raise refusal(where, path, "it already exists")
         there += 1
         here = _object(found.value, path[:there], where)
     places = _into(parsed, here, path[there], _nested(path[there + 1 :], entry))
@@ -37,9 +39,9 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
 
 
 def remove(text: str, container: Path, name: str, there: int, where: str) -> str:
-    """Return the text without an entry, and without objects on the way to it that are empty then.
+    """Return the text without an entry, and without objects around it that are then empty.
 
-    The first `there` of them are people's and stay.
+    The first `there` of them belong to people and stay.
     """
     text = _without(text, (*container, name), where)
     for depth in range(len(container), there, -1):
@@ -52,7 +54,7 @@ def remove(text: str, container: Path, name: str, there: int, where: str) -> str
 
 
 def is_blank(text: str) -> bool:
-    """Say whether a text says nothing: no comment, and no member but the schema that a client adds by itself."""
+    """Return whether a text is empty: no comment, and no member except the schema that a client adds itself."""
     parsed = parse(text, "")
     root = parsed.root
     return not parsed.comments and (
@@ -67,7 +69,7 @@ def _nested(path: Path, value: Any) -> Any:
 
 
 def _inner(root: Value | None, path: Path, where: str) -> Value | None:
-    """Return the object at a path, None where it is not there."""
+    """Return the object at a path, None if it does not exist."""
     value = None if root is None else _object(root, (), where)
     for depth in range(1, len(path) + 1):
         member = None if value is None else _only(value, path[:depth], where)
@@ -78,16 +80,16 @@ def _inner(root: Value | None, path: Path, where: str) -> Value | None:
 def _object(value: Value, path: Path, where: str) -> Value:
     if value.kind == "object":
         return value
-    what = f"`{'.'.join(path)}`" if path else "what the file holds"
+    what = f"`{'.'.join(path)}`" if path else "the content"
     hint = f"correct {where}, then run the command again; nothing was written"
     raise ConfigError(f"{where}: {what} is not an object", hint=hint, details={"path": where, "key": ".".join(path)})
 
 
 def _only(value: Value, path: Path, where: str) -> Member | None:
-    """Return the member of an object with the last key of a path; `ConfigError` where it is written twice."""
+    """Return the member of an object with the last key of a path; raises `ConfigError` for a duplicate key."""
     found = value.named(path[-1])
     if len(found) > 1:
-        raise refusal(where, path, "the key stands there more than once")
+        raise refusal(where, path, "the key occurs more than once")
     return found[0] if found else None
 
 
@@ -101,7 +103,7 @@ def _document(text: str, value: Any) -> str:
 
 
 def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, str]]:
-    """Return what to put where for a new last member of an object."""
+    """Return what to insert where for a new last member of an object."""
     text = parsed.text
     between = text[here.start : here.end] if here.members else text.strip().lstrip(BOM)
     if "\n" not in between and (here.members or here is not parsed.root):
@@ -119,7 +121,7 @@ def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, 
 
 
 def _behind_last(last: Member, written: str, text: str | None = None) -> list[tuple[int, str]]:
-    """Put a member behind the last one, on the same line (no `text`) or behind the comments of that line."""
+    """Insert a member after the last one, on the same line (no `text`) or after the comments of that line."""
     end = last.value.end if last.comma is None else last.comma + 1
     at = end if text is None else _past_comments(text, end)
     gap = " " if text is None else ""
@@ -129,7 +131,7 @@ def _behind_last(last: Member, written: str, text: str | None = None) -> list[tu
 
 
 def _past_comments(text: str, at: int) -> int:
-    """Return where the comments behind a place on its line end; the place itself where there are none."""
+    """Return where the comments after a position on its line end; the position itself if there are none."""
     place, found = at, at
     while True:
         while text[place : place + 1] in (" ", "\t"):
@@ -148,14 +150,14 @@ def _written(value: Any, unit: str, indent: str, newline: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """Return the blanks that the line of a place begins with."""
+    """Return the blanks at the beginning of the position's line."""
     start = text.rfind("\n", 0, at) + 1
     line = text[start:at].lstrip(BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _indent_of_members(text: str, here: Value) -> str:
-    """Return the blanks before the last member that begins a line, empty where none does."""
+    """Return the blanks before the last member that begins a line, empty if none does."""
     for member in reversed(here.members):
         before = text[text.rfind("\n", 0, member.start) + 1 : member.start]
         if not before.strip(" \t"):
@@ -167,7 +169,7 @@ def _indent_of_members(text: str, here: Value) -> str:
 
 
 def _without(text: str, path: Path, where: str) -> str:
-    """Return the text without a member, with the blanks before it; of the commas around it one goes."""
+    """Return the text without a member and the blanks before it; one of the commas around it is removed."""
     parsed = parse(text, where)
     above = _inner(parsed.root, path[:-1], where)
     member = None if above is None else _only(above, path, where)
@@ -182,18 +184,18 @@ def _without(text: str, path: Path, where: str) -> str:
         new = head + text[end:]
         if _tree(new, where) == wanted:
             return new
-    raise refusal(where, path, "the text around it leaves no safe place")
+    raise refusal(where, path, "the surrounding text leaves no safe place")
 
 
 # -- proving ---------------------------------------------------------------------------------------------------
 
 
 def _proved(parsed: Parsed, edited: Edited, path: Path, where: str) -> Edited:
-    """Return an edit when the new text holds the old data and the new entry, nothing else."""
+    """Return an edit if the new text contains the old data and the new entry, and nothing else."""
     new = parse(edited.text, where)
     kept = path[: edited.there + 1]
     if _tree_without(new, kept) != (parsed.root.tree if parsed.root else ("object",)):
-        raise refusal(where, path, "the text around it leaves no safe place")
+        raise refusal(where, path, "the surrounding text leaves no safe place")
     return edited
 
 
@@ -206,7 +208,7 @@ def _tree(text: str, where: str) -> Any:
 
 
 def _tree_without(parsed: Parsed, path: Path) -> Any:
-    """Return what a text says but for one member."""
+    """Return the data of a text without one member."""
     return _dropped(parsed.root.tree, path) if parsed.root else None
 
 
@@ -227,7 +229,7 @@ _DEEPEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value from `start` up to `end`. `raw` is what a scalar is written as; an array's items are in `items`."""
+    """A value from `start` up to `end`. `raw` is the text of a scalar; an array's items are in `items`."""
 
     kind: Literal["object", "array", "scalar"]
     start: int
@@ -237,12 +239,12 @@ class Value:
     items: tuple[Value, ...] = ()
 
     def named(self, key: str) -> list[Member]:
-        """Return the members of an object that have this key: more than one where it is written twice."""
+        """Return the members of an object with this key: several if it is a duplicate."""
         return [member for member in self.members if member.key == key]
 
     @property
     def tree(self) -> Any:
-        """The value for comparing: members in their order, duplicates too, scalars as written."""
+        """The value for comparison: members in their order, with duplicates, scalars as written."""
         if self.kind == "object":
             return ("object", *((member.key, member.value.tree) for member in self.members))
         if self.kind == "array":
@@ -251,7 +253,7 @@ class Value:
 
     @property
     def data(self) -> Any:
-        """The value as Python has it."""
+        """The value in Python."""
         if self.kind == "object":
             return {member.key: member.value.data for member in self.members}
         return [item.data for item in self.items] if self.kind == "array" else json.loads(self.raw)
@@ -259,7 +261,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key, which begins at `start`, with its value. `comma`: where the comma behind it stands, None without one."""
+    """A key, which begins at `start`, with its value. `comma`: the position of the comma after it, None without one."""
 
     key: str
     start: int
@@ -269,7 +271,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A text, its one value (None: it has none), and where its comments are."""
+    """A text, its one value (None: it has none), and the positions of its comments."""
 
     text: str
     root: Value | None
@@ -278,14 +280,14 @@ class Parsed:
 
 @functools.lru_cache(maxsize=4)
 def parse(text: str, where: str) -> Parsed:
-    """Return a text with the places of its parts; `ConfigError` with the line where it is no JSON."""
+    """Return a text with the positions of its parts; raises `ConfigError` with the line of invalid JSON."""
     reader = _Reader(text, where)
     root = reader.document()
     return Parsed(text, root, tuple(reader.comments))
 
 
 class _Reader:
-    """Reads a text from its beginning to its end."""
+    """Parses a text from its beginning to its end."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
@@ -299,18 +301,18 @@ class _Reader:
         root = self.value(0)
         self.skip()
         if self.at < len(self.text):
-            raise self.error("something stands behind the end of the JSON")
+            raise self.error("there is text after the end of the JSON")
         return root
 
     def skip(self) -> None:
-        """Pass over blanks and comments."""
+        """Skip blanks and comments."""
         while True:
             self.at = self._behind(_SPACE)
             if not self.text.startswith(("//", "/*"), self.at):
                 return
             start, self.at = self.at, self._behind(_COMMENT)
             if self.at == start:
-                raise self.error("a comment has no end")
+                raise self.error("a comment is not closed")
             self.comments.append((start, self.at))
 
     def _behind(self, pattern: re.Pattern[str]) -> int:
@@ -319,7 +321,7 @@ class _Reader:
 
     def value(self, depth: int) -> Value:
         if depth > _DEEPEST:
-            raise self.error(f"more than {_DEEPEST} levels are nested")
+            raise self.error(f"it is nested more than {_DEEPEST} levels deep")
         start, opening = self.at, self.text[self.at : self.at + 1]
         if opening == "{":
             members = tuple(self._members(depth))
@@ -329,7 +331,7 @@ class _Reader:
             return Value("array", start, self.at, items=items)
         found = _STRING.match(self.text, start) or _WORD.match(self.text, start)
         if found is None:
-            raise self.error("a value was expected")
+            raise self.error("expected a value")
         self.at = found.end()
         return Value("scalar", start, self.at, raw=found[0])
 
@@ -339,11 +341,11 @@ class _Reader:
         while not self._closed("}"):
             start, found = self.at, _STRING.match(self.text, self.at)
             if found is None:
-                raise self.error("a key in double quotes was expected")
+                raise self.error("expected a key in double quotes")
             self.at = found.end()
             self.skip()
             if not self._passed(":"):
-                raise self.error("a colon was expected")
+                raise self.error("expected a colon")
             self.skip()
             value = self.value(depth + 1)
             yield Member(json.loads(found[0]), start, value, self._comma("}"))
@@ -356,14 +358,14 @@ class _Reader:
             self._comma("]")
 
     def _comma(self, closing: str) -> int | None:
-        """Pass over the comma behind a member or an item, and say where it stood."""
+        """Skip the comma after a member or an item, and return its position."""
         self.skip()
         place = self.at
         if self._passed(","):
             self.skip()
             return place
         if not self.text.startswith(closing, self.at):
-            raise self.error(f"a comma or `{closing}` was expected")
+            raise self.error(f"expected a comma or `{closing}`")
         return None
 
     def _closed(self, closing: str) -> bool:
@@ -389,7 +391,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """Characters that were put in: where they stand in the text that has them."""
+    """Inserted characters, with their position in the new text."""
 
     __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
@@ -399,7 +401,7 @@ class Insertion:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A text with an entry put in. `there`: how many of the keys on the way to the entry were there before."""
+    """A text with an inserted entry. `there`: how many of the keys around the entry existed before."""
 
     text: str
     insertions: tuple[Insertion, ...]
@@ -407,7 +409,7 @@ class Edited:
 
 
 class Editor(Protocol):
-    """The functions of a format's module; each raises `ConfigError` for a text it cannot read or edit."""
+    """The functions of a format's module; each raises `ConfigError` for a text that it cannot read or edit."""
 
     def entries(self, text: str, container: Path, where: str) -> dict[str, Any]:
         """Return the entries below a key."""
@@ -416,14 +418,14 @@ class Editor(Protocol):
         """Return the text with a new entry."""
 
     def remove(self, text: str, container: Path, name: str, there: int, where: str) -> str:
-        """Return the text without an entry, and without those of the keys around it that are empty and not people's."""
+        """Return the text without an entry, and without keys around it that are empty and not people's."""
 
     def is_blank(self, text: str) -> bool:
-        """Say whether a text holds nothing."""
+        """Return whether a text is empty."""
 
 
 def inserted(text: str, places: Sequence[tuple[int, str]]) -> tuple[str, tuple[Insertion, ...]]:
-    """Return the text with each piece put in before a character of the old text, and where the pieces stand now."""
+    """Return the text with each piece inserted before a character of the old text, and the new positions."""
     pieces: list[str] = []
     insertions: list[Insertion] = []
     done = shift = 0
@@ -435,7 +437,7 @@ def inserted(text: str, places: Sequence[tuple[int, str]]) -> tuple[str, tuple[I
 
 
 def taken_back(text: str, insertions: Sequence[Insertion]) -> str | None:
-    """Return the text as it was before the insertions, None where they do not stand where they were put."""
+    """Return the text before the insertions, None if they are not at their positions."""
     for each in reversed(insertions):
         end = each.at + len(each.text)
         if text[each.at : end] != each.text:
@@ -447,12 +449,12 @@ def taken_back(text: str, insertions: Sequence[Insertion]) -> str | None:
 def refusal(where: str, key: Sequence[str], problem: str, **details: Any) -> EditRefusedError:
     """Return the error for a file that cannot be edited in place."""
     dotted = ".".join(key)
-    message = f"{where}: {dotted} cannot be edited in place: {problem}"
+    message = f"{where}: cannot edit {dotted} in place: {problem}"
     hint = f"edit {dotted} in {where} by hand"
     return EditRefusedError(message, hint=hint, details={"path": where, "key": dotted, **details})
 
 
 def newline_of(text: str) -> str:
-    """Return how the lines of a text end."""
+    """Return the line break of a text."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"

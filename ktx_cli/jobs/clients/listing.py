@@ -1,4 +1,4 @@
-"""The agent clients of this machine: which have the project, in what state, and which could get it."""
+"""The agent clients of this machine: which have the project installed, in what state, and which could."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "install
 
 @dataclass(slots=True)
 class ClientState(Record):
-    """One client in one scope. `reasons`: what is changed, stale or unreadable, one sentence each."""
+    """One client in one scope. `reasons`: what is changed, outdated or unreadable, one sentence each."""
 
     target: Target
     scope: Scope
@@ -42,13 +42,13 @@ class ClientState(Record):
     reasons: list[str] = field(default_factory=list)
 
     def say(self, state: str, reason: str) -> None:
-        """Add a reason; of several states the first is the one."""
+        """Add a reason; the first state wins."""
         self.state = state if self.state == INSTALLED else self.state
         self.reasons.append(reason)
 
 
 def list_clients(where: Where) -> list[ClientState]:
-    """Return the state of every client in every scope; nothing is started or written."""
+    """Return the state of every client in every scope; starts and writes nothing."""
     manifest = load_manifest(Layout(where.project))
     return [
         _state(target, scope, manifest.of(target, scope), where)
@@ -72,7 +72,7 @@ def _look_at_entry(state: ClientState, install: Install | None, where: Where, st
     configuration = read_configuration(state.target, state.scope, where, staging, recorded)
     if configuration is None:
         if recorded is not None:
-            state.say(STALE, f"it was written to {recorded.path}, where the client does not look now")
+            state.say(STALE, f"it was written to {recorded.path}, which the client no longer uses")
         return
     state.path, entries = configuration.path, configuration.entries
     ours = [name for name, value in entries.items() if is_of(value, state.scope, where.project)]
@@ -81,24 +81,24 @@ def _look_at_entry(state: ClientState, install: Install | None, where: Where, st
         return
     state.state = INSTALLED
     if state.name not in entries:
-        state.say(CHANGED, f"`{state.name}` is not in the file any more")
+        state.say(CHANGED, f"`{state.name}` is no longer in the file")
         return
     for kind, reason in _problems(entries[state.name], recorded, state.scope, where):
         state.say(kind, reason)
 
 
 def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with an entry: it cannot work, or is not as it was written."""
+    """Yield what is wrong with an entry: it does not work, or was changed."""
     if is_ktx(value):
         folder, program = folder_of(value), words_of(value)[0]
         if folder is not None and not is_of(value, scope, where.project):
-            yield STALE, f"it serves {folder}, and this project is {where.project}"
+            yield STALE, f"it serves {folder}, but this project is {where.project}"
         if os.sep in program and not (Path(program).is_file() and os.access(program, os.X_OK)):
-            yield STALE, f"the program `{program}` is not there any more"
+            yield STALE, f"the program `{program}` no longer exists"
         elif os.sep not in program and found_program(where.environ, program) is None:
             yield STALE, f"the program `{program}` is not on PATH"
     if recorded is not None and value != recorded.value:
-        yield CHANGED, f"somebody changed `{recorded.name}`"
+        yield CHANGED, f"`{recorded.name}` was edited"
 
 
 def _look_at_skills(state: ClientState, install: Install | None, where: Where, staging: Staging) -> None:
@@ -107,15 +107,15 @@ def _look_at_skills(state: ClientState, install: Install | None, where: Where, s
     for path, content in skill_files(CLIENTS[state.target].places[state.scope], where).items():
         key, current = written(path, where.project), staging.read(path)
         if key not in install.skills or current is None:
-            state.say(CHANGED, f"{path} is missing" if current is None else f"{path} is not ktx's")
+            state.say(CHANGED, f"{path} is missing" if current is None else f"{path} does not belong to ktx")
         elif digest(current) != install.skills[key]:
-            state.say(CHANGED, f"somebody changed {path}")
+            state.say(CHANGED, f"{path} was edited")
         elif current != content:
-            state.say(STALE, f"{path} is of another version of ktx")
+            state.say(STALE, f"{path} was written by another version of ktx")
 
 
 class _Sign(IntEnum):
-    """The signs that a client is installed, the strongest first."""
+    """The signs that a client is installed, strongest first."""
 
     INSTALLED = 0
     IN_PROJECT = 1
@@ -125,7 +125,7 @@ class _Sign(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentOffer:
-    """A client that could get the project. `installed`: it has it, and nothing of that is changed or stale."""
+    """A client that could get the project. `installed`: it has it, and nothing of that is changed or outdated."""
 
     target: Target
     label: str
@@ -133,16 +133,16 @@ class AgentOffer:
 
 
 def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOffer]:
-    """Return the clients that seem to be on this machine, the likeliest first; `universal` is always the last."""
+    """Return the clients that seem to be on this machine, most likely first; `universal` is always the last."""
     where = Where(project_dir, environ)
     try:
         installed = {state.target for state in list_clients(where) if state.state == INSTALLED}
-    except KtxError:  # `ktx agents list` and `install` say what is wrong
+    except KtxError:  # `ktx agents list` and `install` report the error
         installed = set()
     found: list[tuple[_Sign, AgentOffer]] = []
     for target, client in CLIENTS.items():
         has = target in installed
-        sign = (_Sign.INSTALLED, "has this project") if has else next(_signs(target, where), None)
+        sign = (_Sign.INSTALLED, "this project is installed") if has else next(_signs(target, where), None)
         if sign is not None and target is not Target.UNIVERSAL:
             found.append((sign[0], AgentOffer(target, f"{client.title} ({sign[1]})", has)))
     universal = AgentOffer(Target.UNIVERSAL, CLIENTS[Target.UNIVERSAL].title, Target.UNIVERSAL in installed)
@@ -150,18 +150,18 @@ def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOff
 
 
 def _signs(target: Target, where: Where) -> Iterator[tuple[_Sign, str]]:
-    """Yield why a client seems to be here, the strongest first."""
+    """Yield why a client seems to be installed, strongest first."""
     if _has_files(target, Scope.PROJECT, where):
         yield _Sign.IN_PROJECT, "used in this folder"
     for program in CLIENTS[target].programs:
         if found_program(where.environ, program) is not None:
             yield _Sign.PROGRAM, f"`{program}` is on PATH"
     if _has_files(target, Scope.USER, where):
-        yield _Sign.OF_USER, "has settings of this user"
+        yield _Sign.OF_USER, "settings of this user exist"
 
 
 def _has_files(target: Target, scope: Scope, where: Where) -> bool:
-    """Whether a client's configuration file is there, or the folder that is the client's own."""
+    """Return whether a client's configuration file, or its own folder, exists."""
     place = CLIENTS[target].places.get(scope)
     if place is None:
         return False

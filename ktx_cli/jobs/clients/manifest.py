@@ -1,4 +1,6 @@
-"""The record of what was put into files of clients, enough to take it out again, without a copy of earlier contents."""
+"""The record of what ktx added to files of clients, sufficient to remove it again without copies of
+earlier contents.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ class _Record(BaseModel):
 class Entry(_Record):
     """Our entry in a configuration file.
 
-    `there`: how many of the keys in `container` were there before. `created`: the file is ours. `before`, `after`:
-    sha256 of the file without and with the entry; while it has the latter, taking out `placed` restores it.
+    `there`: how many of the keys in `container` existed before. `created`: ktx created the file. `before`, `after`:
+    sha256 of the file without and with the entry; while it has the latter, removing `placed` restores it.
     """
 
     path: str
@@ -54,29 +56,29 @@ class Install(_Record):
 
     @model_validator(mode="after")
     def _is_of_ktx(self) -> Self:
-        """Refuse an entry that ktx never writes: whoever planted it would have people's own taken out."""
+        """Reject an entry that ktx never writes: whoever planted it could make ktx remove entries of people."""
         place = CLIENTS[self.target].places.get(self.scope)
         if self.entry is None or place is None:
             return self
         own = self.entry.container[: len(place.container)] == list(place.container)
         if not own or not (is_ktx(self.entry.value) or is_address(self.entry.value)):
-            raise ValueError("the entry is none of ktx's")
+            raise ValueError("the entry was not written by ktx")
         return self
 
 
 class Manifest(_Record):
-    """Everything that is installed from a project. `folders` were made for it, and go when they are empty."""
+    """Everything installed from a project. `folders` were created for it, and are removed when they are empty."""
 
     version: Literal[1] = 1
     installs: list[Install] = []
     folders: list[str] = []
 
     def of(self, target: Target, scope: Scope) -> Install | None:
-        """Return what is installed of a client in a scope."""
+        """Return what is installed in a client and scope."""
         return next((each for each in self.installs if (each.target, each.scope) == (target, scope)), None)
 
     def put(self, install: Install) -> None:
-        """Keep what is installed now, in the place of what was before."""
+        """Record what is installed now, replacing the earlier record."""
         for index, each in enumerate(self.installs):
             if (each.target, each.scope) == (install.target, install.scope):
                 self.installs[index] = install
@@ -84,17 +86,17 @@ class Manifest(_Record):
         self.installs.append(install)
 
     def drop(self, target: Target, scope: Scope) -> None:
-        """Forget a client in a scope."""
+        """Remove a client and scope from the record."""
         self.installs = [each for each in self.installs if (each.target, each.scope) != (target, scope)]
 
     def skill_files(self) -> Iterator[str]:
-        """Yield the files of skills that somebody uses."""
+        """Yield the files of skills in use."""
         for install in self.installs:
             yield from install.skills
 
 
 def load_manifest(layout: Layout) -> Manifest:
-    """Return what a project has installed; `StorageError` for a file that is none of ours."""
+    """Return what a project has installed; raises `StorageError` for a file that ktx did not write."""
     path = layout.agents_manifest
     for each in (layout.private, path.parent, path):
         if each.is_symlink():
@@ -106,13 +108,13 @@ def load_manifest(layout: Layout) -> Manifest:
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as error:
-        message = f"{path} cannot be read: a newer ktx wrote it, or somebody edited it"
+        message = f"cannot read {path}: it was written by a newer ktx, or edited"
         hint = Hint("upgrade ktx, or move it away: {}", Command(path, path.with_suffix(".old"), program="mv"))
         raise StorageError(message, hint=hint, details={"path": str(path)}) from error
 
 
 def save_manifest(layout: Layout, manifest: Manifest) -> None:
-    """Write what is installed; a manifest of nothing is no file."""
+    """Write what is installed; an empty manifest is no file."""
     if manifest.installs or manifest.folders:
         prepare_private_folder(layout)
         write_atomic(layout.agents_manifest, manifest.model_dump_json(indent=2).encode() + b"\n", mode=0o600)
@@ -125,7 +127,7 @@ def save_manifest(layout: Layout, manifest: Manifest) -> None:
 
 
 def written(path: Path, project: Path) -> str:
-    """Return a path as the manifest has it: relative in the project, which may move, else absolute."""
+    """Return a path as in the manifest: relative in the project, which may be moved, else absolute."""
     return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
@@ -135,7 +137,7 @@ def digest(content: bytes | str) -> str:
 
 
 TOKEN: Final = "KTX_MCP_TOKEN"
-"""The variable that holds the token of a server that is not on this machine."""
+"""The variable with the token of a server on another machine."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVE: Final = ("mcp", "stdio")
@@ -147,16 +149,16 @@ _NAMES: Final = ("ktx", "ktx.exe")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server that is running. `token`: the variable its token is in, None where it asks for none."""
+    """A running server. `token`: the variable with its token, None if it requires none."""
 
     url: str
     token: str | None
 
     @classmethod
     def parse(cls, url: str, token: str | None) -> Address:
-        """Return a checked address; a server elsewhere asks for a token, of `KTX_MCP_TOKEN` unless it is named.
+        """Return a checked URL; a server elsewhere requires a token, in `KTX_MCP_TOKEN` unless another is given.
 
-        Raises `UsageError` for what is no address, and for one with a secret in it.
+        Raises `UsageError` for an invalid URL, or one that contains a secret.
         """
         host = _checked(url)
         if token is not None and not _VARIABLE.fullmatch(token):
@@ -171,12 +173,12 @@ def _checked(url: str) -> str:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        raise UsageError("--http is no address", hint=example) from None
+        raise UsageError("--http is not a valid URL", hint=example) from None
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
-        raise UsageError("--http takes the address of a server, http:// or https://", hint=example)
+        raise UsageError("--http must be the URL of a server, http:// or https://", hint=example)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        message = "--http takes no user, password or query: they could hold a secret, and client files are shared"
-        raise UsageError(message, hint=f"put the token into a variable, and name it: --token-env {TOKEN}")
+        message = "--http must not contain a user, password or query: they could be secret, and client files are shared"
+        raise UsageError(message, hint=f"put the token in a variable, and pass its name: --token-env {TOKEN}")
     return host
 
 
@@ -192,8 +194,8 @@ def stdio_entry(
 ) -> dict[str, Any]:
     """Return the entry with which a client starts the server itself.
 
-    `variables`: names of what the project's secrets are in, for a client that hands on only those it is told.
-    `options`: of the server, as `server_options` gives them.
+    `variables`: names of the variables of the project's secrets, for a client that only passes on listed ones.
+    `options`: of the server, from `server_options`.
     """
     if scope is Scope.USER:
         at: list[str] = ["--project-dir", str(project)]
@@ -209,7 +211,7 @@ def stdio_entry(
 
 
 def http_entry(client: Client, address: Address) -> dict[str, Any]:
-    """Return the entry for a server that is running; its token is only ever referred to."""
+    """Return the entry for a running server; it only refers to its token."""
     if client.form == "codex":
         return {"url": address.url, **({"bearer_token_env_var": address.token} if address.token else {})}
     bearer = f"Bearer {client.reference.format(name=address.token)}"
@@ -220,7 +222,7 @@ def http_entry(client: Client, address: Address) -> dict[str, Any]:
 
 
 def words_of(entry: Any) -> list[str]:
-    """Return the command line an entry starts, [] where it starts none."""
+    """Return the command line that an entry starts, [] if it starts none."""
     if not isinstance(entry, Mapping):
         return []
     command, args = entry.get("command"), entry.get("args", [])
@@ -231,7 +233,7 @@ def words_of(entry: Any) -> list[str]:
 
 
 def is_ktx(entry: Any) -> bool:
-    """Say whether an entry starts the server of a ktx project."""
+    """Return whether an entry starts the server of a ktx project."""
     words = words_of(entry)
     if not words or PurePath(words[0]).name.lower() not in _NAMES:
         return False
@@ -242,18 +244,18 @@ def is_ktx(entry: Any) -> bool:
 
 
 def server_options(profile: str | None, attributes: Iterable[str]) -> list[str]:
-    """Return the words that start a server with a profile (None: the default) and attributes of the caller."""
+    """Return the arguments that start a server with a profile (None: the default) and attributes of the caller."""
     chosen = [] if profile in (None, _NO_PROFILE) else [_PROFILE, str(profile)]
     return [*chosen, *(word for each in attributes for word in (_ATTRIBUTE, each))]
 
 
 def attributes_in(entry: Any) -> list[str]:
-    """Return the attributes of the caller an entry starts its server with, as `--user-attribute` takes them."""
+    """Return the attributes of the caller with which an entry starts its server, as in `--user-attribute`."""
     return _values_in(entry, _ATTRIBUTE)
 
 
 def profile_in(entry: Any) -> str | None:
-    """Return the profile an entry starts its server with, None where it names none."""
+    """Return the profile with which an entry starts its server, None if it sets none."""
     return next(iter(_values_in(entry, _PROFILE)), None)
 
 
@@ -263,19 +265,19 @@ def _values_in(entry: Any, option: str) -> list[str]:
 
 
 def is_address(entry: Any) -> bool:
-    """Say whether an entry has the form of one for a server that is running."""
+    """Return whether an entry has the form of one for a running server."""
     return isinstance(entry, Mapping) and isinstance(entry.get("url"), str) and not words_of(entry)
 
 
 def folder_of(entry: Any) -> Path | None:
-    """Return the project folder an entry names, None where it names none or leaves it to the client."""
+    """Return the project folder in an entry, None if it has none or leaves it to the client."""
     words = words_of(entry)
     after = words[words.index("--project-dir") + 1 :] if "--project-dir" in words else []
     return Path(after[0]) if after and not after[0].startswith("$") else None
 
 
 def is_of(entry: Any, scope: Scope, project: Path) -> bool:
-    """Say whether an entry starts the server of this project: that it names, or the one it stands in."""
+    """Return whether an entry starts the server of this project: the one it names, or the one that contains it."""
     if not is_ktx(entry):
         return False
     folder = folder_of(entry)
@@ -286,7 +288,7 @@ def is_of(entry: Any, scope: Scope, project: Path) -> bool:
 
 @dataclass(slots=True)
 class Configuration:
-    """A configuration file as it will be. `shown`: its path in the manifest. `text`: None where it is not there."""
+    """A configuration file as it will be. `shown`: its path in the manifest. `text`: None if it does not exist."""
 
     path: Path
     shown: str
@@ -307,11 +309,11 @@ class Configuration:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The servers the file names; `ConfigError` where it cannot be read."""
+        """The servers in the file; raises `ConfigError` if it cannot be read."""
         return self.editor.entries(self.text or "", self.container, str(self.path))
 
     def put(self, name: str, value: dict[str, Any]) -> Entry:
-        """Add an entry, and return what takes it out again."""
+        """Add an entry, and return what removes it again."""
         before = self.text
         edited = self.editor.add(before or "", self.container, name, value, str(self.path))
         self.text = edited.text
@@ -320,12 +322,12 @@ class Configuration:
         return self.found(name, value).model_copy(update=made | digests)
 
     def found(self, name: str, value: dict[str, Any]) -> Entry:
-        """Return the record of an entry that was there: a colleague's, of a file that is shared."""
+        """Return the record of an existing entry: a colleague's, in a shared file."""
         keys = list(self.container)
         return Entry(path=self.shown, container=keys, name=name, value=value, there=len(keys), created=False)
 
     def take(self, entry: Entry) -> None:
-        """Take an entry out: the file as it was before, where nothing else changed since; else the entry alone."""
+        """Remove an entry: restores the file if nothing else changed since, else removes only the entry."""
         if self.text is None:
             return
         if digest(self.text) == entry.after:
@@ -337,7 +339,7 @@ class Configuration:
         self.text = None if entry.created and not self.path.is_symlink() and self.editor.is_blank(text) else text
 
     def peers(self, project: Path) -> Iterator[tuple[Install, list[str]]]:
-        """Yield what other projects of this user have installed into the same file, with the folders they made."""
+        """Yield what other projects of this user have installed into the same file, with the folders they created."""
         if self.scope is not Scope.USER:
             return
         for value in self.entries.values():
@@ -349,7 +351,7 @@ class Configuration:
 
 
 def _manifest_of(project: Path) -> Manifest | None:
-    """Return what another project has installed, None where that is not known: its files are left alone then."""
+    """Return what another project has installed, None if that is unknown: its files are then not touched."""
     try:
         return load_manifest(Layout(project))
     except KtxError:
@@ -359,9 +361,9 @@ def _manifest_of(project: Path) -> Manifest | None:
 def read_configuration(
     target: Target, scope: Scope, where: Where, staging: Staging, recorded: Entry | None = None
 ) -> Configuration | None:
-    """Return a client's configuration, None for one that has no such file; `ConfigError` for what is not UTF-8.
+    """Return a client's configuration, None for one without such a file; raises `ConfigError` for what is not UTF-8.
 
-    `recorded`: the file that has this entry, among those the client looks at.
+    `recorded`: the file with this entry, among those that the client reads.
     """
     place = CLIENTS[target].places[scope]
     candidates = {written(path, where.project): path for path in where.configs(place)}

@@ -1,4 +1,4 @@
-"""Files of clients, changed in memory first: everything is read, edited and checked before anything is written."""
+"""Staged changes of clients' files: everything is read, edited and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.project import read_bytes, storage_error, write_atomic
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A file before and after; None where it is not there. `real` is what links lead to."""
+    """A file before and after; None if it does not exist. `real` is the target of links."""
 
     path: Path
     real: Path
@@ -30,10 +30,10 @@ class ConfigChange:
 
 @dataclass(slots=True)
 class Staging:
-    """Contents of files as they will be.
+    """The future contents of files.
 
-    `inside`: a folder whose files may not be links that lead out of it: they came with a repository, and what they lead
-    to is somebody else's.
+    `inside`: a folder whose files must not be links that lead out of it: they came with a repository, and their targets
+    belong to somebody else.
     """
 
     inside: Path | None = None
@@ -41,7 +41,9 @@ class Staging:
     _new: dict[Path, tuple[Path, bytes | None]] = field(default_factory=dict)
 
     def read(self, path: Path) -> bytes | None:
-        """Return what a file holds, or will; None where it is not there. `StorageError` for what is no file."""
+        """Return the staged or current content of a file; None if it does not exist. `StorageError` if it is not a
+        file.
+        """
         real = self._real(path)
         if real in self._new:
             return self._new[real][1]
@@ -50,14 +52,14 @@ class Staging:
         return self._seen[real]
 
     def write(self, path: Path, content: bytes) -> None:
-        """Give a file new contents; `StorageError` for one that is protected."""
+        """Stage new contents of a file; raises `StorageError` for a protected file."""
         real = self._real(path)
         if self.read(path) is not None:
             _require_writable(real)
         self._new[real] = (path, content)
 
     def remove(self, path: Path) -> None:
-        """Take a file away."""
+        """Stage the removal of a file."""
         self.read(path)
         self._new[self._real(path)] = (path, None)
 
@@ -68,7 +70,7 @@ class Staging:
         return [change for change in found if change.before != change.after]
 
     def missing_folders(self) -> list[Path]:
-        """Return the folders that are made with the files, those above first."""
+        """Return the folders that are created with the files, parents first."""
         missing: dict[Path, None] = {}
         for change in self.changes:
             if change.after is not None:
@@ -77,7 +79,7 @@ class Staging:
         return list(missing)
 
     def apply(self) -> None:
-        """Write everything; where one file cannot be, those before it get back what they had."""
+        """Write everything; if one file fails, the earlier ones get their old contents back."""
         folders = self.missing_folders()
         done: list[ConfigChange] = []
         try:
@@ -95,14 +97,14 @@ class Staging:
         real = _real(path)
         root = self.inside
         if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
-            message = f"{path} is a link that leads out of the project, to {real}"
-            hint = Hint("put a file in its place: {}", Command(path, program="rm"))
+            message = f"{path} is a symbolic link that points outside the project, to {real}"
+            hint = Hint("replace it with a file: {}", Command(path, program="rm"))
             raise StorageError(message, hint=hint, details={"path": str(path)})
         return real
 
 
 def remove_empty(folders: list[Path]) -> list[Path]:
-    """Remove those folders that are empty, the deepest first, and return those that are still there."""
+    """Remove those folders that are empty, deepest first, and return those that still exist."""
     kept: list[Path] = []
     for folder in sorted(set(folders), key=lambda each: len(each.parts), reverse=True):
         if folder.is_dir() and not any(folder.iterdir()):
@@ -119,17 +121,17 @@ def _real(path: Path) -> Path:
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as error:
-        raise StorageError(f"{path} is a link that leads to itself", hint=Command("-l", path, program="ls")) from error
+        raise StorageError(f"{path} is a symbolic link to itself", hint=Command("-l", path, program="ls")) from error
     broken = next((each for each in (path, *path.parents) if each.is_symlink() and not each.exists()), None)
     if broken is not None:
-        message = f"{broken} is a link to {os.readlink(broken)}, and nothing is there"
-        hint = Hint("put it back, or remove the link: {}", Command(broken, program="rm"))
+        message = f"{broken} is a symbolic link to {os.readlink(broken)}, which does not exist"
+        hint = Hint("restore that file, or remove the link: {}", Command(broken, program="rm"))
         raise StorageError(message, hint=hint, details={"path": str(path)})
     return real
 
 
 def _require_writable(path: Path) -> None:
-    """Raise `StorageError` for a file that nobody may write: a rename over it would not ask."""
+    """Raise `StorageError` for a write-protected file: a rename would replace it without asking."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -141,7 +143,7 @@ def _require_writable(path: Path) -> None:
 
 def _require_same(change: ConfigChange) -> None:
     if read_bytes(change.real) != change.before:
-        message = f"{change.path} was changed by another program just now"
+        message = f"another program has just changed {change.path}"
         hint = "run the command again; nothing was written"
         raise KtxError(message, code="conflict", hint=hint, details={"path": str(change.path)})
 
@@ -163,19 +165,19 @@ _COMMENT = re.compile(r"(?://|/\*|#).*")
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A file that changes: `kind` is create, change or remove; `lines` a diff without lines around the change."""
+    """A file that changes: `kind` is create, change or remove; `lines` is a diff without context lines."""
 
     path: str
     kind: str
     lines: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the answer."""
+        """Return it for the JSON output."""
         return {"path": self.path, "change": self.kind, "diff": "\n".join(self.lines)}
 
 
 def diff_of(change: ConfigChange) -> Diff:
-    """Return the diff of a change. Of a line that has other people's values in it only the keys are shown."""
+    """Return the diff of a change. In a line with values of other people, only the keys are shown."""
     before, after = (
         (content or b"").decode().replace("\r\n", "\n").splitlines() for content in (change.before, change.after)
     )
@@ -188,7 +190,7 @@ def diff_of(change: ConfigChange) -> Diff:
 
 
 def _hunk(before: Sequence[str], after: Sequence[str], hide: Callable[[str], str]) -> Iterator[str]:
-    """Yield the one piece that changed: everything between the lines that both texts begin and end with."""
+    """Yield the one hunk that changed: everything between the lines that both texts begin and end with."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     rest = shorter - start
@@ -196,7 +198,7 @@ def _hunk(before: Sequence[str], after: Sequence[str], hide: Callable[[str], str
     old, new = before[start : len(before) - end], after[start : len(after) - end]
     yield f"@@ -{_range(start, old)} +{_range(start, new)} @@"
     yield from (f"-{hide(line)}" for line in old)
-    for at, line in enumerate(new):  # as many lines as are replaced, at either end, may hold what stood there
+    for at, line in enumerate(new):  # as many lines as are replaced, at either end, may contain earlier text
         yield f"+{hide(line) if min(at, len(new) - 1 - at) < len(old) else line}"
 
 
@@ -205,6 +207,6 @@ def _range(start: int, lines: Sequence[str]) -> str:
 
 
 def _hidden(line: str) -> str:
-    """Return a line with its keys alone: no texts, no comments."""
+    """Return a line with only its keys: no texts, no comments."""
     keys = _STRING.sub(lambda found: found[0] if found["colon"] else '"…"', line)
     return _COMMENT.sub("// …", keys)

@@ -1,4 +1,4 @@
-"""The agent clients as data: which file of theirs names MCP servers, how, and where their skills lie."""
+"""The agent clients as data: which of their files configures MCP servers, in what format, and where skills are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktx_cli.core import Command, Hint, NotReadyError
 
 
 class Target(StrEnum):
-    """An agent client. `universal` is every other one: skills, and an entry to paste."""
+    """An agent client. `universal` stands for every other one: skills, and an entry to paste."""
 
     CLAUDE_CODE = "claude-code"
     CLAUDE_DESKTOP = "claude-desktop"
@@ -26,14 +26,14 @@ class Target(StrEnum):
 
 
 class Scope(StrEnum):
-    """For whom: everybody who works on the project (files beside `ktx.yaml`), or this user in all folders."""
+    """For whom: everybody who works on the project (files next to `ktx.yaml`), or this user in all folders."""
 
     PROJECT = "project"
     USER = "user"
 
 
 class Profile(StrEnum):
-    """Which tools a server lists: those that answering needs, or all. Every tool can be called in each."""
+    """Which tools a server lists: those for answering questions, or all. Every tool can be called in each."""
 
     DEFAULT = "default"
     ADMIN = "admin"
@@ -47,8 +47,8 @@ Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "
 class ClientPlace:
     """The files that a client reads, in one scope.
 
-    `files`: its configuration, the first that is there, else the first (() for none). `container`: the key its servers
-    are under. `skills`: the folder of skills, None where it takes none from files. `rules`: they are Cursor's rules.
+    `files`: its configuration, the first that exists, else the first (() for none). `container`: the key of its
+    servers. `skills`: the folder of skills, None if it reads none from files. `rules`: they are Cursor's rules.
     """
 
     base: Folder
@@ -60,14 +60,14 @@ class ClientPlace:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: how it writes an entry, and its places.
+    """A client: the format of its entries, and its files.
 
-    `title`, `programs`: what it is called, and started by.
+    `title`, `programs`: its display name, and its programs.
 
-    `workspace`: what it replaces by the project's folder in arguments; where it has nothing of the kind, it starts
-    servers in the folder it was started in, and ktx finds the project around that. `reference`: how it writes the value
-    of a variable. `toml`: its file is TOML. `http`: it can reach a server that is running. `filters`: it hands servers
-    no variables of its own but a few.
+    `workspace`: the placeholder for the project folder in arguments; without one, it starts servers in the folder it
+    was started in, and ktx finds the project around that. `reference`: how it refers to the value of a variable.
+    `toml`: its file is TOML. `http`: it supports running servers. `filters`: it only passes a few of its own variables
+    to servers.
     """
 
     title: str
@@ -148,7 +148,7 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         reference="${{env:{name}}}",
     ),
     Target.UNIVERSAL: Client(
-        "any other client: skills for it, and an entry to paste",
+        "any other client: its skills, and an entry to paste",
         "plain",
         {
             Scope.PROJECT: ClientPlace("project", (), skills=("project", _AGENTS)),
@@ -156,19 +156,19 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         },
     ),
 }
-"""Every client, in the order they are listed."""
+"""Every client, in the order in which they are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """This project, and the folders of this user: nothing else of the machine is looked at."""
+    """This project, and the folders of this user: nothing else on the machine is inspected."""
 
     project: Path
     environ: Mapping[str, str]
     platform: str = sys.platform
 
     def folder(self, base: Folder) -> Path:
-        """Return the folder that places of a kind lie in."""
+        """Return the base folder of a kind of file."""
         if base == "project":
             return self.project
         if base == "claude":
@@ -187,10 +187,10 @@ class Where:
 
     @property
     def home(self) -> Path:
-        """The user's home folder; `NotReadyError` where there is none."""
+        """The user's home folder; raises `NotReadyError` if there is none."""
         home = self._named("HOME") or (self._named("USERPROFILE") if self.platform == "win32" else None)
         if home is None:
-            raise NotReadyError("HOME names no folder, so this user's files cannot be found", hint="export HOME=~")
+            raise NotReadyError("HOME is not a folder, so ktx cannot find the files of this user", hint="export HOME=~")
         return home
 
     def _named(self, variable: str) -> Path | None:
@@ -198,16 +198,16 @@ class Where:
         return Path(value) if Path(value).is_absolute() else None
 
     def config(self, place: ClientPlace) -> Path | None:
-        """Return a client's configuration file: the first that is there, else the first; None where it has none."""
+        """Return a client's configuration file: the first that exists, else the first; None if it has none."""
         paths = self.configs(place)
         return next((path for path in paths if os.path.lexists(path)), paths[0] if paths else None)
 
     def configs(self, place: ClientPlace) -> list[Path]:
-        """Return the files a client's configuration may be in."""
+        """Return the possible configuration files of a client."""
         return [self.folder(place.base) / name for name in place.files]
 
     def skills(self, place: ClientPlace) -> Path | None:
-        """Return the folder of a client's skills, None where it has none."""
+        """Return the folder of a client's skills, None if it has none."""
         return None if place.skills is None else self.folder(place.skills[0]) / place.skills[1]
 
 
@@ -215,9 +215,9 @@ NAME = "ktx"
 
 
 def installed_program(environ: Mapping[str, str]) -> Path:
-    """Return the absolute path of this `ktx`: as PATH has it where that is the same file, else where it is installed.
+    """Return the absolute path of this `ktx`: as PATH has it if that is the same file, else as installed.
 
-    Links stay links: an upgrade changes what they lead to. Raises `NotReadyError` where it is not installed.
+    Links stay links: an upgrade changes their targets. Raises `NotReadyError` if it is not installed.
     """
     from ktx_cli.project import found_program
 
@@ -226,19 +226,19 @@ def installed_program(environ: Mapping[str, str]) -> Path:
     if found is not None and (not is_there or found.samefile(beside)):
         return found
     if not is_there:
-        message = f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it"
+        message = f"there is no `{NAME}` next to {sys.executable} or on PATH, so clients could not start it"
         raise NotReadyError(message, hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")))
     return beside
 
 
 PREFIX: Final = "ktx-"
-"""The prefix of the names of all skills, also of other versions."""
+"""The prefix of the names of all skills, including those of other versions."""
 
 NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
 
 
 def skill_files(place: ClientPlace, where: Where) -> Mapping[Path, bytes]:
-    """Return the files of a client's skills with their contents, {} for one that takes none from files."""
+    """Return the files of a client's skills with their contents, {} for one that reads none from files."""
     folder = where.skills(place)
     if folder is None:
         return {}
@@ -250,6 +250,6 @@ def _content(name: str, rules: bool) -> bytes:
     from importlib.resources import files
 
     text = files("ktx_cli").joinpath("agent_skills", f"{name}.md").read_text("utf-8")
-    if rules:  # Cursor's front matter has no name, and says whether the rule is always in force
+    if rules:  # Cursor's front matter has no name, but says whether the rule always applies
         text = text.replace(f"name: {name}\n", "", 1).replace("\n---\n", "\nalwaysApply: false\n---\n", 1)
     return text.encode()

@@ -1,6 +1,6 @@
-"""One table put at the end of a TOML file that people own, and taken out of it: no other character changes.
+"""Adds one table at the end of a TOML file that people own, or removes it, without changing any other character.
 
-tomlkit is no help here: deleting a table with it (0.15) also deletes the comment in front of the next one, and what it
+tomlkit does not help here: deleting a table with it (0.15) also deletes the comment before the next one, and what it
 adds to a file of CRLF lines ends in LF.
 """
 
@@ -17,14 +17,16 @@ from ktx_cli.jobs.clients.json_edit import BOM, Edited, Path, inserted, newline_
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"(?:^|(?<=\ufeff))[ \t]*\[.*$", re.MULTILINE)
-"""The possible head of a table; a match inside a multi-line string is not one, which the final check finds out."""
+"""The possible header of a table; a match inside a multi-line string is not one, which the final check detects."""
 
 _FILLING = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?(?:\n|\Z))+\Z", re.MULTILINE)
-"""Blank lines and comments at the end of a piece of text: they belong to what follows."""
+"""Blank lines and comments at the end of a piece of text, which belong to what follows."""
 
 
 def entries(text: str, container: Path, where: str) -> dict[str, Any]:
-    """Return the tables below a key, {} where it is not there; `ConfigError` for what is no TOML, or no table."""
+    """Return the tables below a key, {} if it does not exist; raises `ConfigError` for invalid TOML,
+    or anything else.
+    """
     data: Any = _data(text, where)
     for step in container:
         data = data.get(step, {})
@@ -39,7 +41,7 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
     """Return the text with a new table at its end."""
     path = (*container, name)
     if name in entries(text, container, where):
-        raise refusal(where, path, "it is there already")
+        raise refusal(where, path, "it already exists")
     newline, body = newline_of(text), text.removeprefix(BOM)
     gap = "" if not body else newline if body.endswith("\n") else newline * 2
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {_value(value)}" for key, value in entry.items())]
@@ -49,31 +51,31 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
     except ConfigError:
         placed = False
     if not placed or _stripped(new, path, where) != _stripped(text, path, where):
-        raise refusal(where, path, f"no table can follow `{'.'.join(container)}` as it is written there")
+        raise refusal(where, path, f"no table can follow `{'.'.join(container)}` in its current form")
     return Edited(new, insertions, len(container))
 
 
 def remove(text: str, container: Path, name: str, there: int, where: str) -> str:
     """Return the text without a table and those below it; comments around them stay.
 
-    `there` is of JSON files alone: a table that others are in is there without a head of its own.
+    `there` only applies to JSON files: a table that contains others exists without its own header.
     """
     path = (*container, name)
     while name in entries(text, container, where):
         cut = next(_cuts(text, path, where), None)
         if cut is None:
-            raise refusal(where, path, "it is not a table of its own")
+            raise refusal(where, path, "it is not a separate table")
         text = cut
     return text
 
 
 def is_blank(text: str) -> bool:
-    """Say whether a text holds nothing, not even a comment."""
+    """Return whether a text is empty, without even a comment."""
     return not text.removeprefix(BOM).strip()
 
 
 def _data(text: str, where: str) -> dict[str, Any]:
-    """Return what a text says, floats as they are written (two that are no number are equal then)."""
+    """Return the data of a text, with floats as written (so that two NaN are equal)."""
     try:
         return tomllib.loads(text.removeprefix(BOM), parse_float=str)
     except tomllib.TOMLDecodeError as error:
@@ -90,7 +92,7 @@ def _value(value: Any) -> str:
 
 
 def _cuts(text: str, path: Path, where: str) -> Iterator[str]:
-    """Yield the text without one of the tables at a path, where that leaves everything else as it was."""
+    """Yield the text without one of the tables at a path, if everything else stays the same."""
     heads = [found.start() for found in _HEADER.finditer(text)]
     wanted = _stripped(text, path, where)
     for index, start in enumerate(heads):
@@ -104,7 +106,7 @@ def _cuts(text: str, path: Path, where: str) -> Iterator[str]:
 
 
 def _named(text: str, start: int) -> Path:
-    """Return the keys in what may be the head of a table, () where it is none."""
+    """Return the keys in a possible table header, () if it is none."""
     found = _HEADER.match(text, start)
     line = found[0].rstrip("\r") if found else ""
     try:
@@ -119,7 +121,9 @@ def _named(text: str, start: int) -> Path:
 
 
 def _cut(text: str, start: int, end: int) -> str:
-    """Return the text without a table: what stands before the next one stays, of two blank lines around it one goes."""
+    """Return the text without a table: what precedes the next one stays, one of two blank lines around
+    it is removed.
+    """
     filling = _FILLING.search(text[start:end])
     rest = text[start + filling.start() if filling else end :]
     head = text[:start]
@@ -130,7 +134,7 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _stripped(text: str, path: Path, where: str) -> Any:
-    """Return what a text says but for one table, and for those around it that are empty then; None for no TOML."""
+    """Return the data of a text without one table, and those around it that are then empty; None for invalid TOML."""
     try:
         return _dropped(_data(text, where), path)
     except ConfigError:

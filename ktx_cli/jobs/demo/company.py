@@ -44,9 +44,9 @@ WAREHOUSE_ID = "warehouse"
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """The company as it was generated.
+    """The generated company.
 
-    `rows` counts the rows by `schema.table`, views left out. `first_day` and `last_day` bound the orders.
+    `rows` counts the rows by `schema.table`, without views. `first_day` and `last_day` are the range of the orders.
     """
 
     folder: Path
@@ -73,11 +73,11 @@ class Company:
 
 
 def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Company:
-    """Write the company of this seed into `folder`, which is created when it is not there.
+    """Write the company of this seed into `folder`, which is created if it does not exist.
 
-    The same seed gives the same rows on every machine. Raises `UsageError` when the folder already holds one of
-    the parts and is not `half_built`, and `StorageError` when a file cannot be written. Of a half-built company
-    the texts that are there stay.
+    The same seed gives the same rows on every machine. Raises `UsageError` if the folder already contains one of the
+    parts and is not `half_built`, and `StorageError` if a file cannot be written. Existing text files of a half-built
+    company are kept.
     """
     if not half_built:
         _refuse_to_overwrite(folder)
@@ -101,7 +101,7 @@ def _refuse_to_overwrite(folder: Path) -> None:
     for name in (WAREHOUSE, DBT_PROJECT, HANDBOOK, SEMANTIC_NAME, WIKI_NAME, DECISIONS_NAME):
         path = folder / name
         if path.exists() or path.is_symlink():
-            message = f"there is already something at {path}"
+            message = f"{path} already exists"
             raise UsageError(message, hint=Command("demo", "OTHER-FOLDER"), details={"path": str(path)})
 
 
@@ -119,7 +119,7 @@ def packaged_names(folder: str) -> list[str]:
 
 
 def copy_packaged(folder: str, target: Path) -> list[Path]:
-    """Write a packaged folder to `target`, but nothing over a file that is there; return the files written.
+    """Write a packaged folder to `target`, without overwriting existing files; return the written files.
 
     Raises `StorageError` naming the file that could not be written.
     """
@@ -145,7 +145,7 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
 
 
 MARTS = {"order_revenue": "finance.order_revenue", "customer_value": "finance.customer_value", "days": "finance.days"}
-"""The models that are views of the warehouse, in the order they can be created; the others are ephemeral."""
+"""The models that are views of the warehouse, in creation order; the others are ephemeral."""
 
 _CALL = re.compile(r"\{\{\s*(ref|source|var)\(([^)]*)\)\s*\}\}")
 
@@ -157,7 +157,7 @@ def model_files() -> dict[str, str]:
 
 
 def compiled_sql(model: str) -> str:
-    """Return the SQL of a model as dbt would run it; an ephemeral model it refers to is put in as a subquery."""
+    """Return the SQL of a model as dbt would run it; ephemeral models that it refers to become subqueries."""
     variables = load(packaged_text(f"{DBT_PROJECT}/dbt_project.yml"), where="dbt_project.yml")["vars"]
     return _compile(model, model_files(), variables)
 
@@ -211,7 +211,7 @@ cases:
 
 
 def write_evals(folder: Path) -> Path:
-    """Write the golden questions of the company in `folder`, whose warehouse is there; raises `StorageError`."""
+    """Write the golden questions of the company in `folder`, whose warehouse exists; raises `StorageError`."""
     import duckdb
 
     with duckdb.connect(folder / WAREHOUSE, read_only=True) as warehouse:
@@ -228,7 +228,7 @@ Tables = Mapping[str, Sequence[Row]]
 
 
 def make_tables(seed: int) -> Tables:
-    """Return the rows of every table of the company this seed stands for."""
+    """Return the rows of every table of the company for this seed."""
     staff = make_staff(seed)
     clientele = make_clientele(seed)
     assortment = make_assortment(seed)
@@ -254,9 +254,9 @@ def make_tables(seed: int) -> Tables:
 
 
 def write_warehouse(path: Path, tables: Tables) -> None:
-    """Write the DuckDB file; it appears under its name only when it is complete.
+    """Write the DuckDB file; it gets its name only when it is complete.
 
-    Raises `StorageError` when the folder cannot be written or the disk is full.
+    Raises `StorageError` if the folder cannot be written or the disk is full.
     """
     import duckdb
 

@@ -1,4 +1,4 @@
-"""The questions the demo answers through its semantic layer."""
+"""`ktx demo`: builds the demo company and answers questions through its semantic layer."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FROM_DBT = DemoQuestion(
         "dimensions": ["customer_value.segment"],
     },
 )
-"""Its measures are metrics of the dbt project: nobody can ask it before that is read."""
+"""Its measures are metrics of the dbt project: it cannot be answered before that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class DemoAnswer(Record):
 
 
 def answered(folder: Path, question: DemoQuestion, environ: Mapping[str, str]) -> DemoAnswer:
-    """Return the verified answer; raises as `ask_layer`, and `KtxError` where recomputed numbers differ."""
+    """Return the verified answer; raises as `ask_layer`, and `KtxError` if recomputed numbers differ."""
     layout = Layout(folder)
     asked = LayerQuestion(question.query, question.connection, verified=True)
     answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ, formats=True)
@@ -138,15 +138,15 @@ SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     "dbt": {"driver": "dbt", "source_dir": DBT_PROJECT},
     "handbook": {"driver": "documents", "path": HANDBOOK},
 }
-"""The context sources of the company, as `ktx.yaml` names them."""
+"""The context sources of the company, as in `ktx.yaml`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextCounts:
     """The amount of context that a project has about its warehouse.
 
-    `descriptions` of sources and columns; `rules` say of a column that it is unique, never empty, or which values it
-    has; `joins` count a pair of columns once; `pages` are those of the wiki.
+    `descriptions` of sources and columns; `rules` say that a column is unique, never empty, or which values it has;
+    `joins` count a pair of columns once; `pages` are those of the wiki.
     """
 
     descriptions: int
@@ -157,7 +157,7 @@ class ContextCounts:
 
     @classmethod
     def of(cls, model: Model, pages: int) -> ContextCounts:
-        """Count what a semantic layer has."""
+        """Count the content of a semantic layer."""
         sources = list(model.sources.values())
         columns = [column for source in sources for column in source.columns.values()]
         pairs = {
@@ -177,7 +177,7 @@ class ContextCounts:
 
 @dataclass(frozen=True, slots=True)
 class SecondHalf:
-    """The context that the sources brought. `refused`: the error of the question before them."""
+    """The context from the sources. `refused`: the error of the question before them."""
 
     ingest: IngestReport
     before: ContextCounts
@@ -187,11 +187,11 @@ class SecondHalf:
 
     @property
     def to_add(self) -> list[tuple[str, str]]:
-        """The things that a model would add: the source, and what of it."""
+        """What a model would add: the source, and what."""
         return [(work.name, each) for work in self.ingest.sources for each in work.left_for_a_model]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
+        """Return it for the JSON output."""
         before, after = asdict(self.before), asdict(self.after)
         return {
             "ingest": self.ingest.to_json(),
@@ -215,7 +215,7 @@ def name_sources(folder: Path) -> None:
 
 
 def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondHalf:
-    """Read the context sources and ask; raises as `ingest` and `ask_layer` do."""
+    """Read the context sources and answer the question; raises as `ingest` and `ask_layer` do."""
     model, before = _known(folder)
     refused = _refusal(model)
     report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command=Command("demo"), emit=emit))
@@ -233,7 +233,7 @@ def _known(folder: Path) -> tuple[Model, ContextCounts]:
 
 
 def _refusal(model: Model) -> str:
-    """Return why the question has no answer yet; empty where it has one."""
+    """Return why the question has no answer yet; empty if it has one."""
     try:
         compile_query(model, FROM_DBT.query)
     except SemanticError as error:
@@ -247,7 +247,7 @@ SHOWN_JOINS = 3
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The demo as it was built: the folder, the rows of each table, the scan with a question, the context sources."""
+    """The built demo: the folder, the rows of each table, the scan with a question, the context sources."""
 
     folder: Path
     seed: int
@@ -258,13 +258,13 @@ class DemoReport:
 
     @property
     def joins(self) -> tuple[ReviewedRelationship, ...]:
-        """Found joins that no key declares and no name gives away: the column is called otherwise than the key."""
+        """Inferred joins that neither a key nor a name indicates: the column has another name than the key."""
         found = (each for report in self.ingest.connections for each in report.joins)
         telling = [each for each in found if each.relationship.child_columns != each.relationship.parent_columns]
         return tuple(sorted(telling, key=lambda each: (each.relationship.probability, each.name))[:SHOWN_JOINS])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
+        """Return the `data` of the JSON output."""
         return {
             "folder": str(self.folder),
             "seed": self.seed,
@@ -280,7 +280,7 @@ class DemoReport:
 
 
 def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ignore_events) -> DemoReport:
-    """Build the demo in a new or empty folder, or go on where another was killed; errors as `claimed`, `ingest`."""
+    """Build the demo in a new or empty folder, or continue an interrupted one; errors as `claimed`, `ingest`."""
     with claimed(folder) as half_built:
         return _demo(folder, seed, environ, emit, half_built=half_built)
 
@@ -303,7 +303,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
 
 
 def _commit_company(folder: Path) -> None:
-    """Make the folder a repository of its own, whatever lies around it, with the company's text files in it."""
+    """Make the folder a separate repository, whatever surrounds it, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
     name_sources(folder)
     write_evals(folder)
@@ -319,17 +319,17 @@ def _commit_company(folder: Path) -> None:
 
 
 PREFIX: Final = ".ktx-demo-"
-"""Begins the names of the marker and of the scratch folders beside it."""
+"""Prefix of the names of the marker and of the scratch folders next to it."""
 
 SUFFIX: Final = ".marker"
 
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[bool]:
-    """Claim a new or empty folder for a block, or one that a demo left half-built; yields whether it is the latter.
+    """Claim a new, empty or half-built folder for a block; yields whether it is half-built.
 
-    The marker stays when the block fails, for the next demo to go on. Raises `UsageError` when the folder holds
-    something else, `BusyError` while another demo is at work in it, `StorageError`.
+    If the block fails, the marker stays so that the next demo can continue. Raises `UsageError` if the folder contains
+    something else, `BusyError` while another demo is running in it, `StorageError`.
     """
     names = _names(folder)
     old = [name for name in names if name.startswith(PREFIX) and name.endswith(SUFFIX)]
@@ -357,24 +357,26 @@ def _names(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        raise UsageError(f"{folder} exists and is no folder", hint=Command("demo", "OTHER-FOLDER")) from None
+        raise UsageError(f"{folder} exists and is not a folder", hint=Command("demo", "OTHER-FOLDER")) from None
     except OSError as error:
-        raise storage_error(folder, error, "look into") from error
+        raise storage_error(folder, error, "read") from error
 
 
 def _lock(descriptor: int, folder: Path) -> None:
-    """Lock the marker; the system gives the lock of a killed process back."""
+    """Lock the marker; the system releases the lock of a killed process."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = f"another `ktx demo` is at work in {folder}"
-        raise BusyError(message, hint=Hint("wait until it is done, or: {}", Command("demo", "OTHER-FOLDER"))) from None
+        message = f"another `ktx demo` is running in {folder}"
+        raise BusyError(
+            message, hint=Hint("wait until it has finished, or: {}", Command("demo", "OTHER-FOLDER"))
+        ) from None
     if not os.fstat(descriptor).st_nlink:
         raise BusyError(f"another `ktx demo` has just ended in {folder}", hint=Command("demo", "OTHER-FOLDER"))
 
 
 def _remove_scratch(folder: Path) -> None:
-    """Remove the scratch folders of the dead; whoever could be alive would hold the marker."""
+    """Remove the scratch folders of dead processes; a live one would hold the marker."""
     for path in folder.glob(f"{PREFIX}*"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -1,1 +1,1 @@
-"""`ktx status` and `ktx doctor` say whether a project is ready."""
+"""`ktx status` and `ktx doctor`: whether a project is ready to use."""

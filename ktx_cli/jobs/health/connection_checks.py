@@ -1,4 +1,4 @@
-"""Checks of connections, by the code a run uses: each is reached, its last scan is complete, its history readable."""
+"""Checks of connections with the code that runs use: reachable, completely scanned, with a readable query history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS: Final = "connections"
 CONNECTION_SECONDS: Final = 50.0
-"""A connection may take this long; one that hangs keeps no other from its answer."""
+"""Time limit per connection; one that hangs does not delay the others."""
 
 _UNBOUND = {
     "superuser": "a superuser",
@@ -32,12 +32,12 @@ _UNBOUND = {
 
 
 def leaves_the_session(test: ConnectionTest) -> list[str]:
-    """Return what makes a role reach the server's files and programs from a session that only reads."""
+    """Return what gives a role access to the server's files and programs from a read-only session."""
     return [_UNBOUND[fact] for fact in test.privileges if fact in _UNBOUND]
 
 
 def check_connections(context: CheckContext) -> list[CheckResult]:
-    """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
+    """Check that every database responds with a read-only role, and that every source exists."""
     config = context.loaded.config
     pieces = [
         Task(_named(name), functools.partial(_database, context, name, entry), CONNECTION_SECONDS, _again(name))
@@ -48,7 +48,7 @@ def check_connections(context: CheckContext) -> list[CheckResult]:
         for name in sorted(config.sources())
     ]
     return [result for results in side_by_side(pieces) for result in results] or [
-        CheckResult(CONNECTIONS, Level.SKIP, "no connection to try")
+        CheckResult(CONNECTIONS, Level.SKIP, "no connection to test")
     ]
 
 
@@ -68,35 +68,35 @@ def _database(context: CheckContext, connection: str, entry: Database) -> list[C
     test = probe_connection(config, connection, project_dir=context.project_dir, environ=context.environ)
     facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
     if test.closed:
-        facts += f", no SELECT on {len(test.closed)} of them"
+        facts += f", without SELECT on {len(test.closed)} of them"
     gap = access_gap(connection, entry, test)
     if reach := leaves_the_session(test):
-        says = f"{facts}; the role is {listing(reach)}: it can leave a read-only session"
+        says = f"{facts}; the role is {listing(reach)}, so it can leave a read-only session"
         return [CheckResult(check, Level.FAIL, says, _select_only(context, connection, entry, test))]
     if gap is not None:
         level = Level.FAIL if gap.nothing and entry.enabled_tables else Level.WARN
         return [CheckResult(check, level, f"{facts}: {gap.message}", gap.hint)]
     if test.can_write:
-        says = f"{facts}; the role could write, though not in ktx's sessions, which are read-only"
+        says = f"{facts}; the role has write access, but ktx's sessions are read-only"
         return [CheckResult(check, Level.WARN, says, _select_only(context, connection, entry, test))]
     return [CheckResult(check, Level.OK, facts)]
 
 
 def _select_only(context: CheckContext, connection: str, entry: Database, test: ConnectionTest) -> str:
-    """Return how ktx gets a role that may only SELECT: statements for an administrator, then where it is named."""
+    """Return how ktx gets a role that may only SELECT: statements for an administrator, then the setting."""
     from ktx_cli.warehouses import reader_role
 
     statements = reader_role(entry, test)
     if statements is None:
         place = SettingPath(f"connections.{connection}")
-        return Hint("give ktx a role that may only SELECT, and name it in {} of ktx.yaml", place)
+        return Hint("give ktx a role that may only SELECT, and set it as {} of ktx.yaml", place)
     named = next((key for key in ("url", "username", "user") if getattr(entry, key, None)), "username")
     named_by = command_to_set(f"connections.{connection}.{named}", context.loaded.raw, context.project_dir)
     return Hint("as an administrator: {}; then: {}", Statement(statements), named_by)
 
 
 def _source(context: CheckContext, connection: str) -> list[CheckResult]:
-    """A context source can be reached, by what `ktx connection test` does."""
+    """Check that every context source is reachable, as `ktx connection test` does."""
     from ktx_cli.jobs.connections import check_source
 
     source = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
@@ -110,7 +110,7 @@ Unread = list[tuple[TableRef, str, str]]
 
 
 def check_profiles(context: CheckContext) -> list[CheckResult]:
-    """The last scan of every database could read all of it, and looked at the rows of all tables."""
+    """Check that the last scan of every database read everything, including the rows of all tables."""
     findings: list[CheckResult] = []
     try:
         scans = read_state(context.layout, last_scans) or {}
@@ -121,11 +121,11 @@ def check_profiles(context: CheckContext) -> list[CheckResult]:
                 findings += _unreadable(context, scans[connection])
     except KtxError as error:
         return [CheckResult(PROFILES, Level.SKIP, error.message, error.hint)]
-    return findings or [CheckResult(PROFILES, Level.OK, "the last scans left nothing out")]
+    return findings or [CheckResult(PROFILES, Level.OK, "the last scans were complete")]
 
 
 def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
-    """Return the tables of a connection whose rows the last look did not reach, by schema and name."""
+    """Return the tables of a connection whose rows the last scan did not read, by schema and name."""
     rows = database.execute(
         "SELECT schema_name, table_name, json_extract(profile, '$.unsampled'), json_extract(profile, '$.problem')"
         " FROM profiles WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL ORDER BY 1, 2",
@@ -135,7 +135,7 @@ def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
 
 
 def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
-    """Name the objects that the last scan could not read at all, from its report; without one nothing is known."""
+    """List the objects that the last scan could not read at all, from its report; without one, nothing is known."""
     text = read_bytes(context.layout.runs / f"{scan.run_id}.json")
     if text is None:
         return []
@@ -157,7 +157,7 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
 
 
 def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckResult]:
-    """Yield what failed, and apart from it what the settings leave out."""
+    """Yield what failed, and separately what the settings exclude."""
     if not unread:
         return
     from ktx_cli.scan import Unsampled
@@ -166,20 +166,20 @@ def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckRe
     failed = [table for table in unread if table[1] != Unsampled.NOT_READ]
     if failed:
         tables = listing(_grouped(failed), 3)
-        message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
+        message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not read: {tables}"
         late = any(kind == Unsampled.OUT_OF_TIME for _, kind, _ in failed)
         more = ("config", "set", "scan.budget.seconds", seconds * 2) if late else ("connection", "test", connection)
         yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", Command(*more), Command("scan", connection)))
     if meant:
         message = (
-            f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
+            f"connection `{connection}`: {plural(len(meant), 'view')} not read because of scan.views: {listing(meant)}"
         )
         hint = Hint("{} && {}", Command("config", "set", "scan.views", "always"), Command("scan", connection))
         yield CheckResult(PROFILES, Level.OK, message, hint)
 
 
 def _grouped(unread: Unread) -> Iterable[str]:
-    """Yield each reason once, with the tables it is about."""
+    """Yield each reason once, with its tables."""
     for why in dict.fromkeys(why for _, _, why in unread):
         tables = listing(str(ref) for ref, _, reason in unread if reason == why)
         yield f"{tables} ({one_line(why, 160)})"
@@ -189,14 +189,14 @@ HISTORY = "history"
 HISTORY_SECONDS = 50.0
 AGAIN = Command("doctor", "--only", HISTORY)
 UNREADABLE = "query_history"
-"""The code of a warning that setup gives."""
+"""The code of a warning of setup."""
 
 WINDOW_DAYS = 1
-"""Of days of history that are read here, whatever a run reads: some databases take money for each."""
+"""Number of days of history that are read here, whatever a run reads: some databases charge for each."""
 
 
 def check_history(context: CheckContext) -> list[CheckResult]:
-    """Every query history that a run would read can be read."""
+    """Check that every query history that a run would read is readable."""
     wanted = {
         name: entry
         for name, entry in context.loaded.config.databases().items()
@@ -214,7 +214,7 @@ def check_history(context: CheckContext) -> list[CheckResult]:
 def history_warnings(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> list[ResultWarning]:
-    """Return what keeps the query history of a connection from being read; nothing where it is not wanted."""
+    """Return what prevents reading the query history of a connection; nothing if it is not enabled."""
     entry = config.databases().get(connection)
     if entry is None or not (entry.context and entry.context.query_history.enabled):
         return []
@@ -230,13 +230,13 @@ def _look(context: CheckContext, connection: str, entry: Database) -> list[Check
     history = _read(connection, entry, context.project_dir, context.environ)
     findings = [CheckResult(check, Level.WARN, warning.message, warning.hint) for warning in history.warnings]
     if history.unread:
-        message = f"the text of {plural(history.unread, 'statement')} is not shown to this role"
+        message = f"the text of {plural(history.unread, 'statement')} is not visible to this role"
         findings.append(CheckResult(check, Level.WARN, message))
-    return findings or [CheckResult(check, Level.OK, f"{history.origin} can be read")]
+    return findings or [CheckResult(check, Level.OK, f"{history.origin} is readable")]
 
 
 def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:
-    """Read as a run does, of fewer days."""
+    """Read as a run does, but fewer days."""
     from ktx_cli.sources import HistoryPlace, read_history
     from ktx_cli.warehouses import dialect_of, open_database
 

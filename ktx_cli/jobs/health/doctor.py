@@ -1,4 +1,4 @@
-"""`ktx doctor`: every check for real, what can be mended without asking, and what the exit code makes of it."""
+"""`ktx doctor`: runs every check, repairs what needs no decision, and determines the exit code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Command,
@@ -48,14 +48,14 @@ AGENTS = "agents"
 
 
 def check_agents(context: CheckContext) -> list[CheckResult]:
-    """What was installed into a client is there as it was written, and can work."""
+    """Check that what was installed into clients is unchanged and works."""
     manifest = load_manifest(context.layout)
     states = list_clients(Where(context.project_dir, context.environ))
     drifted = [state for state in states if state.state not in (NOT_INSTALLED, INSTALLED)]
     if drifted:
         return [_client_finding(context, state, manifest.of(state.target, state.scope)) for state in drifted]
     installed = [f"{state.target} ({state.scope})" for state in states if state.state == INSTALLED]
-    message = f"as it was written: {listing(installed)}" if installed else "no client has this project"
+    message = f"unchanged: {listing(installed)}" if installed else "this project is not installed in any agent client"
     return [CheckResult(AGENTS, Level.OK, message)]
 
 
@@ -76,15 +76,15 @@ def _client_finding(context: CheckContext, state: ClientState, recorded: Install
 
 
 def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
-    """Whether an entry names `ktx` alone, as shared files do, and PATH has none."""
+    """Return whether an entry starts just `ktx`, as shared files do, and PATH has none."""
     words = [] if recorded is None or recorded.entry is None else words_of(recorded.entry.value)
     return words[:1] == [NAME] and found_program(context.environ) is None
 
 
 def _is_there(context: CheckContext, state: ClientState, recorded: Install | None) -> bool:
-    """Whether the client's own file has this project: of files outside the project the manifest proves nothing.
+    """Return whether the client's own file contains this project: for files elsewhere, the manifest is no proof.
 
-    It could come with a repository, and which projects this user's clients serve is for the user to say.
+    The manifest could come with a repository, but the user decides which projects the clients serve.
     """
     if state.scope is Scope.PROJECT:
         return True
@@ -94,17 +94,17 @@ def _is_there(context: CheckContext, state: ClientState, recorded: Install | Non
         if configuration is None:
             return recorded is not None and recorded.entry is None
         return any(is_of(entry, state.scope, where.project) for entry in configuration.entries.values())
-    except KtxError:  # a file that cannot be read has nothing of ours
+    except KtxError:  # an unreadable file contains nothing of ours
         return False
 
 
 def _starts_a_program(recorded: Install | None) -> bool:
-    """Whether an installation of ours names no server that is running: which one, the files alone know."""
+    """Return whether an installation of ours does not refer to a running server, which only the files know."""
     return recorded is not None and (recorded.entry is None or bool(words_of(recorded.entry.value)))
 
 
 def _again(context: CheckContext, state: ClientState) -> Repair:
-    """Return what installs once more; what somebody changed it leaves alone, and says so."""
+    """Return the repair that installs again; it skips changed parts and reports them."""
 
     def repair() -> str:
         variables = sorted(secret_names(context.loaded.config))
@@ -113,8 +113,8 @@ def _again(context: CheckContext, state: ClientState) -> Repair:
         problem: KtxError | None = report.error
         if problem is not None:
             raise problem
-        written = listing(diff.path for diff in report.diffs) or "nothing had to be written"
-        return f"installed into {state.target} ({state.scope}) again: {written}"
+        written = listing(diff.path for diff in report.diffs) or "nothing to write"
+        return f"reinstalled into {state.target} ({state.scope}): {written}"
 
     return repair
 
@@ -123,43 +123,43 @@ SERVER = "mcp"
 
 
 def check_server(context: CheckContext) -> list[CheckResult]:
-    """The server that was started answers; or none was."""
+    """Check that a started server responds."""
     server = server_status(context.layout)
     if server.status == "stopped":
-        return [CheckResult(SERVER, Level.OK, "no server is started; clients start their own")]
+        return [CheckResult(SERVER, Level.OK, "no server is running; clients start their own")]
     if server.status == "running":
         return [_running(server)]
     if server.state is not None and server.state.is_alive():
         hint = Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start"))
-        return [CheckResult(SERVER, Level.WARN, f"the server hangs: {server.problem}", hint)]
+        return [CheckResult(SERVER, Level.WARN, f"the server does not respond: {server.problem}", hint)]
     return [_dead(context, server)]
 
 
 def _running(server: ServerStatus) -> CheckResult:
     assert server.state is not None
-    where = f"a server answers at {server.state.base}, pid {server.state.pid}"
+    where = f"the server at {server.state.base} responds, pid {server.state.pid}"
     if server.problem is None:
         return CheckResult(SERVER, Level.OK, where)
     return CheckResult(SERVER, Level.WARN, f"{where}, but {server.problem}", Command("mcp", "logs"))
 
 
 def _dead(context: CheckContext, server: ServerStatus) -> CheckResult:
-    """Say what a server that is gone left, and whether another program has its port."""
+    """Report what a dead server left, and whether another program uses its port."""
     message = f"a dead server left {context.layout.mcp_state}: {server.problem}"
     hint: Hint = Command("mcp", "stop")
     if server.state is not None and _is_taken(server.state):
-        message += f"; another program has its port {server.state.port}"
+        message += f"; another program uses its port {server.state.port}"
         hint = Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start", "--port", "0"))
 
     def forget() -> str:
         gone = forget_dead(context.layout)  # a server may have been started meanwhile
-        return f"removed {context.layout.mcp_state}" if gone else "a server lives by now, and was left alone"
+        return f"removed {context.layout.mcp_state}" if gone else "a server is running now, so nothing was changed"
 
     return CheckResult(SERVER, Level.WARN, message, hint, repair=forget)
 
 
 def _is_taken(state: ServerState) -> bool:
-    """Whether a server could not listen where this one did."""
+    """Return whether a server could not listen on the address of this one."""
     host = reached_at(state.settings.host)
     try:
         with socket.create_server((host, state.port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
@@ -169,12 +169,12 @@ def _is_taken(state: ServerState) -> bool:
 
 
 PROJECT = "project"
-"""The name of the finding that there is no project."""
+"""The name of the result for a missing project."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired(Record):
-    """A repair that `--fix` made; `error`: why it could not."""
+    """A repair by `--fix`; `error`: why it failed."""
 
     check: str
     message: str
@@ -184,13 +184,13 @@ class Repaired(Record):
 
     @property
     def done(self) -> bool:
-        """Whether nothing went wrong."""
+        """Whether all checks passed."""
         return self.error is None
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The findings by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
+    """The results by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
 
     answers: dict[str, list[CheckResult]] = field(default_factory=dict)
     repaired: list[Repaired] = field(default_factory=list)
@@ -199,11 +199,11 @@ class Diagnosis:
 
     @property
     def findings(self) -> list[CheckResult]:
-        """All findings, in the order of the checks."""
+        """All results, in the order of the checks."""
         return [finding for findings in self.answers.values() for finding in findings]
 
     def counts(self) -> dict[str, int]:
-        """Return how many findings there are of each level."""
+        """Return the number of results of each level."""
         levels = [finding.level for finding in self.findings]
         return {level.value: levels.count(level) for level in Level}
 
@@ -224,7 +224,7 @@ def _finding(check: str, result: CheckResult) -> dict[str, Any]:
 def diagnose(
     project_dir: Path, environ: Mapping[str, str], *, only: Sequence[str] = (), skip: Sequence[str] = ()
 ) -> list[CheckResult]:
-    """Run the checks; raises `ConfigError` for a broken `ktx.yaml`, `UsageError` for an unknown check id."""
+    """Run the checks; raises `ConfigError` for an invalid `ktx.yaml`, `UsageError` for an unknown check id."""
     diagnosis = examine(project_dir, environ, only=only, skip=skip)
     if diagnosis.problem is not None:
         raise diagnosis.problem
@@ -239,9 +239,9 @@ def examine(
     skip: Sequence[str] = (),
     fix: bool = False,
 ) -> Diagnosis:
-    """Run the checks, those that need no settings also where `ktx.yaml` is broken; `UsageError` for an unknown id.
+    """Run the checks, or with an invalid `ktx.yaml` those that need no settings; `UsageError` for an unknown id.
 
-    `fix`: then mend what can be mended without asking, and run the checks concerned once more.
+    `fix`: then repair what needs no decision, and run the affected checks again.
     """
     checks = chosen(only, skip)
     layout = Layout(project_dir)
@@ -263,9 +263,14 @@ def without_project(error: NoProjectError) -> Diagnosis:
     )
 
 
+_FORMER_IDS: Final = {"lease": "lock"}
+"""Former id of a check, which the options still accept -> its current id."""
+
+
 def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
-    """Return the checks that are asked for; `UsageError` for an id none has."""
+    """Return the selected checks; raises `UsageError` for an unknown id."""
     known = {check.id for check in CHECKS}
+    only, skip = ([_FORMER_IDS.get(name, name) for name in names] for names in (only, skip))
     for name in (*only, *skip):
         if name not in known:
             near = did_you_mean(name, known)
@@ -275,7 +280,7 @@ def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
 
 
 def verdict(diagnosis: Diagnosis, *, strict: bool) -> KtxError | None:
-    """Return what the command ends with: None, `not_ready` (only setup or authentication failed), else a failure."""
+    """Return the error of the command: None, `not_ready` (only setup or authentication failed), else a failure."""
     if diagnosis.problem is not None:
         return diagnosis.problem
     wanted = (Level.FAIL, Level.WARN) if strict else (Level.FAIL,)
@@ -299,7 +304,7 @@ def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[C
 def _without_settings(
     layout: Layout, environ: Mapping[str, str], checks: Sequence[Check], error: ConfigError
 ) -> Diagnosis:
-    """Run what needs no settings, and say what is wrong with them."""
+    """Run what needs no settings, and report what is wrong with them."""
     context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
     answers = _answers(context, [check for check in checks if not check.settings])
     line = error.details.get("line")
@@ -313,7 +318,7 @@ def _without_settings(
 
 
 def _repair_all(context: CheckContext, diagnosis: Diagnosis, checks: Sequence[Check]) -> None:
-    """Repair what can be repaired, once each, and run the checks concerned again."""
+    """Repair what can be repaired, once each, and run the affected checks again."""
     touched = []
     for check in checks:
         findings = [
@@ -334,54 +339,54 @@ def _repaired(name: str, finding: CheckResult) -> Repaired:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("python", "Python and the packages ktx needs", machine.check_python, settings=False),
+    Check("python", "Python and the packages that ktx requires", machine.check_python, settings=False),
     Check("sqlite", "SQLite with full-text search", machine.check_sqlite, settings=False),
-    Check("git", "a git that is new enough", machine.check_git, settings=False),
+    Check("git", "a recent version of git", machine.check_git, settings=False),
     Check("config", "ktx.yaml is valid", project.check_config),
-    Check("extras", "the packages of the drivers that are configured", machine.check_extras),
-    Check(models.MODELS, "the settings and the session of the LLM backends", models.check_settings, live=True),
-    Check("databases", "a database is configured", project.check_databases),
-    Check(project.MOUNTS, "every mounted project can be read", project.check_mounts),
-    Check(machine.CHECK, "secret references resolve", machine.check_secrets),
+    Check("extras", "packages of the configured drivers", machine.check_extras),
+    Check(models.MODELS, "settings and session of the LLM backends", models.check_settings, live=True),
+    Check("databases", "at least one database is configured", project.check_databases),
+    Check(project.MOUNTS, "every mounted project is readable", project.check_mounts),
+    Check(machine.CHECK, "all secret references resolve", machine.check_secrets),
     Check(project.CONTEXT, "every database has context", project.check_context),
-    Check(connections.PROFILES, "the last scans left nothing out", connections.check_profiles),
-    Check(project.WIKI, "references of wiki pages lead somewhere", project.check_wiki),
-    Check(project.SEMANTIC, "the files of the semantic layer have no errors", project.check_semantic),
-    Check(project.DECISIONS, "no convention waits for a decision of a person", project.check_decisions),
-    Check(project.CONVENTIONS, "sources state no other time zone, fiscal year or week", project.check_conventions),
+    Check(connections.PROFILES, "the last scans were complete", connections.check_profiles),
+    Check(project.WIKI, "wiki pages have no broken links", project.check_wiki),
+    Check(project.SEMANTIC, "definitions of the semantic layer have no errors", project.check_semantic),
+    Check(project.DECISIONS, "no decision about a convention is open", project.check_decisions),
+    Check(project.CONVENTIONS, "time zone, fiscal year and week agree with the sources", project.check_conventions),
     Check(project.INDEX, "the search index is up to date", project.check_index),
-    Check(machine.STATE, "the state database, for this user alone", machine.check_state),
-    Check(machine.HIDDEN, "nothing in .ktx can be committed", machine.check_hidden),
-    Check(machine.WRITABLE, "a run can write its files", machine.check_writable),
-    Check(machine.DISK, "room on the disks", machine.check_disk),
-    Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),
-    Check("lease", "no lock of a dead run", project.check_run_lock),
-    Check(SERVER, "the MCP server that was started answers", check_server),
-    Check(AGENTS, "what was put into the files of agent clients", check_agents),
-    Check(models.CLAUDE, "the Claude Code binary, its environment, managed files", models.check_claude, live=True),
+    Check(machine.STATE, "the state database is usable and private", machine.check_state),
+    Check(machine.HIDDEN, "no file in .ktx can be committed", machine.check_hidden),
+    Check(machine.WRITABLE, "runs can write their files", machine.check_writable),
+    Check(machine.DISK, "free disk space", machine.check_disk),
+    Check("repository", "a repository that runs can commit to, without stale locks", project.check_repository),
+    Check("lock", "no stale run lock", project.check_run_lock),
+    Check(SERVER, "a running MCP server responds", check_server),
+    Check(AGENTS, "what was installed into agent clients", check_agents),
+    Check(models.CLAUDE, "the Claude Code binary, its environment, managed settings", models.check_claude, live=True),
     Check(
         models.PROBE,
-        "a call to every model behind a role, and its isolation",
+        "a test call to every configured model, in isolation",
         models.check_probes,
         live=True,
         seconds=300.0,
     ),
-    Check(models.EMBEDDINGS, "the embeddings model makes vectors", models.check_embeddings, live=True, seconds=90.0),
+    Check(models.EMBEDDINGS, "the embeddings model computes vectors", models.check_embeddings, live=True, seconds=90.0),
     Check(
         connections.CONNECTIONS,
-        "every connection answers, and its role may only read",
+        "every connection responds, with a read-only role",
         connections.check_connections,
         live=True,
         seconds=60.0,
     ),
-    Check(connections.HISTORY, "the query history may be read", connections.check_history, live=True, seconds=60.0),
+    Check(connections.HISTORY, "the query history is readable", connections.check_history, live=True, seconds=60.0),
 )
 
 
 def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[CheckResult]]:
-    """Run the checks side by side and return the findings of each, in their order.
+    """Run the checks concurrently and return the results of each, in order.
 
-    A check that raises or takes too long is a failed finding; the others are not affected.
+    A check that raises or takes too long has a failed result; the others are not affected.
     """
     return side_by_side(
         Task(check.id, functools.partial(check.run, context), check.seconds, Command("doctor", "--only", check.id))

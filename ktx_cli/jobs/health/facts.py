@@ -1,4 +1,4 @@
-"""The facts of `ktx status` about connections and clients."""
+"""What `ktx status` shows about connections and clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ACTIVE = ("accepted", "manual")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """One connection: what is configured and what is built of it."""
+    """One connection: its configuration and its context."""
 
     id: str
     driver: str
@@ -39,11 +39,11 @@ class ConnectionStatus:
     secrets: CheckResult | None = None
     """The problem with its secret references; None: they resolve."""
     last_fetch: LastFetch | None = None
-    """Of a context source, or of a database's query history."""
+    """For a context source, or the query history of a database."""
     moment: datetime = field(default_factory=now)
     """The time of these facts."""
     disabled: bool = False
-    """Whether ktx.yaml has something wrong about it, so that nothing reads it."""
+    """Whether the entry in ktx.yaml has an error, so that it is ignored."""
 
     @property
     def kind(self) -> str:
@@ -75,7 +75,7 @@ class ConnectionStatus:
         return None if self.last_fetch is None else seconds_since(self.last_fetch.finished, self.moment)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the connection as it stands in the envelope."""
+        """Return the connection for the JSON output."""
         return {
             "id": self.id,
             "driver": self.driver,
@@ -89,7 +89,7 @@ class ConnectionStatus:
 
 
 def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
-    """Return every connection by id with what is built of it, and what could not be read; starts no program."""
+    """Return every connection by id with the state of its context, and what could not be read; starts no program."""
     from ktx_cli.jobs.health.machine_checks import secrets_finding
 
     warnings: list[ResultWarning] = []
@@ -121,7 +121,7 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
 
 
 def seconds_since(moment: str, until: datetime) -> int | None:
-    """Return the seconds since a moment in ISO form, 0 for one to come; None for what is no moment."""
+    """Return the seconds since a time in ISO format, 0 for the future; None for an invalid time."""
     try:
         return max(0, round((until - datetime.fromisoformat(moment)).total_seconds()))
     except (ValueError, TypeError):
@@ -134,7 +134,9 @@ def _last(database: sqlite3.Connection) -> tuple[Mapping[str, LastScan], Mapping
 
 @dataclass(frozen=True, slots=True)
 class ClientFacts:
-    """The clients that know this project, and the server; None: it was not started. `problems`: what cannot be told."""
+    """The clients with this project, and the server; None: it was not started. `problems`: what could not be
+    determined.
+    """
 
     folder: str
     clients: tuple[ClientState, ...] = ()
@@ -142,7 +144,7 @@ class ClientFacts:
     problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in the envelope."""
+        """Return the facts for the JSON output."""
         return {
             "agents": [client.to_json() for client in self.clients],
             "mcp": {"status": "stopped"} if self.server is None else self.server.to_json(self.folder),
@@ -150,13 +152,15 @@ class ClientFacts:
 
     @property
     def agents_text(self) -> str:
-        """The clients in one line."""
+        """The clients as one line."""
         clients = [f"{client.target} ({client.scope}{_unlike_installed(client.state)})" for client in self.clients]
-        return listing([*clients, *self.problems], 8) if clients or self.problems else "in none"
+        return (
+            listing([*clients, *self.problems], 8) if clients or self.problems else "not installed in any agent client"
+        )
 
     @property
     def server_text(self) -> str:
-        """The server in one line."""
+        """The server as one line."""
         if self.server is None or self.server.state is None:
             return "stopped" if self.server is None else self.server.problem or self.server.status
         state = self.server.state
@@ -165,7 +169,7 @@ class ClientFacts:
 
 
 def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
-    """Look at the files of the clients and of the server; nothing is started."""
+    """Inspect the files of the clients and of the server; starts nothing."""
     from ktx_cli.jobs.clients.targets import Where
 
     clients: tuple[ClientState, ...] = ()
@@ -186,7 +190,7 @@ def _installed(layout: Layout, where: Where) -> tuple[ClientState, ...]:
 
 
 def _is_named(where: Where) -> bool:
-    """Say whether a file of a client has the word ktx, without which none can start its server."""
+    """Return whether a client's file contains the word ktx, without which it cannot start a server."""
     from ktx_cli.jobs.clients.targets import CLIENTS
 
     places = (place for client in CLIENTS.values() for place in client.places.values())

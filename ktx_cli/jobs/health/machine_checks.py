@@ -1,4 +1,4 @@
-"""Checks of the machine: Python, packages, SQLite, git, secrets, and the private folder on its disk."""
+"""Checks of the machine: Python, packages, SQLite, git, secrets, and the private folder with its disk."""
 
 from __future__ import annotations
 
@@ -42,22 +42,24 @@ _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def check_python(context: CheckContext) -> list[CheckResult]:
-    """Every package that ktx was published with is there, in a version it takes."""
+    """Check that every required package is installed in a supported version."""
     wrong = list(_unmet())
     if wrong:
         words = ("-m", "pip", "install", "--upgrade", "--force-reinstall", DISTRIBUTION)
         hint = Command(*words, program=sys.executable)
         return [
-            CheckResult("python", Level.FAIL, f"packages are missing or of another version: {listing(wrong, 20)}", hint)
+            CheckResult(
+                "python", Level.FAIL, f"packages are missing or have an unsupported version: {listing(wrong, 20)}", hint
+            )
         ]
-    return [CheckResult("python", Level.OK, f"Python {platform.python_version()}, all packages found")]
+    return [CheckResult("python", Level.OK, f"Python {platform.python_version()} with all packages")]
 
 
 def _unmet() -> Iterator[str]:
-    """Yield what ktx needs and does not have; versions are compared where `packaging` is there to do it."""
+    """Yield requirements of ktx that are not met; versions are only compared if `packaging` is installed."""
     try:
         needed = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:  # run from its sources: nothing says what it needs
+    except metadata.PackageNotFoundError:  # run from its sources: no metadata about requirements
         return
     for text in needed:
         name = _REQUIREMENT.match(text)
@@ -69,7 +71,7 @@ def _unmet() -> Iterator[str]:
             yield name[0]
             continue
         if not _suits(text, version):
-            yield f"{text.partition(';')[0].strip()} (here: {version})"
+            yield f"{text.partition(';')[0].strip()} (installed: {version})"
 
 
 def _suits(requirement: str, version: str) -> bool:
@@ -81,22 +83,22 @@ def _suits(requirement: str, version: str) -> bool:
 
 
 def check_extras(context: CheckContext) -> list[CheckResult]:
-    """The package of every driver that a connection names is there, and every installed plug-in can be used."""
+    """Check that the package of every configured driver is installed, and that every installed plug-in works."""
     databases = context.loaded.config.databases()
     findings = []
     for driver in dict.fromkeys(entry.driver for entry in databases.values()):
         command = missing_package(driver)
         if command is not None:
             used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
-            message = f"the package of the driver `{driver}` is not installed: {used} cannot be read"
+            message = f"the package of the driver `{driver}` is not installed, so {used} cannot be read"
             findings.append(CheckResult("extras", Level.FAIL, message, command, Concern.SETUP))
     for warning in (*WAREHOUSES.problems(), *SOURCES.problems()):
         findings.append(CheckResult("extras", Level.WARN, warning.message, warning.hint, Concern.SETUP))
-    return findings or [CheckResult("extras", Level.OK, "every driver has its package")]
+    return findings or [CheckResult("extras", Level.OK, "the packages of all drivers are installed")]
 
 
 def check_sqlite(context: CheckContext) -> list[CheckResult]:
-    """SQLite has FTS5, which search needs."""
+    """Check that SQLite has FTS5, which search needs."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
@@ -113,7 +115,7 @@ def check_sqlite(context: CheckContext) -> list[CheckResult]:
 
 
 def check_git(context: CheckContext) -> list[CheckResult]:
-    """There is a git binary that is new enough."""
+    """Check that git is installed in a recent version."""
     try:
         git = find_git(project_dir=context.project_dir)
     except GitMissingError as error:
@@ -124,59 +126,59 @@ def check_git(context: CheckContext) -> list[CheckResult]:
 STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
 
 NEEDED_BYTES: Final = 50 << 20
-"""Room on a disk below which a run is likely to end in an error: objects of git, the state database, the index."""
+"""Free space below which a run is likely to fail: objects of git, the state database, the index."""
 WANTED_BYTES: Final = 500 << 20
-"""Room below which somebody should look."""
+"""Free space below which somebody should check."""
 
 
 def check_state(context: CheckContext) -> list[CheckResult]:
-    """Nothing else stands where `.ktx` and the state database have to be, and they are this user's alone."""
+    """Check that nothing blocks `.ktx` and the state database, and that they are private to this user."""
     try:
         check_private_folder(context.layout)
     except KtxError as error:
         return [CheckResult(STATE, Level.FAIL, error.message, error.hint)]
     opened = open_to_others(context.layout)
-    if context.layout.private in opened:  # what is in a folder that is closed is closed
+    if context.layout.private in opened:  # what is in a private folder is private
         message = f"other users have access to {listing(map(str, opened), 3)}"
         hint = Command("go-rwx", *opened[:20], program="chmod")
         return [CheckResult(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
-    return [CheckResult(STATE, Level.OK, "nothing is in its way")]
+    return [CheckResult(STATE, Level.OK, "no problems found")]
 
 
 def _closed(context: CheckContext, opened: list[Path]) -> str:
     prepare_private_folder(context.layout)
-    return f"closed {listing(map(str, opened), 3)} to other users"
+    return f"removed the access of other users to {listing(map(str, opened), 3)}"
 
 
 def check_hidden(context: CheckContext) -> list[CheckResult]:
-    """Nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
+    """Check that nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
     layout, repository = context.layout, context.repository
     if not layout.private.is_dir():
-        return [CheckResult(HIDDEN, Level.OK, "there is nothing yet")]
+        return [CheckResult(HIDDEN, Level.OK, "does not exist yet")]
     try:
         hidden, exposed = is_hidden(layout), repository.exposed() if repository is not None else []
     except KtxError as error:
         return [CheckResult(HIDDEN, Level.FAIL, error.message, error.hint)]
     if not hidden:
-        message = f"{layout.private_gitignore} lets files of .ktx be committed"
+        message = f"{layout.private_gitignore} allows files of .ktx to be committed"
         level = Level.FAIL if exposed else Level.WARN
         if exposed:
             message += f": {listing(exposed, 3)}"
         fix = Command("doctor", "--fix", "--only", HIDDEN)
         return [CheckResult(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
     if exposed:
-        message = f"git tracks {listing(exposed, 3)}, and what is in .ktx must never be committed"
+        message = f"git tracks {listing(exposed, 3)}, but files in .ktx must never be committed"
         return [CheckResult(HIDDEN, Level.FAIL, message, untracking(context.project_dir, exposed))]
     return [CheckResult(HIDDEN, Level.OK, "git ignores everything in .ktx")]
 
 
 def _hidden(context: CheckContext) -> str:
     prepare_private_folder(context.layout)
-    return f"{context.layout.private_gitignore} hides everything in .ktx from git"
+    return f"{context.layout.private_gitignore} now hides everything in .ktx from git"
 
 
 def check_disk(context: CheckContext) -> list[CheckResult]:
-    """There is room for a run on the disk of the project and on that of temporary files."""
+    """Check that the disks of the project and of temporary files have enough free space for a run."""
     folders = {folder.stat().st_dev: folder for folder in (Path(tempfile.gettempdir()), context.project_dir)}
     free = {folder: shutil.disk_usage(folder).free for folder in folders.values()}
     short = {folder: room for folder, room in free.items() if room < WANTED_BYTES}
@@ -194,7 +196,7 @@ def check_disk(context: CheckContext) -> list[CheckResult]:
 
 
 def _room_for(context: CheckContext, folder: Path) -> str:
-    """Return what makes room: ktx's own copies may go at any time; else what shows how full the disk is."""
+    """Return what frees space: ktx's own caches may be deleted at any time; else what shows the usage of the disk."""
     layout = context.layout
     own = [copies for copies in (layout.cache, layout.raw_store) if folder == context.project_dir and copies.is_dir()]
     return Command("-r", *own, program="rm") if own else Command("-h", folder, program="df")
@@ -205,11 +207,11 @@ def _megabytes(count: int) -> str:
 
 
 def check_writable(context: CheckContext) -> list[CheckResult]:
-    """This user may write in every folder a run writes in."""
+    """Check that this user may write in every folder that runs write to."""
     barred = [folder for folder in _folders(context) if not can_write_in(folder)]
     if not barred:
-        return [CheckResult(WRITABLE, Level.OK, "a run can write everywhere it has to")]
-    message = f"a run cannot write in {listing(map(str, barred), 3)}"
+        return [CheckResult(WRITABLE, Level.OK, "runs can write all their files")]
+    message = f"runs cannot write in {listing(map(str, barred), 3)}"
     return [CheckResult(WRITABLE, Level.FAIL, message, Command("u+rwx", *barred[:20], program="chmod"))]
 
 
@@ -222,7 +224,7 @@ def _folders(context: CheckContext) -> list[Path]:
         folders.append(root / name)
     try:
         repository = Repository.discover(root)
-    except KtxError:  # named by the check of the repository
+    except KtxError:  # reported by the check of the repository
         repository = None
     if repository is not None:
         folders += [repository.layout.git_dir, repository.layout.common_dir / "objects"]
@@ -231,13 +233,13 @@ def _folders(context: CheckContext) -> list[Path]:
 
 CHECK = "secrets"
 QUIET_KINDS = tuple(kind for kind in KINDS if kind != "keyring")
-"""References that resolve without asking anybody; a keyring may open a window and wait for a password."""
+"""References that resolve without a prompt; a keyring may open a window and wait for a password."""
 
 
 def check_secrets(context: CheckContext) -> list[CheckResult]:
-    """Every secret reference of a connection resolves.
+    """Check that every secret reference of a connection resolves.
 
-    What a connection without code in this version names is not needed, so it only warns.
+    For a connection whose driver this version does not support, a failure is only a warning.
     """
     config = context.loaded.config
     findings = [
@@ -247,27 +249,27 @@ def check_secrets(context: CheckContext) -> list[CheckResult]:
     ]
     for warning in secret_file_warnings(config, project_dir=context.project_dir):
         findings.append(CheckResult(CHECK, Level.WARN, warning.message, warning.hint, Concern.SETUP))
-    return findings or [CheckResult(CHECK, Level.OK, "every secret reference resolves")]
+    return findings or [CheckResult(CHECK, Level.OK, "all secret references resolve")]
 
 
 def secrets_finding(context: CheckContext, connection: str, entry: Connection) -> CheckResult | None:
-    """Return what is wrong with a connection's references, or that some were not asked for; None when all resolve."""
+    """Return what is wrong with a connection's references, or that some were not checked; None if all resolve."""
     kinds = KINDS if context.live else QUIET_KINDS
     try:
         resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)
     except KtxError as error:
         return failed(CHECK, error, Concern.SETUP, where=f"connection `{connection}`")
-    # What stands in the file, not what it resolves to: a value is never shown.
+    # The text in the file, not what it resolves to: a value is never shown.
     written = resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=())
     unasked = [f"`{reference}`" for reference in _references(written) if reference.kind not in kinds]
     if not unasked:
         return None
-    message = f"connection `{connection}`: unverified, only `ktx doctor` asks the keyring: {listing(unasked)}"
+    message = f"connection `{connection}`: unverified, because only `ktx doctor` reads the keyring: {listing(unasked)}"
     return CheckResult(CHECK, Level.SKIP, message, Command("doctor", "--only", "secrets"), Concern.SETUP)
 
 
 def _references(value: Any) -> Iterator[SecretRef]:
-    """Yield the references that stand in options."""
+    """Yield the references in options."""
     if isinstance(value, dict):
         for item in value.values():
             yield from _references(item)

@@ -1,4 +1,4 @@
-"""Checks and their results: level, sentence, hint and repair; checks run side by side."""
+"""Checks and their results (level, sentence, hint and repair), and running checks concurrently."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Level(StrEnum):
 
     @property
     def severity(self) -> Severity | None:
-        """The severity of a result; None where nothing is wrong."""
+        """The severity of a result; None if nothing is wrong."""
         return {Level.WARN: Severity.WARNING, Level.FAIL: Severity.ERROR}.get(self)
 
 
@@ -57,20 +57,20 @@ class Concern(StrEnum):
 
 
 Repair = Callable[[], str]
-"""Mends what a finding is about and says what it did; raises `KtxError`. It touches nothing of the user's."""
+"""Repairs the cause of a result and returns what it did; raises `KtxError`. It changes nothing of the user's."""
 
 TIME_LIMIT = 30.0
-"""Seconds a check may take before it counts as failed, unless it says otherwise."""
+"""Seconds after which a check counts as failed, unless it sets its own limit."""
 
 
 AUTH_CODES: Final = frozenset({"auth", "billing", "no_backend", "isolation"})
-"""Errors that say that a model backend does not let us in."""
+"""Errors that mean that a model backend denies access."""
 SETUP_CODES: Final = frozenset({"config", "not_ready", "not_supported", "secret"})
-"""Errors that say that something is not set up, or not as it has to be."""
+"""Errors that mean that something is missing or misconfigured."""
 
 
 def concern_of(error: KtxError) -> Concern:
-    """Return what an error is about: it decides the exit code of `ktx doctor`."""
+    """Return the concern of an error, which decides the exit code of `ktx doctor`."""
     if error.code in AUTH_CODES:
         return Concern.AUTH
     return Concern.SETUP if error.code in SETUP_CODES else Concern.OTHER
@@ -78,7 +78,7 @@ def concern_of(error: KtxError) -> Concern:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(Record):
-    """The result of a check: its level, a sentence, and the exact command or edit that helps."""
+    """The result of a check: its level, a sentence, and the exact command or edit that fixes it."""
 
     check: str
     level: Level
@@ -86,22 +86,22 @@ class CheckResult(Record):
     hint: str | None = None
     concern: Concern = Concern.OTHER
     repair: Repair | None = field(default=None, compare=False, repr=False)
-    """The repair that `ktx doctor --fix` makes, None where a person has to decide."""
+    """The repair of `ktx doctor --fix`, None if a person has to decide."""
     location: Location = field(default_factory=Location)
     secret: str | None = None
-    """The setting of the secret that cannot be resolved."""
+    """The setting of the secret that does not resolve."""
     json_keys = ("check", "level", "message", "hint", "concern")
 
     @property
     def diagnostic(self) -> Diagnostic | None:
-        """The diagnostic; None where nothing is wrong."""
+        """The diagnostic; None if nothing is wrong."""
         severity = self.level.severity
         return None if severity is None else Diagnostic(self.check, severity, self.message, self.location, self.hint)
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """The facts that checks may use; not `live`: nothing is asked that may take long or wait for a person."""
+    """The facts that checks may use; not `live`: nothing that may take long or wait for a person."""
 
     layout: Layout
     loaded: LoadedConfig
@@ -110,27 +110,27 @@ class CheckContext:
 
     @functools.cached_property
     def manifests(self) -> dict[str, Manifest]:
-        """The manifest of every connection, read once however many checks ask."""
+        """The manifest of every connection, read once for all checks."""
         return {name: load_manifest(self.layout, name) for name in self.loaded.config.connections}
 
     @functools.cached_property
     def repository(self) -> Repository | None:
-        """The repository around the project, asked for once however many checks need it; `KtxError` as `discover`."""
+        """The repository around the project, looked up once for all checks; raises `KtxError` as `discover`."""
         from ktx_cli.project import Repository
 
         return Repository.discover(self.project_dir)
 
     @property
     def project_dir(self) -> Path:
-        """The project's folder."""
+        """The project folder."""
         return self.layout.root
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check; `run` answers with one finding or several, within `seconds`.
+    """A named check; `run` returns one or several results, within `seconds`.
 
-    `live`: it opens databases or starts programs. `settings`: it needs a `ktx.yaml` that can be read.
+    `live`: it opens databases or starts programs. `settings`: it needs a readable `ktx.yaml`.
     """
 
     id: str
@@ -142,9 +142,9 @@ class Check:
 
 
 def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> CheckResult:
-    """Return a finding whose hint is a command, where its hint holds one or names a setting; `settings`: of `ktx.yaml`.
+    """Return a result whose hint is a command, if it contains one or names a setting; `settings`: those of `ktx.yaml`.
 
-    A hint that is neither stays: an edit, or a statement for a database. So does every hint about a line of a file.
+    Other hints are unchanged: an edit, or a statement for a database. So is every hint about a line of a file.
     """
     if not finding.hint or finding.level in (Level.OK, Level.SKIP) or finding.location.line is not None:
         return finding
@@ -159,7 +159,7 @@ def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) 
 
 
 def _command_for(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> Hint | None:
-    """Return what changes the first setting a hint names, or the secret a finding is about."""
+    """Return the command that changes the first setting in a hint, or the secret of a result."""
     hint = Hint(finding.hint or "")
     variable = next((part for part in hint.parts if isinstance(part, Variable)), None)
     if variable is not None:
@@ -170,7 +170,7 @@ def _command_for(finding: CheckResult, settings: Mapping[str, Any], project_dir:
 
 
 def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> Hint:
-    """Return what gives a setting of `ktx.yaml` another value, or the secret it refers to; a person fills it in."""
+    """Return the command that sets a setting of `ktx.yaml`, or its secret; the user fills in the value."""
     value: Any = settings
     for name in key.split("."):
         value = value.get(name, {}) if isinstance(value, Mapping) else {}
@@ -199,9 +199,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece of work: what its findings are called where it makes none itself, and the seconds it may take.
+    """A piece of work: the name of its result if it raises or times out, and its time limit in seconds.
 
-    `again`: the command that tries it once more.
+    `again`: the command that tries it again.
     """
 
     name: str
@@ -210,7 +210,7 @@ class Task:
     again: Command | None = None
 
     def findings(self) -> list[CheckResult]:
-        """Do the work; an error is a finding."""
+        """Do the work; an error becomes a result."""
         try:
             return self.run()
         except KtxError as error:
@@ -222,7 +222,7 @@ class Task:
 
 
 def in_background(ask: Callable[[], T]) -> Future[T]:
-    """Ask while other work is done, in a daemon thread, so that a question that hangs cannot keep the process alive."""
+    """Run it while other work is done, in a daemon thread, so that a call that hangs cannot keep the process alive."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -236,14 +236,14 @@ def in_background(ask: Callable[[], T]) -> Future[T]:
 
 
 def side_by_side(pieces: Iterable[Task]) -> list[list[CheckResult]]:
-    """Run all pieces at the same time and return the findings of each, in their order."""
+    """Run all pieces of work concurrently and return the results of each, in order."""
     started = monotonic()
     running = [(work, in_background(work.findings)) for work in pieces]
     return [_outcome(work, future, started) for work, future in running]
 
 
 def _outcome(work: Task, future: Future[list[CheckResult]], started: float) -> list[CheckResult]:
-    """Wait for what is left of the time of a piece of work and return what it found."""
+    """Wait for the remaining time of a piece of work and return its results."""
     try:
         return future.result(max(0.0, started + work.seconds - monotonic()))
     except TimeoutError:
@@ -253,7 +253,7 @@ def _outcome(work: Task, future: Future[list[CheckResult]], started: float) -> l
 def failed(
     name: str, error: KtxError, concern: Concern | None = None, *, where: str = "", level: Level = Level.FAIL
 ) -> CheckResult:
-    """Return the finding for an error that a check ended with; `where` stands before its message."""
+    """Return the result for an error of a check; `where` prefixes its message."""
     secret = error.details.get("setting") if "reference" in error.details else None
     message = f"{where}: {error.message}" if where else error.message
     return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 MODELS = "llm"
 SESSION_HINT = Command("llm", "probe")
-UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for"
+UNVERIFIED: Final = "unverified: the local Claude Code session was not checked"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts(Record):
-    """The local Claude Code session. `failed`: the binary could not be asked; `unverified`: it was not."""
+    """The local Claude Code session. `failed`: the binary did not answer; `unverified`: it was not asked."""
 
     state: Literal["present", "missing", "failed", "unverified"]
     finding: CheckResult
@@ -35,9 +35,9 @@ class SessionFacts(Record):
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts(Record):
-    """A backend's model, the roles it serves, and when it was probed last; None: never.
+    """A backend's model, its roles, and the time of its last probe; None: never.
 
-    `unset`: what of its settings is missing or wrong, None where nothing is.
+    `unset`: what is missing or wrong in its settings, None if nothing is.
     """
 
     ref: ModelRef
@@ -56,7 +56,7 @@ class ModelFacts(Record):
 
 @dataclass(frozen=True, slots=True)
 class LlmFacts:
-    """All backends together. `caching`: the settings one of them ignores; `note`: why there is no model at all."""
+    """All backends together. `caching`: the settings that one of them ignores; `note`: why there is no model at all."""
 
     backend: str
     models: tuple[ModelFacts, ...] = ()
@@ -66,13 +66,13 @@ class LlmFacts:
 
     @property
     def findings(self) -> list[CheckResult]:
-        """The sentence of a check about them."""
+        """The result of a check, as text."""
         session = [] if self.session is None else [self.session.finding]
         note = [] if self.note is None else [self.note]
         return [*note, *session, *(model.finding for model in self.models), *_caching(self.caching)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the backends as they stand in the envelope."""
+        """Return the backends for the JSON output."""
         roles = {role: model for model in self.models for role in model.roles}
         return {
             "backend": self.backend,
@@ -84,11 +84,11 @@ class LlmFacts:
 
 
 Ask = Callable[[], SessionFacts | None]
-"""Says how the local session is; None where no role needs one."""
+"""Returns the state of the local session; None if no role needs one."""
 
 
 def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()) -> LlmFacts:
-    """Return what is known of every backend behind a role; `fresh`: what probes of this moment found."""
+    """Return what is known of every configured backend; `fresh`: the results of current probes."""
     config = context.loaded.config
     backend = config.llm.provider.backend
     try:
@@ -103,7 +103,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
 
 
 def ask_session(context: CheckContext) -> SessionFacts | None:
-    """Ask the local binary whether anybody is signed in, once, where a role needs it; no model is asked."""
+    """Ask the local binary whether anybody is signed in, once, if a role needs it; no model is called."""
     backend = _claude_backend(context.loaded.config)
     if backend is None:
         return None
@@ -124,7 +124,7 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
 
 
 def unasked_session(context: CheckContext) -> SessionFacts | None:
-    """Return that the local session is unverified, where a role needs one: nothing is asked."""
+    """Return that the local session is unverified, if a role needs one, without asking."""
     if _claude_backend(context.loaded.config) is None:
         return None
     return SessionFacts("unverified", CheckResult(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
@@ -135,7 +135,7 @@ def _caching(warning: ResultWarning | None) -> list[CheckResult]:
 
 
 def _claude_backend(config: KtxConfig) -> str | None:
-    """Return the first backend behind a role that uses the local session; None too for settings that are wrong."""
+    """Return the first configured backend that uses the local session; None also for invalid settings."""
     try:
         return next((ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS), None)
     except KtxError:
@@ -148,13 +148,13 @@ def _without_models(config: KtxConfig) -> CheckResult:
     unserved = not_enriched(config)
     if unserved is not None:
         return CheckResult(MODELS, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)
-    return CheckResult(MODELS, Level.OK, "no backend: ktx does what it can without a model")
+    return CheckResult(MODELS, Level.OK, "no model backend: features that need a model are disabled")
 
 
 def _facts(
     context: CheckContext, ref: ModelRef, roles: tuple[str, ...], last: LastProbe | None, fresh: ProbeResult | None
 ) -> ModelFacts:
-    """Say of one backend and model what is known: its settings, else what a probe of now said, else the last one."""
+    """Report on one backend and model: its settings, else the current probe, else the last one."""
     serves = f"{ref} ({listing(roles, 6)})"
     problem = _credentials(context, ref.backend)
     if problem is not None:
@@ -179,12 +179,12 @@ def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
 
     try:
         return read_state(context.layout, last_probes) or {}
-    except KtxError:  # named by the run lock's check
+    except KtxError:  # reported by the check of the run lock
         return {}
 
 
 def _credentials(context: CheckContext, backend: str) -> KtxError | None:
-    """Return why the backend's settings cannot be used; nothing is asked, no keyring opened."""
+    """Return why the backend's settings cannot be used; sends no request and opens no keyring."""
     from ktx_cli.llm import missing_setting, resolved_keys, resolved_place
 
     config = context.loaded.config
@@ -204,16 +204,16 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
 
 CLAUDE, PROBE = "claude", "probe"
 _AGAIN: Final = Command("-m", "pip", "install", "--force-reinstall", "claude-agent-sdk", program=sys.executable)
-"""The command that installs the binary ktx was tested with, in place of one without the required isolation."""
+"""The command that installs the binary ktx was tested with, replacing one without the required isolation."""
 
 _NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_policy", "false")
-"""The command that has ktx refuse to run with an organisation's own configuration."""
+"""The command that makes ktx refuse to run with an organization's own configuration."""
 
 
 def check_settings(context: CheckContext) -> list[CheckResult]:
-    """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
+    """Check the settings and the session of every configured backend; probes check whether its models answer."""
     facts = llm_facts(context, lambda: ask_session(context))
-    probed = f"the check `{PROBE}` asks it"
+    probed = f"the check `{PROBE}` verifies it"
     models = tuple(
         replace(model, finding=model.unset or CheckResult(MODELS, Level.OK, f"{model.serves}: {probed}"))
         for model in facts.models
@@ -222,7 +222,7 @@ def check_settings(context: CheckContext) -> list[CheckResult]:
 
 
 def _honoured(finding: CheckResult, ignored: ResultWarning | None) -> CheckResult:
-    """Return the finding about caching with what sets back the settings that a backend ignores."""
+    """Return the result about caching, with the command that resets settings that a backend ignores."""
     if finding.check != "prompt_caching" or ignored is None:
         return finding
     defaults = PromptCaching().model_dump(by_alias=True, mode="json")
@@ -234,7 +234,7 @@ def _honoured(finding: CheckResult, ignored: ResultWarning | None) -> CheckResul
 
 
 def check_probes(context: CheckContext) -> list[CheckResult]:
-    """Every backend and model behind a role answers."""
+    """Check that every configured backend and model answers."""
     from ktx_cli.llm import probe_models
 
     config = context.loaded.config
@@ -247,7 +247,7 @@ def check_probes(context: CheckContext) -> list[CheckResult]:
         return [failed(PROBE, error, Concern.SETUP)]
     try:
         probes.store(context.layout)
-    except KtxError as error:  # what the models answered counts all the same
+    except KtxError as error:  # the answers of the models count all the same
         warnings.append(ResultWarning("probes_unkept", error.message, hint=error.hint))
     backend = config.llm.provider.backend
     findings = [finding for result in probes.results for finding in _backends_probed(result, backend)]
@@ -260,7 +260,9 @@ def check_probes(context: CheckContext) -> list[CheckResult]:
 
 
 def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
-    """Say whether a model answered and, of the local session, that the process was isolated; `backend`: the default."""
+    """Report whether a model answered and, for the local session, that the process was isolated; `backend`: the
+    default.
+    """
     check, error = f"{PROBE}:{result.ref}", result.error
     if error is not None:
         return [replace(failed(check, error), hint=_hint(result, error, backend))]
@@ -275,7 +277,7 @@ def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
 
 
 def _isolated(isolation: Mapping[str, Any]) -> str:
-    """Say what the process of a probe was started with; each of it was checked, else the probe had failed."""
+    """Report how the process of a probe was started; each part was checked, else the probe would have failed."""
     words = [
         f"{key.replace('_', ' ')}: {listing(isolation[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")
     ]
@@ -287,7 +289,7 @@ def _isolated(isolation: Mapping[str, Any]) -> str:
 
 
 def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
-    """Return what helps: of a wrong model the command with one there is, of a foreign binary how to replace it."""
+    """Return the hint: for a wrong model a command with an existing one, for a foreign binary how to replace it."""
     if error.code == "isolation" and error.hint in (None, Command("doctor")):
         return _AGAIN
     if error.code == "connection" and result.ref.backend == "gateway":
@@ -305,7 +307,7 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
 
 
 def check_claude(context: CheckContext) -> list[CheckResult]:
-    """The local Claude Code binary, what its processes are not given, and an organisation's managed files."""
+    """Check the local Claude Code binary, what its processes are not given, and an organization's managed settings."""
     from ktx_cli.llm import claude_host, dropped_names, managed_error, managed_files, secret_names
 
     config = context.loaded.config
@@ -318,7 +320,7 @@ def check_claude(context: CheckContext) -> list[CheckResult]:
         return [failed(CLAUDE, error, Concern.SETUP)]
     dropped = dropped_names(context.environ, secret_names=secret_names(config))
     names = f": {', '.join(dropped)}" if dropped else ""
-    kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"
+    kept_back = f"{plural(len(dropped), 'variable')} removed from the environment of its processes{names}"
     findings = [CheckResult(CLAUDE, Level.OK, f"{binary}; {kept_back}")]
     files = managed_files(host.environment)
     if files:
@@ -335,14 +337,14 @@ EMBEDDINGS = "embeddings"
 
 
 def check_embeddings(context: CheckContext) -> list[CheckResult]:
-    """One vector is made of one word."""
+    """Check that one vector is computed for one word."""
     from ktx_cli.llm import create_embedder
 
     try:
         embedder = create_embedder(context.loaded.config, context.project_dir, context.environ)
         if embedder is None:
-            return [CheckResult(EMBEDDINGS, Level.SKIP, "no embeddings are configured: search goes by words")]
+            return [CheckResult(EMBEDDINGS, Level.SKIP, "no embeddings are configured: search uses full text only")]
         (vector,) = embedder.embed(["revenue"])
     except KtxError as error:
         return [failed(EMBEDDINGS, error)]
-    return [CheckResult(EMBEDDINGS, Level.OK, f"{embedder.model} makes vectors of {len(vector)} numbers")]
+    return [CheckResult(EMBEDDINGS, Level.OK, f"{embedder.model} computes vectors of {len(vector)} numbers")]

@@ -36,44 +36,44 @@ if TYPE_CHECKING:
     from ktx_cli.project import Held, Layout, Mount, Repository
 
 CONTRADICTIONS: Final = "contradictions"
-"""The name of the check for contradictions that nobody has decided."""
+"""The name of the check for undecided contradictions."""
 
 DECISIONS: Final = "decisions"
-"""The name of the check for decision points that nobody has decided."""
+"""The name of the check for undecided decision points."""
 
 CONVENTIONS: Final = "conventions"
-"""The name of the check for settings about which sources state something else than `ktx.yaml`."""
+"""The name of the check for settings that disagree with the sources."""
 
 OLD_SECONDS: Final = 600.0
-"""Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
+"""git holds the lock of the index briefly, or as long as somebody edits the message of a partial commit."""
 
 
 def check_config(context: CheckContext) -> list[CheckResult]:
-    """`ktx.yaml` is valid; its warnings are named, and what disables a connection."""
+    """Check that `ktx.yaml` is valid; reports its warnings, and what disables a connection."""
     errors = [issue.to_warning() for issue in context.loaded.issues if issue.severity == "error"]
     findings = [_of_config(warning, is_error=warning in errors) for warning in context.loaded.warnings()]
     return findings or [CheckResult("config", Level.OK, "ktx.yaml is valid")]
 
 
 def _of_config(warning: ResultWarning, *, is_error: bool) -> CheckResult:
-    """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
+    """Return the result for a warning; a hint that is not a command is an edit, so it includes the location."""
     line: int | None = warning.details.get("line")
     hint = warning.hint
     if line and hint and not hint.is_typed:
         is_strange = warning.code == "config_unknown_key" and hint.suggestion is None
-        does = "take it out; " if is_strange else ""
+        does = "remove it; " if is_strange else ""
         hint = Hint("in {} line {}: {}{}", CONFIG_NAME, line, does, hint)
     level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
     return CheckResult("config", level, warning.message, hint, concern, location=Location(CONFIG_NAME, line))
 
 
 def check_databases(context: CheckContext) -> list[CheckResult]:
-    """At least one database is configured."""
+    """Check that at least one database is configured."""
     config = context.loaded.config
     databases = config.databases()
     for entry in () if databases else config.disabled().values():
         error = entry.error()
-        message = f"no database of ktx.yaml can be used: {error.message}"
+        message = f"no database in ktx.yaml can be used: {error.message}"
         return [CheckResult("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
     if not databases and config.mounts:
         return [CheckResult("databases", Level.OK, "none of its own")]
@@ -81,11 +81,11 @@ def check_databases(context: CheckContext) -> list[CheckResult]:
         from ktx_cli.jobs.setup.request import how_to_connect
 
         hint = how_to_connect(context.project_dir)
-        return [CheckResult("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
+        return [CheckResult("databases", Level.FAIL, "no database is configured in ktx.yaml", hint, Concern.SETUP)]
     findings = []
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
-            message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
+            message = f"`setup.database_connection_ids` contains `{name}`, which is not a connection"
             kept = [name for name in config.setup.database_connection_ids if name in config.connections]
             hint = Command("config", "set", "setup.database_connection_ids", json.dumps(kept))
             findings.append(CheckResult("databases", Level.WARN, message, hint))
@@ -96,7 +96,7 @@ MOUNTS: Final = "mounts"
 
 
 def check_mounts(context: CheckContext) -> list[CheckResult]:
-    """Every mounted project can be read."""
+    """Check that every mounted project is readable."""
     if not context.loaded.config.mounts:
         return [CheckResult(MOUNTS, Level.OK, "no other project is mounted")]
     from ktx_cli.project import load_mounts
@@ -107,14 +107,14 @@ def check_mounts(context: CheckContext) -> list[CheckResult]:
 
 
 def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult]:
-    """Yield what is to be known of a mounted project; its own checks are for `ktx doctor` there."""
+    """Yield what is important about a mounted project; run `ktx doctor` there for its own checks."""
     from ktx_cli.jobs.health.search_facts import index_facts
 
     config, where = mount.config, f"mount `{mount.name}`"
     for warning in mount.loaded.notices():
         yield CheckResult(MOUNTS, Level.WARN, f"{where}: {warning.message}", mount.placed(warning.hint or ""))
     if config.mounts:
-        message = f"{where} mounts others, which is not followed: {listing(config.mounts)}"
+        message = f"{where} has mounts itself, which ktx does not follow: {listing(config.mounts)}"
         yield CheckResult(MOUNTS, Level.WARN, message, "mount them here too, or remove them there")
     layers, index = layer_ids(mount.layout), index_facts(mount.layout, config)
     if config.databases() and not layers:
@@ -128,7 +128,7 @@ def _mount_findings(context: CheckContext, mount: Mount) -> Iterator[CheckResult
 
 
 def check_repository(context: CheckContext) -> list[CheckResult]:
-    """The repository is in a state a run can commit to."""
+    """Check that runs can commit to the repository."""
     try:
         repository = context.repository
         if repository is None:
@@ -137,7 +137,7 @@ def check_repository(context: CheckContext) -> list[CheckResult]:
             return [CheckResult("repository", Level.WARN, message, init)]
         lock = repository.leftover_lock()
         if lock is not None:
-            message = f"a killed run left {lock}, which stops git; the next run takes it away"
+            message = f"an interrupted run left {lock}, which blocks git; the next run removes it"
             hint = Command("doctor", "--fix", "--only", "repository")
             return [
                 CheckResult("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))
@@ -148,14 +148,16 @@ def check_repository(context: CheckContext) -> list[CheckResult]:
     except KtxError as error:
         return [CheckResult("repository", Level.FAIL, error.message, error.hint)]
     if held is not None:
-        message = f"{held} is there for more than {OLD_SECONDS / 60:.0f} minutes: its git command waits, or is gone"
+        message = (
+            f"{held} has existed for more than {OLD_SECONDS / 60:.0f} minutes: its git command is waiting, or has died"
+        )
         return [CheckResult("repository", Level.WARN, message, Command(held, program="rm"))]
     where = "a folder of the repository" if repository.layout.is_host else "its own repository"
     return [CheckResult("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
 
 
 def _old_lock(repository: Repository) -> Path | None:
-    """Return the lock of the index that is no run's and older than git commands take; whose it is, a person knows."""
+    """Return a lock of the index that is not a run's and older than git commands take; a person has to judge it."""
     index = index_path(repository.layout)
     lock = index.with_name(f"{index.name}.lock")
     try:
@@ -166,42 +168,42 @@ def _old_lock(repository: Repository) -> Path | None:
 
 def _recovered(repository: Repository) -> str:
     done = repository.recover()
-    return f"took away what a killed run left in {repository.layout.git_dir}: {listing(done.removed)}"
+    return f"removed what an interrupted run left in {repository.layout.git_dir}: {listing(done.removed)}"
 
 
 def check_run_lock(context: CheckContext) -> list[CheckResult]:
-    """Nobody is at work, or somebody who is alive."""
+    """Check that the run lock is free, or held by a live process."""
     try:
         holder = read_state(context.layout, current_holder)
     except KtxError as error:
         return [_unreadable(context, error)]
     if holder is None:
-        return [CheckResult("lease", Level.OK, "no run is at work")]
+        return [CheckResult("lock", Level.OK, "no run is active")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
     if holder.is_alive(time.time()):
-        return [CheckResult("lease", Level.OK, f"at work: {who}")]
+        return [CheckResult("lock", Level.OK, f"running: {who}")]
     message = f"a dead run left its lock, which the next run takes over: {who}"
-    hint = Command("doctor", "--fix", "--only", "lease")
-    return [CheckResult("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
+    hint = Command("doctor", "--fix", "--only", "lock")
+    return [CheckResult("lock", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
 
 
 def _unreadable(context: CheckContext, error: KtxError) -> CheckResult:
-    """Return the finding for a state database that cannot be read; a damaged one makes place for a new one."""
+    """Return the result for an unreadable state database; a damaged one is moved aside."""
     cause = error.__cause__
     if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
-        return CheckResult("lease", Level.FAIL, error.message, error.hint)
-    hint = Command("doctor", "--fix", "--only", "lease")
-    return CheckResult("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
+        return CheckResult("lock", Level.FAIL, error.message, error.hint)
+    hint = Command("doctor", "--fix", "--only", "lock")
+    return CheckResult("lock", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
 
 
 def _moved_aside(context: CheckContext) -> str:
     warnings: list[ResultWarning] = []
     with open_for_writing(context.layout, warnings.append):
-        return "; ".join(warning.message for warning in warnings) or "the state database can be used"
+        return "; ".join(warning.message for warning in warnings) or "the state database is usable"
 
 
 def _given_back(context: CheckContext, who: str) -> str:
-    """Take the run lock over as a run does, and give it back."""
+    """Take the run lock over as a run does, and release it."""
     with hold_run_lock(context.layout, run_id=new_run_id(), command=Command("doctor", "--fix")):
         return f"took the lock over from {who}, and released it"
 
@@ -210,7 +212,7 @@ CONTEXT = "context"
 
 
 def check_context(context: CheckContext) -> list[CheckResult]:
-    """Every database that can be read has a manifest."""
+    """Check that every readable database has a manifest."""
     connections = list(context.loaded.config.databases())
     repository = _repository(context)
     empty = [connection for connection in connections if _is_empty(context.layout, connection)]
@@ -229,12 +231,12 @@ def check_context(context: CheckContext) -> list[CheckResult]:
 def _repository(context: CheckContext) -> Repository | None:
     try:
         return context.repository
-    except KtxError:  # named by the check of the repository
+    except KtxError:  # reported by the check of the repository
         return None
 
 
 def _is_empty(layout: Layout, connection: str) -> bool:
-    """Say whether the last scan found no table; a snapshot that cannot be read says nothing."""
+    """Return whether the last scan found no table; an unreadable snapshot says nothing."""
     where = layout.raw_path(connection, DATABASE_SOURCE, MANIFEST)
     try:
         text = WorkingTree(layout.root).read(where)
@@ -254,7 +256,7 @@ def _without_tables(connection: str, level: Level) -> CheckResult:
 
 
 def _missing(context: CheckContext, connection: str, repository: Repository | None) -> Iterator[CheckResult]:
-    """Yield what of the connection's shards is not in the working tree."""
+    """Yield the shards of the connection that are missing from the working tree."""
     has_shards = bool(shard_files(context.layout, connection))
     absent = [] if repository is None else _absent(repository, context.layout, connection)
     sparse = [held for held in absent if held.reason is HeldReason.SKIP_WORKTREE]
@@ -265,7 +267,7 @@ def _missing(context: CheckContext, connection: str, repository: Repository | No
         hint = held_hint(((held.path, held.reason) for held in lost), context.project_dir)
         yield CheckResult(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
     elif sparse and repository is not None and not has_shards:
-        message = f"the context of connection `{connection}` is outside of your sparse checkout"
+        message = f"the context of connection `{connection}` is outside your sparse checkout"
         where = f"{repository.layout.prefix}{SEMANTIC_NAME}"
         hint = Command("-C", repository.layout.top_level, "sparse-checkout", "add", where, program="git")
         yield CheckResult(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
@@ -278,7 +280,7 @@ def _absent(repository: Repository, layout: Layout, connection: str) -> list[Hel
     try:
         shards = repository.committed(layout.schema_path(connection))
         return repository.absent(path for path in shards if path.endswith(SUFFIXES))
-    except KtxError:  # named by the check of the repository
+    except KtxError:  # reported by the check of the repository
         return []
 
 
@@ -288,13 +290,13 @@ MOST = 20
 
 
 def check_wiki(context: CheckContext) -> list[CheckResult]:
-    """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
+    """Check that wiki pages have no broken references, as `ktx wiki lint` does."""
     from ktx_cli.jobs.wiki import lint_wiki
 
     linted = lint_wiki(context.layout, context.loaded.config)
     dangling = [diagnostic for diagnostic in linted.findings if diagnostic.code.startswith("dangling_")]
     if not dangling:
-        return [CheckResult(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
+        return [CheckResult(WIKI, Level.OK, "wiki pages have no broken links")]
     findings = [
         CheckResult(WIKI, Level.WARN, str(each), _edit(each), location=Location(each.path, each.line))
         for each in dangling
@@ -309,7 +311,7 @@ def _edit(diagnostic: Diagnostic) -> str:
 
 
 def check_semantic(context: CheckContext) -> list[CheckResult]:
-    """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
+    """Check that definitions of the semantic layer have no errors, as `ktx sl validate` does for the files."""
     from ktx_cli.jobs.semantic.validate import validate_layers
 
     validation = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
@@ -332,9 +334,9 @@ def _of_problem(problem: Diagnostic, level: Level) -> CheckResult:
 
 
 def check_compiled(context: CheckContext) -> list[CheckResult]:
-    """Every definition compiles, as the last run found or, where files changed since, as they are now.
+    """Check that every definition compiles, using the last run's result or, for changed files, the current content.
 
-    Files of no connection are named too: they close every database to raw SQL.
+    Files that belong to no connection are included: they block raw SQL on every database.
     """
     from ktx_cli.engine import broken_now, broken_sentence, way_out
 
@@ -349,7 +351,7 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
 
 
 def check_contradictions(context: CheckContext) -> list[CheckResult]:
-    """No contradiction between sources waits for a decision; nothing where none was ever recorded."""
+    """Check that contradictions between sources are decided; no result if none was ever recorded."""
     from ktx_cli.wiki import load_contradictions
 
     try:
@@ -369,14 +371,14 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
 
 
 def check_decisions(context: CheckContext) -> list[CheckResult]:
-    """No convention that the data cannot settle waits for a person; with the policy `refuse` an open one is a failure.
+    """Check that decision points are decided; with the policy `refuse`, an open one is a failure.
 
-    No values are named: the results of checks are shown in CI and to agents.
+    No values are shown, because results of checks go to CI and to agents.
     """
     config = context.loaded.config
     recorded = [each for each in layer_ids(context.layout) if has_points(context.layout, each)]
     if not recorded:
-        return [CheckResult(DECISIONS, Level.OK, "no scan has found a decision point")]
+        return [CheckResult(DECISIONS, Level.OK, "no scan has found decision points")]
     from ktx_cli.jobs.decide.notes import project_decisions
     from ktx_cli.jobs.decide.points import read_all
 
@@ -387,7 +389,7 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
     findings = [CheckResult(DECISIONS, Level.WARN, each.message, each.hint) for each in warnings]
     waiting = project_decisions(loaded)
     if not waiting:
-        return findings or [CheckResult(DECISIONS, Level.OK, "no decision is open")]
+        return findings or [CheckResult(DECISIONS, Level.OK, "no decisions are open")]
     refuses = config.semantic.open_decisions == "refuse"
     largest = waiting[0]
     name = "" if largest.is_masked else f"{largest.point.id}, "
@@ -400,7 +402,7 @@ def check_decisions(context: CheckContext) -> list[CheckResult]:
 
 
 def check_conventions(context: CheckContext) -> list[CheckResult]:
-    """What sources state of the time zone, fiscal years and weeks is what `ktx.yaml` sets."""
+    """Check that time zone, fiscal years and weeks in `ktx.yaml` agree with the sources."""
     from ktx_cli.sources import open_conventions, recorded_conventions
 
     config = context.loaded.config
@@ -417,13 +419,13 @@ def check_conventions(context: CheckContext) -> list[CheckResult]:
 
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:
-    """Return the first findings, and one that says how many more there are."""
+    """Return the first results, and one that counts the others."""
 
     kept = list(findings[:MOST])
     if len(findings) > MOST:
         first = findings[0]
         kept.append(
-            CheckResult(first.check, first.level, f"{len(findings) - MOST} more: {command} lists them", command)
+            CheckResult(first.check, first.level, f"{len(findings) - MOST} more: run {command} to list them", command)
         )
     return kept
 
@@ -432,7 +434,7 @@ INDEX = "index"
 
 
 def check_index(context: CheckContext) -> list[CheckResult]:
-    """The index is there, whole, and has every file as it is, with vectors where embeddings are configured."""
+    """Check that the index exists, is intact and up to date, with vectors if embeddings are configured."""
     from ktx_cli.agent_tools import open_searcher
 
     searcher = open_searcher(context.layout, context.loaded.config, context.environ)
@@ -441,7 +443,7 @@ def check_index(context: CheckContext) -> list[CheckResult]:
     finally:
         searcher.close()
     if not drift:
-        return [CheckResult(INDEX, Level.OK, "the search index has the files as they are")]
+        return [CheckResult(INDEX, Level.OK, "the search index is up to date")]
     return [
         CheckResult(INDEX, Level.WARN, warning.problem, warning.hint, repair=lambda: _rebuilt(context))
         for warning in drift
@@ -455,5 +457,6 @@ def _rebuilt(context: CheckContext) -> str:
     if done.error is not None:
         raise done.error
     return (
-        f"wrote the search index: {done.added:,} documents added, {done.removed:,} removed, {done.documents:,} in all"
+        f"updated the search index: {done.added:,} documents added, {done.removed:,} removed, "
+        f"{done.documents:,} in total"
     )

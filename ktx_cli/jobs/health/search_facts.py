@@ -1,4 +1,4 @@
-"""The facts of `ktx status` about search: whether the index is up to date, and whether embeddings can be used."""
+"""What `ktx status` shows about search: whether the index is up to date, and whether embeddings are usable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ FIX: Final = Command("index")
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts(Record):
-    """`pages`: of the wiki as it is now. `documents`: in the index. `behind`: what is not in it as it is now."""
+    """`pages`: in the current wiki. `documents`: in the index. `behind`: what the index does not have in its current
+    form.
+    """
 
     state: Literal["current", "behind", "missing", "other_version", "unusable"]
     pages: int
@@ -48,16 +50,16 @@ class IndexFacts(Record):
 
     @property
     def text(self) -> str:
-        """The facts in one line."""
+        """The facts as one line."""
         if self.state == "current":
             return f"up to date, {plural(self.documents or 0, 'document')}"
         if self.state == "behind":
-            return f"behind by {len(self.behind):,}: {listing(self.behind, 3)}"
+            return f"{len(self.behind):,} outdated: {listing(self.behind, 3)}"
         return self.problem or {"missing": "none yet", "other_version": "of another version of ktx"}[self.state]
 
 
 def index_facts(layout: Layout, config: KtxConfig) -> IndexFacts:
-    """Compare the index with the sizes and times of the files, and with their contents where those differ."""
+    """Compare the index with the sizes and times of the files, and with their contents if those differ."""
     try:
         pages = signatures_below(layout.root, FOLDER.rstrip("/"), (".md",))
     except KtxError as error:
@@ -82,7 +84,7 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
 
 
 def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures of all units as `agent_tools.contents_of` has them, where that needs nothing loaded."""
+    """Return the signatures of all units as `agent_tools.contents_of` has them, if that needs nothing loaded."""
     signatures = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
     for path, signature in layer_files(layout.root, SEMANTIC_NAME).items():
@@ -91,7 +93,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     strays = stray_signatures(layout.root, config.connections.keys()) if layers else {}
     for connection, files in layers.items():
         if connection not in config.databases() and not any(path.endswith(SUFFIXES) for path in files):
-            continue  # as `layer_ids` has it
+            continue  # as in `layer_ids`
         entry = config.connections.get(connection)
         folder, _ = layout.context_paths(connection)
         about = {**files, **search_text_signatures(layout.root, connection), **({} if entry is None else strays)}
@@ -111,7 +113,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
 
 
 def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
-    """Return what is behind by the very code a search uses: a file that was only touched is not."""
+    """Return what is outdated, with the code of searches: a file that was only touched is not."""
     from ktx_cli.search import behind, files_between, identity, open_base
 
     there = identity(layout.search_index)
@@ -130,7 +132,7 @@ EMBEDDINGS: Final = "embeddings"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingFacts(Record):
-    """`usable`: nothing that it needs is missing; whether vectors come, `ktx doctor` tries."""
+    """`usable`: nothing that it needs is missing; `ktx doctor` checks whether it computes vectors."""
 
     backend: str
     model: str | None
@@ -141,14 +143,16 @@ class EmbeddingFacts(Record):
 
 
 def embedding_facts(context: CheckContext) -> EmbeddingFacts:
-    """Return whether vectors are configured, and whether what they need is there; asks no keyring, loads no model."""
+    """Return whether vectors are configured, and whether their requirements are met; opens no keyring,
+    loads no model.
+    """
     settings = context.loaded.config.ingest.embeddings
     if settings.backend == "none":
         return EmbeddingFacts("none", None, "none", CheckResult(EMBEDDINGS, Level.OK, "none"))
     name = f"{settings.backend}:{settings.model}" if settings.model else settings.backend
     if str(settings.openai.api_key or "").strip().startswith("keyring:") and settings.backend == "openai":
         again = Command("doctor", "--only", EMBEDDINGS)
-        finding = CheckResult(EMBEDDINGS, Level.SKIP, f"{name}: unverified, the keyring is not asked", again)
+        finding = CheckResult(EMBEDDINGS, Level.SKIP, f"{name}: unverified, the keyring was not read", again)
         return EmbeddingFacts(settings.backend, settings.model, "unverified", finding)
     try:
         model = _require(context)

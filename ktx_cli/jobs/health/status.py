@@ -1,4 +1,4 @@
-"""`ktx status`: whether a project is ready, and the facts of its connections, models, index, git and clients."""
+"""`ktx status`: whether a project is ready, and the state of its connections, models, index, git and clients."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PATHS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class GitFacts(Record):
-    """The repository and its branch; `top_level` None: there is none. `problem`: why nothing is known of it."""
+    """The repository and its branch; `top_level` None: there is none. `problem`: why its state is unknown."""
 
     top_level: Path | None = None
     branch: str | None = None
@@ -74,7 +74,7 @@ class GitFacts(Record):
 
     @property
     def text(self) -> str:
-        """The facts in one line."""
+        """The facts as one line."""
         if self.problem is not None or self.top_level is None:
             return self.problem or "no repository yet"
         parts = ["detached HEAD" if self.branch is None else f"on {self.branch}"]
@@ -86,7 +86,7 @@ class GitFacts(Record):
 
 
 def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
-    """Ask git, which locks nothing and writes nothing; a repository it does not open is the `problem`."""
+    """Ask git, without locking or writing anything; a repository that it does not open is the `problem`."""
     try:
         repository = discover()
         if repository is None:
@@ -100,7 +100,7 @@ def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All of it."""
+    """All facts."""
 
     index: IndexFacts
     embeddings: EmbeddingFacts
@@ -114,11 +114,11 @@ class Surroundings:
 
     @property
     def next_command(self) -> str | None:
-        """The command that brings the index up to date, None where it is."""
+        """The command that updates the index, None if it is up to date."""
         return None if self.index.state == "current" else FIX
 
     def to_json(self, connections: Iterable[ConnectionStatus]) -> dict[str, Any]:
-        """Return the facts as they stand in the envelope."""
+        """Return the facts for the JSON output."""
         return {
             "context": context_counts(connections, self.index.pages),
             "index": self.index.to_json(),
@@ -129,7 +129,7 @@ class Surroundings:
 
 
 def context_counts(connections: Iterable[ConnectionStatus], pages: int) -> dict[str, int]:
-    """Return how much context the project has in all."""
+    """Return how much context the project has in total."""
     counts = [connection.counts for connection in connections]
     return {
         "sources": sum(connection.sources + connection.own_sources for connection in counts),
@@ -141,7 +141,7 @@ def context_counts(connections: Iterable[ConnectionStatus], pages: int) -> dict[
 
 
 def surroundings_of(context: CheckContext) -> Surroundings:
-    """Look at all of it; nothing is written."""
+    """Collect all of it; writes nothing."""
     return Surroundings(
         index_facts(context.layout, context.loaded.config),
         embedding_facts(context),
@@ -162,21 +162,21 @@ AFTER: Final = {
     "state": check_state,
 }
 READINESS: Final = (*BEFORE, LLM, *AFTER)
-"""The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
-BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
-"""Checks that are shown and decide nothing."""
+"""The checks that decide whether a project is ready, under the same names as in `ktx doctor`."""
+BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lock": check_run_lock}
+"""Checks that are shown but do not decide."""
 COMPILED: Final = {
     SEMANTIC: check_compiled,
     CONTRADICTIONS: check_contradictions,
     DECISIONS: check_decisions,
     CONVENTIONS: check_conventions,
 }
-"""Shown and decide nothing: what the last run found, where `ktx doctor` looks again, and what people have to decide."""
+"""Shown but do not decide: the results of the last run, which `ktx doctor` computes anew, and open decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Everything `ktx status` shows. `surroundings`: what only people look at; None: it was not asked for."""
+    """Everything that `ktx status` shows. `surroundings`: what only people look at; None: not requested."""
 
     project_dir: Path
     llm: LlmFacts
@@ -188,19 +188,19 @@ class StatusReport:
 
     @property
     def readiness(self) -> Readiness:
-        """`ready`: nothing that a run or an agent needs is missing; `unverified`: that was not asked (`--fast`)."""
+        """`ready`: nothing that a run or an agent needs is missing; `unverified`: that was not checked (`--fast`)."""
         if self._failed():
             return "not_ready"
         return "ready" if self._unverified() is None else "unverified"
 
     @property
     def ready(self) -> bool:
-        """Whether it is known that nothing is missing."""
+        """Whether the project is known to be ready."""
         return self.readiness == "ready"
 
     @property
     def next_command(self) -> str | None:
-        """The one command worth typing now; None when everything was scanned and nothing is left undone."""
+        """The most useful next command; None if everything was scanned and nothing is left to do."""
         failed, unverified = self._failed(), self._unverified()
         if failed:
             return failed[0].hint or Command("doctor")
@@ -214,14 +214,14 @@ class StatusReport:
         never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
         if len(never) == 1:
             return Command("ingest", never[0])
-        cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
+        cut_off = last == "interrupted" or any(f.check == "lock" and f.level is Level.WARN for f in self.findings)
         if never or cut_off:
             return Command("ingest")
         behind = None if self.surroundings is None else self.surroundings.next_command
         return behind or (Command("decide") if undecided else None)
 
     def error(self) -> KtxError | None:
-        """Return the error the command ends with when the project is not known to be ready."""
+        """Return the error of the command if the project is not known to be ready."""
         failed, unverified = self._failed(), self._unverified()
         if failed:
             return NotReadyError(f"not ready: {failed[0].message}", hint=failed[0].hint)
@@ -259,10 +259,10 @@ def project_status(
     around: bool = False,
     probes: Sequence[ProbeResult] = (),
 ) -> StatusReport:
-    """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`.
+    """Collect the facts; raises `ConfigError` for an invalid `ktx.yaml`.
 
-    `fast`: the local Claude Code session is not asked for. `around`: index, git, agents and server are looked at too.
-    `probes`: what probes of this moment found. The session and git are asked while the files are read.
+    `fast`: do not check the local Claude Code session. `around`: include index, git, agents and server. `probes`: the
+    results of current probes. The session and git are checked while the files are read.
     """
     layout = Layout(project_dir)
     context = CheckContext(layout, load_config(layout.config), environ)
@@ -271,12 +271,12 @@ def project_status(
     surroundings = in_background(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
     mounts = context.loaded.config.mounts
-    after = [each for each in _run(AFTER, context) if mounts or each.check != MOUNTS]  # most projects mount none
+    after = [each for each in _run(AFTER, context) if mounts or each.check != MOUNTS]  # most projects have no mounts
     connections, problems = connection_statuses(context)
     warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
     try:
         runs = read_state(layout, last_runs) or []
-    except KtxError:  # named by connection_statuses and by the run lock's check
+    except KtxError:  # reported by connection_statuses and by the check of the run lock
         runs = []
     around_it = None if surroundings is None else surroundings.result()
     llm = llm_facts(context, session.result, probes)
@@ -287,7 +287,7 @@ def project_status(
 def probe_now(
     project_dir: Path, environ: Mapping[str, str], *, warn: Warn, emit: Emit = ignore_events
 ) -> list[ProbeResult]:
-    """Probe every backend and model of a role and keep when: all that `ktx status --probe` writes, in `.ktx`."""
+    """Probe every configured backend and model and record the time: all that `ktx status --probe` writes, in `.ktx`."""
     from ktx_cli.llm import distinct_models, probe_models
 
     layout = Layout(project_dir)
@@ -295,7 +295,7 @@ def probe_now(
     try:
         if not distinct_models(config):
             return []
-    except KtxError:  # named by the check of the backends
+    except KtxError:  # reported by the check of the backends
         return []
     probes = probe_models(layout, config, environ, command=Command("status", "--probe"), warn=warn, emit=emit)
     probes.store(layout)

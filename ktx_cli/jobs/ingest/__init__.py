@@ -1,1 +1,1 @@
-"""The ingest pipeline: scan databases, then one commit or none."""
+"""The ingest pipeline: scans databases, reads sources, and makes at most one commit."""

@@ -1,4 +1,4 @@
-"""The plan of `ktx ingest` and `ktx scan`: what is asked, of which connections, how deep, with which prompts."""
+"""The plan of `ktx ingest` and `ktx scan`: which connections, how deep, with which prompts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class IngestRequest:
 
 
 def plan_run(request: IngestRequest) -> RunPlan:
-    """Return the plan of a run. Raises `KtxError` where the configuration or the request is wrong."""
+    """Return the plan of a run. Raises `KtxError` for an invalid configuration or request."""
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     config = loaded.config
@@ -86,10 +86,10 @@ def plan_run(request: IngestRequest) -> RunPlan:
 
 
 def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
-    """Return the connections to work on, by id: the wanted ones, or all that can be used.
+    """Return the connections to work on, by id: the requested ones, or all usable ones.
 
-    Raises `UsageError` for an unknown id or one of the wrong kind, `ConfigError` for a disabled one, `NotReadyError`
-    when there are none.
+    Raises `UsageError` for an unknown id or one of the wrong kind, `ConfigError` for a disabled one, `NotReadyError` if
+    there are none.
     """
     candidates: Mapping[str, Connection] = config.databases() if databases_only else config.usable()
     for connection in wanted:
@@ -98,20 +98,20 @@ def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, 
             message = f"connection `{connection}` is a context source, not a database"
             raise UsageError(message, hint=Command("ingest", connection))
     for entry in () if candidates else config.disabled().values():
-        raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
+        raise NotReadyError(f"no connection in ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
     if not candidates:
         from ktx_cli.jobs.setup.request import how_to_connect
 
-        raise NotReadyError("ktx.yaml names no database to read", hint=how_to_connect(layout.root))
+        raise NotReadyError("no database is configured in ktx.yaml", hint=how_to_connect(layout.root))
     return [
         Target(connection, config.connections[connection].driver) for connection in sorted(set(wanted) or candidates)
     ]
 
 
 def broken_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> dict[Target, ConfigError]:
-    """Return the connections a run was to work on and that an error in ktx.yaml disables, with that error.
+    """Return the requested connections that an error in ktx.yaml disables, with that error.
 
-    Those of a driver that only the TypeScript ktx has are meant for that program: nothing is missing without them.
+    Connections with a driver that only the TypeScript ktx supports are meant for that program, so they do not count.
     """
     return {
         Target(connection, entry.driver): entry.error()

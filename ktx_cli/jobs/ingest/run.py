@@ -1,7 +1,7 @@
 """`ktx ingest` and `ktx scan`: plan, scan databases, read sources, let agents work, publish one commit, report.
 
-Each database is opened and scanned, and one that fails costs only itself. A dry run takes the same steps without a
-lock, a commit or a file of the project, and estimates the rest.
+A database that fails does not affect the others. A dry run takes the same steps without a lock, a commit or changed
+files in the project, and estimates the rest.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ __all__ = ["IngestRequest", "ingest"]
 
 
 def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
-    """Scan the connections and commit what changed, once.
+    """Scan the connections and commit what changed, in at most one commit.
 
-    A connection that fails does not stop the others; the report says so. Raises `KtxError` when nothing could be
-    begun: broken configuration, a configured backend that cannot run, a busy lock, an unusable repository.
+    A connection that fails does not stop the others; the report lists it. Raises `KtxError` if the run could not begin:
+    invalid configuration, a configured backend that cannot run, a busy lock, an unusable repository.
     """
     plan = plan_run(request)
     report = IngestReport.of(plan)
@@ -92,7 +92,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
             else:
                 repository = writable_repository(plan.layout, plan.destination)
                 if preflight is not None and (plan.awaited or not _has_context(plan.layout)):
-                    preflight.require()  # somebody waits for its answer, or there is nothing that could stay as it is
+                    preflight.require()  # somebody waits for the result, or nothing exists yet that could be unchanged
                 under_lock(plan, report, repository, preflight, lambda run: _ingest(run, report, preflight))
         except PreflightFailed as failed:
             raise failed.error from None
@@ -100,7 +100,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
 
 
 def _preflight(plan: RunPlan, report: IngestReport) -> Preflight | None:
-    """Return what asks whether the models answer, with its settings checked; None for a run that asks no model."""
+    """Return the check whether the models respond, after checking its settings; None for a run without a model."""
     needed = plan.prompts is not None or not (plan.no_llm or plan.databases_only)
     if not needed and not (plan.asks_model and plan.reads_sources):
         return None
@@ -112,12 +112,12 @@ def _preflight(plan: RunPlan, report: IngestReport) -> Preflight | None:
 
 
 def _has_context(layout: Layout) -> bool:
-    """Say whether an earlier run left anything."""
+    """Return whether an earlier run stored anything."""
     return any((layout.root / folder).is_dir() for folder in (SEMANTIC_NAME, RAW_NAME))
 
 
 def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -> None:
-    """Do everything under the lock; each step returns its part, which is put into the report as soon as it is there."""
+    """Do everything under the lock; the result of each step is put into the report at once."""
     plan, base = run.plan, run.base
     with translated(plan.layout.state):
         previous = previous_scans(run.database, [target.connection for target in plan.targets])
@@ -155,10 +155,10 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
 
 
 def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
-    """Compute what decision points change, and put the spreads into their records.
+    """Compute the effects of decision points, and store them in their records.
 
-    Those of the databases that were scanned, and of those whose definitions this run changed. Where neither rows nor
-    definitions have changed since effects were computed, these stay.
+    Only for databases that were scanned or whose definitions this run changed. If neither rows nor definitions have
+    changed since effects were computed, they are kept.
     """
     plan = run.plan
     paths = (path.split("/") for path in changes.workspace.changes())
@@ -191,7 +191,7 @@ def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
 
 
 def _open_decisions(computed: Mapping[str, Computed]) -> tuple[OpenDecision, ...]:
-    """Return the unsettled points of the databases whose effects were computed, the largest effect first."""
+    """Return the open decision points of the databases whose effects were computed, largest effect first."""
     from ktx_cli.semantic import open_decision
 
     found = [
@@ -225,7 +225,7 @@ def _write_questions(run: LockedRun, changes: ChangeSet, models: Models) -> None
 def _layers_to_ask_about(plan: RunPlan, changes: ChangeSet) -> set[str]:
     """Return the databases whose definitions get questions: those that were scanned or whose layer changed.
 
-    Nothing is asked in a run whose scans ask no model, nor in one that changes nothing.
+    None in a run whose scans use no model, nor in one that changes nothing.
     """
     changed = changes.workspace.changes()
     if plan.prompts is None or not changed:
@@ -251,7 +251,7 @@ def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, 
 
 
 def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None) -> ChangeSet:
-    """Return the changes with those of the sources: read, and worked through by agents where these have work."""
+    """Return the changes, including those of sources, which are read and, if necessary, processed by agents."""
     from ktx_cli.engine import keep_contradictions, write_deliveries
     from ktx_cli.sources import load_fetches
 
@@ -281,7 +281,7 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
 def _read_sources(
     plan: RunPlan, workspace: Workspace, base: ProjectBase, fetches: FetchStates, *, scratch: Path | None = None
 ) -> list[SourceWork]:
-    """Read the sources; `scratch`: a folder for what is fetched, where nothing of the project may change."""
+    """Read the sources; `scratch`: a folder for fetched files, if nothing in the project may change."""
     from ktx_cli.engine import ignored_deliveries, read_sources, source_warnings
 
     works = read_sources(plan, workspace, base, fetches, scratch=scratch)
@@ -299,7 +299,7 @@ def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool
 
 
 def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
-    """Say what agents have to do, and what that took before."""
+    """Report the work of agents, and its cost in earlier runs."""
     from ktx_cli.project import StateEnrichmentStore
 
     store = StateEnrichmentStore(plan.layout, database)
@@ -320,7 +320,7 @@ def _run_agents(
 
 
 def _check_end(plan: RunPlan, result: AgentResult) -> None:
-    """Raise `CancelledError` when the user asked to end: finished units are kept for the next run."""
+    """Raise `CancelledError` if the user asked to stop: finished units are kept for the next run."""
     if result.is_interrupted:
         raise CancelledError("interrupted", hint=f"run `{plan.again}` again: finished work is kept")
     if plan.config.ingest.work_units.failure_mode == "abort" and result.failed is not None:
@@ -328,7 +328,7 @@ def _check_end(plan: RunPlan, result: AgentResult) -> None:
 
 
 def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result: AgentResult) -> None:
-    """Put what lands of the agents' work into the overlay of the run, and report it."""
+    """Put the accepted part of the agents' work into the overlay of the run, and report it."""
     from ktx_cli.engine import decided_evictions, page_warnings, reconciled_by, what_became
 
     integration, documents, warn_of = result.integration, result.documents, plan.recorder.warn_of
@@ -352,7 +352,7 @@ def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result
 
 
 def _concluded_without_agents(plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace) -> list[SourceWork]:
-    """Let the sources write what follows without agents, such as that nobody asks a question any more."""
+    """Let the sources write what follows without agents, such as that a question is no longer asked."""
     from ktx_cli.engine import conclude
 
     return _concluded(plan, works, conclude(works, workspace, plan.layers))
@@ -366,7 +366,7 @@ def _concluded(
 
 
 def _estimate(plan: RunPlan, report: IngestReport) -> None:
-    """Report what a run would change, and what its models would be asked."""
+    """Report what a run would change, and its model calls."""
     import tempfile
 
     from ktx_cli.engine import write_deliveries
@@ -394,7 +394,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
 def _forecast(
     plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], is_kept: Callable[[str, str], bool]
 ) -> RunEstimate | None:
-    """Return what models would have to do; `is_kept`: whether an earlier run left an answer."""
+    """Return the work of models; `is_kept`: whether an earlier run stored an answer."""
     from ktx_cli.engine import definition_demand, estimate_run
 
     asked = _layers_to_ask_about(plan, changes)
@@ -402,7 +402,7 @@ def _forecast(
 
 
 def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
-    """Return what earlier runs left; a state database that cannot be read is a warning and counts as none."""
+    """Return what earlier runs stored; an unreadable state database is a warning and counts as empty."""
     from ktx_cli.scan import kept_answers
     from ktx_cli.sources import load_fetches
 
@@ -424,21 +424,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScanState:
-    """The stores in which scans keep results for the scans after them."""
+    """The stores in which scans keep results for later scans."""
 
     previous: Mapping[str, PreviousScan] = field(default_factory=dict)
-    """Connection -> what its last scan left."""
+    """Connection -> what its last scan stored."""
     database: sqlite3.Connection | None = None
-    """The open state database; None in a dry run, which keeps nothing."""
+    """The open state database; None in a dry run, which stores nothing."""
     models: Models | None = None
     answers: Answers = field(default_factory=dict)
-    """The answers of models to earlier runs, for a dry run."""
+    """The answers of models in earlier runs, for a dry run."""
 
 
 def scan_databases(
     plan: RunPlan, base: ProjectBase, state: ScanState
 ) -> Iterator[tuple[ConnectionReport, ScanOutcome | None]]:
-    """Scan the databases of a run, one after the other; the outcome of one that failed is None."""
+    """Scan the databases of a run, one after the other; the outcome of a failed one is None."""
     databases = plan.config.databases()
     targets = [target for target in plan.targets if target.connection in databases]
     for done, target in enumerate(targets, start=1):

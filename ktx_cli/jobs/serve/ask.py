@@ -1,4 +1,4 @@
-"""Asks a served project: its semantic layer, or a database by SQL; an answer is kept for its next pages."""
+"""Queries a served project: its semantic layer, or a database with SQL; answers are cached for their next pages."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ktx_cli.semantic import Model, SemanticError, VisibleModel
 from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, row_memory
 
 MOST_BYTES: Final = 4_000_000
-"""About how many bytes of values an answer to an agent has at most."""
+"""Approximate maximum size of the values in an answer to an agent, in bytes."""
 
 HIDDEN: Final = "(hidden)"
 """Replaces a value that does not leave this machine."""
 
 ASKED_AGAIN: Final = ResultWarning(
     "asked_anew",
-    "the answer of the page before is not kept any more: it was asked for again, and rows may have changed",
-    hint="begin with offset 0 where the pages must be of one answer",
+    "the answer of the previous page is no longer cached, so the query was run again and rows may have changed",
+    hint="start again with offset 0 if all pages must come from one answer",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """The rows of an answer that may be shown, from `offset` on. `count`: how many it has without regard to that."""
+    """The rows of an answer that may be shown, from `offset` on. `count`: the number of all its rows."""
 
     rows: tuple[tuple[Any, ...], ...]
     count: int
@@ -52,9 +52,9 @@ Answer = TypeVar("Answer", LayerAnswer, SqlAnswer)
 def ask_served(
     project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
 ) -> tuple[LayerAnswer, RowPage]:
-    """Return the answer of a question, and its rows from `offset` on: with `privacy` none.
+    """Return the answer to a question, and its rows from `offset` on: none with `privacy`.
 
-    Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not agree with.
+    Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not confirm.
     """
     config = project.config()
     connection = choose_layer(project.layout, config, question.connection)
@@ -73,19 +73,19 @@ def ask_served(
                 dataclasses.replace(question, connection=connection),
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
-                suggest=None if privacy else True,  # whether a row has a value tells of values
+                suggest=None if privacy else True,  # whether a row has a value reveals values
                 effects=not privacy,
                 services=dataclasses.replace(
                     project.services,
-                    load=lambda layout, config, connection: model,  # the one the answer is kept with
+                    load=lambda layout, config, connection: model,  # the one with which the answer is cached
                     opener=watch.opener(project.pool.open),
                 ),
             )
         error = answer.error(values=not privacy)
         if error is not None:
             error.hint = Hint(
-                "do not use the answer, and tell the user: a definition or the compiler is wrong; sl_query with "
-                "explain: true shows how it was computed"
+                "do not use the answer, and tell the user: a definition or the compiler is wrong; sl_query "
+                "with explain: true shows how it was computed"
             )
             raise error
         return answer
@@ -99,7 +99,7 @@ def ask_served(
 def _kept(
     project: ServedProject, asked: Any, proof: tuple[object, ...], ask: Callable[[], Answer], offset: int, watch: Watch
 ) -> tuple[Answer, tuple[ResultWarning, ...]]:
-    """Return the answer that is kept for its next pages, else a new one, which is kept."""
+    """Return the cached answer, else a new one, which is cached for its next pages."""
     key = json.dumps(asked, sort_keys=True, default=str)
     kept: Answer | None = project.answers.get(key, proof) if offset else None
     answer = ask() if kept is None else kept
@@ -113,9 +113,9 @@ def _kept(
 def run_served(
     project: ServedProject, sql: str, connection: str | None, *, max_rows: int, offset: int, privacy: bool, watch: Watch
 ) -> tuple[SqlAnswer, RowPage]:
-    """Return the answer of a statement, and its rows from `offset` on: with `privacy` counts alone.
+    """Return the answer to a statement, and its rows from `offset` on: only counts with `privacy`.
 
-    Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show what people hid.
+    Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show hidden data.
     """
     config = project.config()
     chosen = connection or only_database(project.layout, config)
@@ -155,7 +155,7 @@ def _require_open(project: ServedProject, model: Model | None, sql: str) -> None
     except Refused as error:
         broken = bool(model.barred) or model.sealed is not None
         check = Command("sl", "validate", "-c", model.connection, "--no-data")
-        hint = Hint("ask by sl_query, which keeps to what may be seen")
+        hint = Hint("use sl_query, which only reads what may be shown")
         hint += Hint("; people correct the files with errors: {}", check) if broken else ""
         raise KtxError(str(error), hint=hint, code="hidden") from None
 
@@ -164,8 +164,8 @@ def _require_no_made_rows(sql: str, model: Model | None) -> None:
     made = None if model is None else rows_of_values(sql, model.dialect)
     if made is not None:
         raise KtxError(
-            f"`{made}` makes rows out of values, so that their number would tell a value, and this server was started "
-            "with --privacy",
+            f"`{made}` makes rows out of values, so the number of rows would reveal a value, and this server "
+            "was started with --privacy",
             hint="count rows of tables; arguments in FROM, LIMIT and bounds of a recursion must be constants",
             code="hidden",
         )
@@ -179,13 +179,15 @@ def _counts_alone(answer: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
 
 
 def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:
-    """Whether errors about rows may be told as they are: not with `privacy`, nor where people hid some of the rows."""
+    """Return whether errors about rows may be shown unchanged: not with `privacy`, nor if some of the
+    rows are hidden.
+    """
     return not privacy and (model is None or not has_protected(model))
 
 
 @contextlib.contextmanager
 def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iterator[None]:
-    """Let an error of a database say no more than its kind, where it may quote rows that are not to be seen."""
+    """Reduce an error of a database to its kind if it may quote rows that must not be shown."""
     try:
         yield
     except SourceError as error:
@@ -205,7 +207,7 @@ _WORD: Final = re.compile(r"\w+")
 
 @contextlib.contextmanager
 def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
-    """Let an error about a definition that a question uses name nothing that is hidden, but what the question names."""
+    """Make an error about a definition of a question name nothing hidden, except what the question names."""
     try:
         yield
     except SemanticError as error:
@@ -214,17 +216,17 @@ def hidden_names_redacted(model: Model, question: Question) -> Iterator[None]:
             names = error.details.get(key) or ()
             if any(shown.hides(str(each)) for each in names):
                 error.details[key] = [each for each in names if not shown.hides(str(each))]
-                error.hint = "look at what there is with sl_read_source"
+                error.hint = "use sl_read_source to see what is available"
         named = (word for text in _BACKTICKED.findall(error.message) for word in _WORD.findall(text))
         if any(shown.hides(each) for each in named if each not in asked):
-            message = "a definition that the question uses has an error, in a part of it that is not shown"
+            message = "a definition that the question uses has an error, in a part of it that is hidden"
             hint = Hint("people find it with {}", Command("sl", "validate"))
             raise SemanticError(message, hint=hint, code=error.code) from None
         raise
 
 
 class Stop:
-    """A flag that nobody waits any more, with the work to end then; safe for several threads."""
+    """A flag that the caller is gone, with the work to end then; thread-safe."""
 
     def __init__(self) -> None:
         self._set = False
@@ -232,7 +234,7 @@ class Stop:
         self._lock = threading.Lock()
 
     def set(self) -> None:
-        """Say that nobody waits any more, and end what is under way."""
+        """Set the flag, and end work in progress."""
         with self._lock:
             self._set = True
             for end in self._ends:
@@ -240,12 +242,12 @@ class Stop:
             self._ends.clear()
 
     def is_set(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the caller is gone."""
         return self._set
 
     @contextlib.contextmanager
     def ending(self, end: Callable[[], None]) -> Iterator[None]:
-        """Do something that `end` ends: it is called once at most, and only while this lasts."""
+        """Do work that `end` ends: it is called at most once, and only during this work."""
         with self._lock:
             if self._set:
                 raise CancelledError("the client cancelled the call")
@@ -260,32 +262,34 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The client that waits for an answer. `report`: takes the progress from 0 to 1, and what is being done."""
+    """The client that waits for an answer. `report`: receives the progress from 0 to 1, and the current action."""
 
     stop: Stop = field(default_factory=Stop)
     report: Callable[[float, str], None] = lambda progress, message: None
 
     def check(self) -> None:
-        """Raise `CancelledError` where nobody waits any more."""
+        """Raise `CancelledError` if the caller is gone."""
         if self.stop.is_set():
             raise CancelledError("the client cancelled the call")
 
     def opener(self, opener: Opener) -> Opener:
-        """Return an opener of connections whose statements begin, and go on, only while somebody waits."""
+        """Return an opener of connections whose statements only begin and continue while the caller waits."""
 
         def opened(
             config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
         ) -> tuple[Connector, Scope]:
             self.check()
             connector, scope = opener(config, connection, project_dir=project_dir, environ=environ)
-            self.report(0.3, f"asking {connection}")
+            self.report(0.3, f"querying {connection}")
             return _Watched(connector, self.stop), scope
 
         return opened
 
 
 class _Watched(ForwardingConnector):
-    """A connection whose statements begin only while somebody waits, and are ended where the database can do that."""
+    """A connection whose statements only begin while the caller waits, and are cancelled if the
+    database supports that.
+    """
 
     def __init__(self, inner: Connector, stop: Stop) -> None:
         super().__init__(inner)

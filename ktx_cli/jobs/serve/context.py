@@ -1,4 +1,4 @@
-"""The context for agents: sources and pages with what they refer to, and the columns that hold a value."""
+"""The context for agents: sources and pages with what they refer to, and the columns that contain a value."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 Form = Literal["composed", "files"]
 
 MOST_NAMES: Final = 40
-"""Measures, segments and columns that a list names of a source."""
+"""Maximum number of measures, segments and columns that a list names per source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A source in writing. `paths`: the files it is made of."""
+    """A source as text. `paths`: the files that define it."""
 
     connection: str
     source: str
@@ -60,7 +60,7 @@ class Definition:
 
 
 def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[str, Any]], list[ResultWarning]]:
-    """Return the sources of a connection, or of all, with the names of what they have; raises as `read_layers`."""
+    """Return the sources of a connection, or of all, with the names of what they contain; raises as `read_layers`."""
     from ktx_cli.semantic import time_of
 
     layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
@@ -87,9 +87,9 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
 def read_definition(
     project: ServedProject, name: str, connection: str | None, form: Form, *, privacy: bool, mount: Mount | None = None
 ) -> Definition:
-    """Return a source in writing; raises as `find_source`. `mount`: the project, where a root mounts it.
+    """Return a source as text; raises as `find_source`. `mount`: the project, if a root mounts it.
 
-    The files of one that people hid something of are not shown, nor with `privacy`, for they may hold values of rows:
+    Files of a source with hidden parts are not shown, nor any with `privacy`, because they may contain values of rows:
     `KtxError` (`hidden`).
     """
     layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
@@ -97,7 +97,7 @@ def read_definition(
         shown, source = find_source(layers, name)
     except SemanticError as error:
         if error.code == "hidden":
-            error.hint = "people keep it to themselves; look for another with discover_data"
+            error.hint = "it is hidden; look for another source with discover_data"
         raise
     of, files = source_files(project.layout, Layers((shown,)), source.name)
     files = files if mount is None else [(mount.shown_path(path), text) for path, text in files]
@@ -110,13 +110,15 @@ def read_definition(
         text = definition(shown, source, privacy=privacy, pages=pages, notes=notes, statuses=statuses, mount=mount)
         return Definition(of, source.name, text, paths)
     if privacy or source.is_protected or not _is_whole(shown, source):
-        why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
-        raise KtxError(f"the files of `{source.name}` are not shown: {why}", hint="form: composed", code="hidden")
+        why = (
+            "this server was started with --privacy" if privacy else "part of it is hidden, or limited by a row policy"
+        )
+        raise KtxError(f"the files of `{source.name}` are hidden: {why}", hint="use form: composed", code="hidden")
     return Definition(of, source.name, "\n".join(f"# {path}\n{visible(text)}" for path, text in files), paths)
 
 
 def _is_whole(shown: VisibleModel, source: Source) -> bool:
-    """Whether nothing is left out of a source, so that its files name nothing that is not shown."""
+    """Return whether nothing in a source is hidden, so that its files name nothing hidden."""
     facts = describe_source(shown, source)
     parts = (("joins", source.joins), ("lineage", source.lineage))
     tests = repr([(each.name, each.query, each.invariant) for each in source.tests])
@@ -125,7 +127,7 @@ def _is_whole(shown: VisibleModel, source: Source) -> bool:
 
 
 AT_ONCE: Final = 40
-"""Columns (or measures, joins, segments) in one piece of a source: a large one comes in several."""
+"""Maximum number of columns (or measures, joins, segments) in one part of a source: a large one has several."""
 
 MOST_VALUES: Final = 10
 _LONGEST: Final = 400
@@ -135,7 +137,7 @@ _PARTS: Final = ("columns", "measures", "joins", "segments", "policies", "parame
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """What names stand for: pieces of sources in order, and a line for each name nothing has."""
+    """What names refer to: parts of sources in order, and a line for each unknown name."""
 
     connection: str
     pieces: tuple[dict[str, Any], ...]
@@ -143,7 +145,7 @@ class Entities:
 
 
 def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
-    """Return the sources, tables, columns, measures and segments of these names; raises as `choose_layer`."""
+    """Return the sources, tables, columns, measures and segments with these names; raises as `choose_layer`."""
     config = project.config()
     chosen = choose_layer(project.layout, config, connection)
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
@@ -159,7 +161,7 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
 
 
 def _facts_of(project: ServedProject, shown: VisibleModel, name: str, redacted: bool) -> dict[str, Any]:
-    """Return what may be told of a source, with the pages that explain it and notes about open decisions."""
+    """Return what may be shown of a source, with the pages that explain it and notes about open decisions."""
     pages, statuses = _pages_about(project, project.config(), shown, name), _statuses(project, shown)
     facts = _open_facts(shown, shown.model.sources[name], redacted, pages, statuses)
     return facts | {"open": _open_notes(project, shown, name, private=redacted)}
@@ -177,17 +179,17 @@ class ReadDefinition:
 def definition_of(
     project: ServedProject, name: str, connection: str | None, *, privacy: bool, mount: Mount | None = None
 ) -> tuple[ReadDefinition | None, list[str]]:
-    """Return what has a name in the semantic layer of a connection, or of any; None where nothing has.
+    """Return what has a name in the semantic layer of a connection, or of any; None if nothing does.
 
-    With it, what the name may have meant. `mount`: the project, where a root mounts it. Raises `UsageError` where
-    several connections have the name.
+    Also returns what the name may have meant. `mount`: the project, if a root mounts it. Raises `UsageError` if several
+    connections have the name.
     """
     config = project.config()
     layers = read_layers(project.layout, config, connection, load=project.load_layer)
     found = {each.model.connection: (each, wanted) for each in layers.shown if (wanted := resolved(each, [name])[0])}
     if len(found) > 1:
         message = f"several connections have `{one_line(name, 200)}`: {listing(found)}"
-        raise UsageError(message, hint="name the connection")
+        raise UsageError(message, hint="pass the connection")
     if not found:
         return None, [visible(missing_name(each, name)) for each in layers.shown]
     ((of, (shown, wanted)),) = found.items()
@@ -221,9 +223,9 @@ def definition(
     statuses: DefinitionStatuses | None = None,
     mount: Mount | None = None,
 ) -> str:
-    """Return a source as YAML: what its files and the scan say put together, nothing hidden in it.
+    """Return a source as YAML: its files merged with the scan, without hidden parts.
 
-    `pages`: those that explain it and what it has. `notes`: about open decisions.
+    `pages`: those that explain it and its parts. `notes`: about open decisions.
     """
     facts = _open_facts(shown, source, privacy, pages or {}, statuses) | {"open": list(notes)}
     return visible(yaml.dump(_plain(_of_mount(mount, facts))))
@@ -256,7 +258,7 @@ def _statuses(project: ServedProject, shown: VisibleModel) -> DefinitionStatuses
 def _pieces(
     shown: VisibleModel, open_facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
+    """Yield a source in parts of limited size, the first with everything about it as a whole."""
     facts = _chosen(shown, _plain(open_facts), only, values_of)
     head = {key: _short(value) for key, value in facts.items() if key not in _PARTS}
     left = [(part, _short(item)) for part in _PARTS for item in facts.get(part) or ()]
@@ -270,7 +272,7 @@ def _pieces(
 def _chosen(
     shown: VisibleModel, facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> dict[str, Any]:
-    """Return facts of a source, of its parts those in `only` (None: all), with the values that a scan saw."""
+    """Return facts about a source, limited to the parts in `only` (None: all), with the values from a scan."""
     if only is not None:
         kept = ("connection", "name", "kind", "table", "open", "columns", "measures", "segments")
         facts = {key: facts[key] for key in kept if key in facts}
@@ -284,7 +286,7 @@ def _chosen(
 def _open_facts(
     shown: VisibleModel, source: Source, privacy: bool, pages: Pages, statuses: DefinitionStatuses | None = None
 ) -> dict[str, Any]:
-    """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
+    """Return what may be shown of a source: no expressions with hidden names, no values with `privacy`."""
     known = {} if statuses is None else statuses.of(shown.model.connection, source.name)
     facts = describe_source(shown, source, known)
     for each in (*facts["columns"], *facts["measures"], *facts["joins"], *facts["segments"]):
@@ -302,7 +304,7 @@ def _open_facts(
 
 
 def _plain(value: Any) -> Any:
-    """Return facts without those that say nothing: None, empty, public."""
+    """Return facts without those that mean nothing: None, empty, public."""
     if isinstance(value, Mapping):
         kept = {key: _plain(each) for key, each in value.items()}
         return {
@@ -322,7 +324,7 @@ def _short(value: Any) -> Any:
 
 
 def _add_values(columns: list[dict[str, Any]], shown: VisibleModel, source: Source, layout: Layout) -> None:
-    """Give columns that name no values those a scan saw, where it may keep them."""
+    """Give columns without declared values those from a scan, if they may be shown."""
     if not source.table:
         return
     read = functools.partial(load_lists, connection=shown.model.connection, table=source.table[-1])
@@ -340,12 +342,12 @@ def _add_values(columns: list[dict[str, Any]], shown: VisibleModel, source: Sour
 
 
 _OF_THE_DATABASE: Final = frozenset({"not_readable", "refused"})
-"""Codes of problems that repeat a database's words."""
+"""Codes of problems that repeat a database's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
+    """The result. `unread`: why the data of a connection could not be checked, by its id."""
 
     found: Validation
     problems: tuple[tuple[str, Diagnostic], ...]
@@ -362,7 +364,7 @@ def validate_served(
     privacy: bool,
     watch: Watch,
 ) -> Checked:
-    """Return what is wrong with the named sources, or all; raises as `validate_layers`."""
+    """Return the problems of the named sources, or all; raises as `validate_layers`."""
     watch.report(0.0, "reading the definitions")
     config = project.config()
     found = validate_layers(
@@ -387,22 +389,24 @@ def validate_served(
         (of, shown_problem(shown[of], _without_words(each) if of in careful else each)) for of, each in found.problems
     )
     unread = {
-        of: f"the database could not be asked ({error.code})" if of in careful else error.message
+        of: f"the database could not be queried ({error.code})" if of in careful else error.message
         for of, error in found.unread.items()
     }
     return Checked(found, problems, unread)
 
 
 def _without_words(problem: Diagnostic) -> Diagnostic:
-    """Return the problem without what a database said, which may quote rows."""
+    """Return the problem without the database's message, which may quote rows."""
     if problem.code not in _OF_THE_DATABASE:
         return problem
-    refusal = f"`{problem.location.object}` cannot be read: the database refused it (its words may hold values of rows)"
-    return replace(problem, message=refusal, hint=Hint("look at its table, columns and expressions"))
+    refusal = (
+        f"`{problem.location.object}` cannot be read: the database rejected it (its message may contain values of rows)"
+    )
+    return replace(problem, message=refusal, hint=Hint("check its table, columns and expressions"))
 
 
 _LOOKED: Final = 500
-"""Matches looked at for a value: those of columns that are not shown are left out."""
+"""Number of matches to inspect per value: those of hidden columns are dropped."""
 
 
 _Listed = Callable[[VisibleModel, Source], frozenset[str]]
@@ -410,7 +414,7 @@ _Listed = Callable[[VisibleModel, Source], frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A column that holds a value; `count`: in how many rows it was seen, None where they were not counted."""
+    """A column that contains a value; `count`: the number of rows with it, None if they were not counted."""
 
     connection: str
     source: str
@@ -422,7 +426,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Why nothing was found in a database. `reason` is a word for programs, `message` says it."""
+    """Why nothing was found in a database. `reason` is a word for programs, `message` explains it."""
 
     connection: str
     reason: str
@@ -431,7 +435,7 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class ValueFound:
-    """What was found for one value; `more`: there are other matches."""
+    """The results for one value; `more`: there are further matches."""
 
     value: str
     matches: tuple[Match, ...]
@@ -442,13 +446,13 @@ class ValueFound:
 def look_up(
     project: ServedProject, values: Sequence[str], connection: str | None, *, limit: int, privacy: bool
 ) -> tuple[ValueFound, ...]:
-    """Return for each value where it stands; `UsageError` for a connection that is no database."""
+    """Return for each value where it occurs; raises `UsageError` for a connection that is not a database."""
     config = project.config()
     if connection is not None:
         database_of(config, connection)
     asked = [connection] if connection is not None else sorted(config.databases())
     if privacy or config.scan.privacy == "strict":
-        reason, why = "strict", "scan.privacy is strict: no values are kept"
+        reason, why = "strict", "scan.privacy is strict: no values are stored"
         if privacy:
             reason, why = "withheld", "this server was started with --privacy: values of rows stay on its machine"
         hidden = tuple(Miss(each, reason, why) for each in asked)
@@ -460,7 +464,7 @@ def look_up(
 
 
 def _listed(project: ServedProject) -> _Listed:
-    """Return what gives the columns of a source whose values may be listed; each is looked up once."""
+    """Return what looks up the columns of a source whose values may be listed, once for each source."""
     tree = WorkingTree(project.layout.root)
     scanned = functools.cache(functools.partial(read_relations, tree))
     found: dict[tuple[str, str], frozenset[str]] = {}
@@ -493,7 +497,7 @@ def _found(
 
 
 def _matches(listed: _Listed, shown: dict[str, VisibleModel], match: ValueMatch) -> Iterator[Match]:
-    """Yield the columns of the semantic layer that a match is of, where they are shown."""
+    """Yield the columns of the semantic layer that a match belongs to, if they are visible."""
     layer = shown[match.connection]
     for source in layer.sources():
         name = _column(listed, layer, source, match)
@@ -514,18 +518,18 @@ def _miss(connection: str, searched: SearchedLists | None) -> Miss:
     if searched is None:
         return Miss(connection, "no_scan", "its values were never listed: no scan has read its rows yet")
     if searched.privacy == "strict":
-        return Miss(connection, "strict", "it was scanned with scan.privacy strict: no values were kept")
+        return Miss(connection, "strict", "it was scanned with scan.privacy strict: no values were stored")
     partly = f", {searched.incomplete} of them in part" if searched.incomplete else ""
     hidden = f"; {plural(searched.hidden, 'column')} hidden (possible personal data)" if searched.hidden else ""
     message = (
         f"not in the lists of {plural(searched.columns, 'column')}{partly}, as of {searched.finished}{hidden}; "
-        "columns of many values have no list"
+        "columns with many distinct values have no list"
     )
     return Miss(connection, "not_listed", message)
 
 
 _SHOWN_FIELDS: Final = frozenset({"summary", "tags", "refs", "sl_refs"})
-"""Fields of the front matter that an answer has of its own."""
+"""Fields of the front matter that an answer has separately."""
 
 _LOOK: Final = "find keys of pages and ids of passages with discover_data"
 
@@ -541,7 +545,7 @@ class PageFacts:
 
     @property
     def content(self) -> str:
-        """What the page says, with what else is in its front matter on top; hidden characters are shown."""
+        """The text of the page, preceded by the rest of its front matter; hidden characters are made visible."""
         more = {name: each for name, each in self.page.fields.items() if name not in _SHOWN_FIELDS}
         head = f"---\n{yaml.dump(more)}---\n\n" if more else ""
         return visible(head + self.page.body)
@@ -565,11 +569,11 @@ def page_facts(layout: Layout, key: str, user: str | None = None) -> PageFacts:
 
 
 def passage_facts(layout: Layout, config: KtxConfig, key: str) -> Passage:
-    """Return the passage of a document that discover_data gave the id of; `UsageError` where there is none now."""
+    """Return the passage of a document for an id from discover_data; raises `UsageError` if it no longer exists."""
     found = passage_of(layout, config, key)
     if found is None:
         hint = Hint(
-            "copy the id from discover_data; a document that changed since it was read is read again by {}",
+            "copy the id from discover_data; if the document has changed since, read it again with {}",
             Command("ingest"),
         )
         raise UsageError(f"there is no passage `{one_line(key, 200)}`", hint=hint)
@@ -577,7 +581,7 @@ def passage_facts(layout: Layout, config: KtxConfig, key: str) -> Passage:
 
 
 def _pages_found(layout: Layout, key: str, user: str | None) -> Page:
-    """Return a page; where there is none the hint names what an agent can do."""
+    """Return a page; if there is none, the hint says what an agent can do."""
     try:
         return find_page(layout, key, scope_of(user))
     except UsageError as error:

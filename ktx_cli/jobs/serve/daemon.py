@@ -1,4 +1,4 @@
-"""Starts a server beside this process, waits until it answers, tells how it is, and ends it."""
+"""Starts a server in the background, waits until it responds, reports its status, and stops it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _POLL: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """How the server of a project is: `running`, `stale` (its file is there, it is not) or `stopped`.
+    """The status of a project's server: `running`, `stale` (its file exists, but it does not run) or `stopped`.
 
-    `problem`: why it is stale, or what is wrong with one that runs.
+    `problem`: why it is stale, or what is wrong with a running one.
     """
 
     status: str
@@ -67,26 +67,28 @@ class ServerStatus:
 
 
 def server_status(layout: Layout) -> ServerStatus:
-    """Return how the server of a project is; changes nothing."""
+    """Return the status of the server of a project; changes nothing."""
     state = read_server_state(layout)
     if state is None:
         if layout.mcp_state.exists():
-            return ServerStatus("stale", problem=f"{layout.mcp_state} is none that ktx wrote")
+            return ServerStatus("stale", problem=f"{layout.mcp_state} was not written by ktx")
         return ServerStatus("stopped")
-    if not state.is_alive():  # nobody is asked: the file could have come with a repository, and name any address
-        return ServerStatus("stale", state, None, f"its process {state.pid} is gone")
+    if not state.is_alive():  # send no request: the file could have come with a repository, and contain any address
+        return ServerStatus("stale", state, None, f"its process {state.pid} has ended")
     health = asked_health(state)
     if health is not None:
         audit = health.get("audit")
         message = "running"
         return ServerStatus(message, state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}")
-    return ServerStatus("stale", state, None, f"its process {state.pid} lives, and does not answer at {state.base}")
+    return ServerStatus(
+        "stale", state, None, f"its process {state.pid} is running, but does not respond at {state.base}"
+    )
 
 
 def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | None:
-    """Return the server that runs as asked for; None where there is none.
+    """Return the running server with the requested settings; None if there is none.
 
-    Raises `BusyError` for one that runs with other settings, or that lives and does not answer.
+    Raises `BusyError` for one that runs with other settings, or that is alive but does not respond.
     """
     found = server_status(layout)
     state = found.state
@@ -94,20 +96,20 @@ def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | 
         return None
     details = {"pid": state.pid, "url": state.base, "since": state.since}
     if found.status == "stale":
-        raise BusyError(f"a server is there already, and {found.problem}", hint=Command("mcp", "stop"), details=details)
+        raise BusyError(f"a server already exists, but {found.problem}", hint=Command("mcp", "stop"), details=details)
     other = settings.differs(state.settings, port=state.port)
     if other:
         words = ", ".join(name.replace("_", " ") for name in other)
-        message = f"a server runs already (pid {state.pid}, {state.base}), with other settings: {words}"
+        message = f"a server is already running (pid {state.pid}, {state.base}) with other settings: {words}"
         hint = Hint("{}, then start it again", Command("mcp", "stop"))
         raise BusyError(message, hint=hint, details={**details, "differs": other})
     return found
 
 
 def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: float = WAIT_SECONDS) -> ServerState:
-    """Start a server that outlives this process, and return when it answers.
+    """Start a server that outlives this process, and return when it responds.
 
-    Raises what kept it from starting; a server that does not answer in time is ended.
+    Raises what kept it from starting; a server that does not respond in time is stopped.
     """
     deadline = monotonic() + wait_seconds
     log = _new_log(layout)
@@ -128,12 +130,12 @@ def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: floa
     finally:
         if process.stdout is not None:
             process.stdout.close()
-    process.returncode = 0  # it lives on; what collects garbage must not complain of it
+    process.returncode = 0  # it keeps running, so the garbage collector must not complain about it
     return state
 
 
 def _new_log(layout: Layout) -> IO[bytes]:
-    """Return the log of a new server; the one before is kept beside it."""
+    """Return the log of a new server; the previous one is kept next to it."""
     prepare_private_folder(layout)
     path = layout.mcp_log
     try:
@@ -147,7 +149,7 @@ def _new_log(layout: Layout) -> IO[bytes]:
 
 
 def _spawned(layout: Layout, settings: ServerSettings, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the process. `-P`: a project's folder must not lend it modules."""
+    """Start the process. `-P`: modules in a project folder must not be imported."""
     command = [sys.executable, "-P", "-m", "ktx_cli.mcp.serving", json.dumps(settings.to_json())]
     with log:
         return subprocess.Popen(
@@ -161,7 +163,7 @@ def _spawned(layout: Layout, settings: ServerSettings, log: IO[bytes]) -> subpro
 
 
 def _announced_state(process: subprocess.Popen[bytes], deadline: float, layout: Layout) -> ServerState:
-    """Return the state of the new server when it says that it serves; raises what it says instead."""
+    """Return the state of the new server once it reports that it serves; raises the error it reports instead."""
     assert process.stdout is not None
     text = b""
     while not text.endswith(b"\n"):
@@ -181,14 +183,14 @@ def _announced_state(process: subprocess.Popen[bytes], deadline: float, layout: 
 
 def _silent(layout: Layout, process: subprocess.Popen[bytes]) -> KtxError:
     ended = process.poll()
-    what = "did not answer in time" if ended is None else f"ended with {ended} before it answered"
+    what = "did not respond in time" if ended is None else f"ended with {ended} before it responded"
     hint = Command("mcp", "logs")
     details = {"log": str(layout.mcp_log), "last": last_lines(layout.mcp_log, 5)}
     return KtxError(f"the server {what}", hint=hint, details=details, code="timeout" if ended is None else "failed")
 
 
 def last_lines(path: Path, count: int, tail: int = 262_144) -> list[str]:
-    """Return the last lines of a log, without secrets; none where there is no log."""
+    """Return the last lines of a log, without secrets; none if there is no log."""
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
@@ -202,14 +204,14 @@ def last_lines(path: Path, count: int, tail: int = 262_144) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What ending a server came to: `stopped`, `killed` (it did not end in time), `stale` or `nothing`."""
+    """The result of stopping a server: `stopped`, `killed` (it did not end in time), `stale` or `nothing`."""
 
     outcome: str
     pid: int | None = None
 
 
 def stop_server(layout: Layout) -> Stopped:
-    """End the server of a project and remove its state; nothing is done to a process that is another one by now."""
+    """Stop the server of a project and remove its state; nothing is done to another process that has its pid by now."""
     state = read_server_state(layout)
     if state is None:
         there = layout.mcp_state.exists()
@@ -222,7 +224,7 @@ def stop_server(layout: Layout) -> Stopped:
 
 
 def forget_dead(layout: Layout) -> bool:
-    """Remove what a server that is gone left; False where one lives by now. No process is sent anything."""
+    """Remove what a dead server left; False if one is running by now. No process receives a signal."""
     state = read_server_state(layout)
     if state is None:
         remove_server_state(layout, None)
@@ -240,12 +242,12 @@ def _ended(state: ServerState, send: Callable[[int], None]) -> str:
         if _gone(state):
             return outcome
     message = f"the server's process {state.pid} does not end"
-    raise KtxError(message, hint=Hint("see what holds it: {}", Command("mcp", "logs")))
+    raise KtxError(message, hint=Hint("see what blocks it: {}", Command("mcp", "logs")))
 
 
 @contextlib.contextmanager
 def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
-    """Yield what sends a signal to the server's process and to no other; None where it is gone."""
+    """Yield a function that signals the server's process and no other; None if the process has ended."""
     if not hasattr(os, "pidfd_open"):
         yield functools.partial(os.kill, state.pid) if state.is_alive() else None
         return
@@ -254,7 +256,7 @@ def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
     except OSError:
         yield None
         return
-    try:  # whether it is the one is asked with the handle taken: from then on its number is no other's
+    try:  # verified after taking the handle: from then on, no other process can have its pid
         yield functools.partial(signal.pidfd_send_signal, handle) if state.is_alive() else None
     finally:
         os.close(handle)
@@ -270,7 +272,7 @@ def _gone(state: ServerState) -> bool:
 
 
 def _forget(state: ServerState, layout: Layout) -> None:
-    """Remove what the server left in each of its projects, where it is not about another server by now."""
+    """Remove what the server left in each of its projects, unless it belongs to another server by now."""
     folders = {layout.root, *(Path(each.folder) for each in state.settings.projects)}
     for folder in folders:
         if folder.is_dir():
@@ -282,7 +284,7 @@ _MOST: Final = 1_000_000
 
 
 def followed(path: Path, last: int) -> Iterator[str]:
-    """Yield the last whole lines of a file, then those that are added; never ends. A file that is not there may come.
+    """Yield the last whole lines of a file, then those that are added; never ends. The file may not exist yet.
 
     Raises `StorageError`.
     """
@@ -318,7 +320,7 @@ def _opened(path: Path) -> BinaryIO | None:
 
 
 def _is_another(path: Path, stream: BinaryIO | None) -> bool:
-    """Say whether there is a file that is not the one being read, or the one being read was cut."""
+    """Return whether the file was replaced or truncated since it was opened."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -336,7 +338,7 @@ KEPT: Final = 3
 class RotatingLines:
     """Appends lines, each in one write, for this user alone. Several processes may append to one file.
 
-    When the file has `largest` bytes it becomes `NAME.1`, that one `NAME.2`, and so on to `kept`.
+    At `largest` bytes the file becomes `NAME.1`, that one `NAME.2`, and so on up to `kept`.
     """
 
     def __init__(self, path: Path, *, largest: int = LARGEST, kept: int = KEPT) -> None:
@@ -354,13 +356,13 @@ class RotatingLines:
         os.write(descriptor, line)
 
     def close(self) -> None:
-        """Close the file; writing again opens it again."""
+        """Close the file; writing opens it again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
     def _opened(self) -> int:
-        """Return the descriptor of the file that is there now: another process may have put a new one in its place."""
+        """Return the descriptor of the current file: another process may have replaced it."""
         if self._descriptor is not None and self._is_current(self._descriptor):
             return self._descriptor
         self.close()
@@ -377,7 +379,7 @@ class RotatingLines:
         return os.path.samestat(found, os.fstat(descriptor))
 
     def _rotate(self, descriptor: int) -> None:
-        """Move the files on, once: the lock is on the file that is moved, and whoever comes later sees another."""
+        """Rotate the files, once: the lock is on the file that is moved, and later processes see another one."""
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         try:
             if self._is_current(descriptor) and os.fstat(descriptor).st_size:

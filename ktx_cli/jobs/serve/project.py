@@ -1,4 +1,4 @@
-"""A project held open by a server, with caches; answers are kept, so that all pages of one are of the same answer."""
+"""A project that a server holds open, with caches; answers are cached so that all pages come from the same answer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SECONDS: Final = 300.0
 MOST: Final = 32
 MOST_BYTES: Final = 64_000_000
-"""Of all kept answers together, as `row_memory` counts: what is used least goes first."""
+"""Maximum size of all cached answers together, as `row_memory` counts: the least used ones are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class _CachedAnswer:
 
 @dataclass(slots=True)
 class KeptAnswers:
-    """Answers by what was asked; may be used by many threads.
+    """Answers by request; thread-safe.
 
-    `proof`: the objects an answer was made with (settings, model). With others in their place it is not given any more:
-    what was hidden in the meantime is hidden on the next page too.
+    `proof`: the objects that an answer was computed with (settings, model). If they have been replaced, it is not
+    returned any more: data hidden in the meantime is hidden on the next page too.
     """
 
     seconds: float = SECONDS
@@ -65,7 +65,7 @@ class KeptAnswers:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: str, proof: tuple[object, ...]) -> Any | None:
-        """Return the answer of a key, None where it is not kept (any more)."""
+        """Return the answer for a key, None if it is not cached (any more)."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
@@ -78,7 +78,7 @@ class KeptAnswers:
             return kept.answer
 
     def put(self, key: str, proof: tuple[object, ...], answer: Any, size: int) -> None:
-        """Keep an answer of so many bytes, unless it is too large."""
+        """Cache an answer of this many bytes, unless it is too large."""
         with self._lock:
             self._kept.pop(key, None)
             now = self.clock()
@@ -95,18 +95,18 @@ class KeptAnswers:
 
 
 _QUESTIONS: Final = 128
-"""Compiled questions of a layer that are kept."""
+"""Maximum number of compiled questions to cache per layer."""
 
 _COUNTS: Final = 256
-"""Answers about joins that are kept."""
+"""Maximum number of answers about joins to cache."""
 
 Stamps = Mapping[str, "Stamp"]
-"""Path -> stamp of each file: others where a file was changed, added or removed, or where who may read it changed."""
+"""Path -> stamp of each file: differs if a file was changed, added or removed, or its permissions were."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made of a prepared question, and what it is made of besides the layer."""
+    """The result of a prepared question, and what it depends on besides the layer."""
 
     prepared: Prepared
     config: KtxConfig
@@ -116,10 +116,10 @@ class _Made:
 
 @dataclass(slots=True)
 class ServedProject:
-    """A project held open by a server, with its caches; may be used by many threads. Close it in the end.
+    """A project that a server holds open, with its caches; thread-safe. Close it at the end.
 
-    Files are looked at with every question: an edit of `ktx.yaml` or of the semantic layer is seen by the next one.
-    `is_own_process`: this process serves and does nothing else, so what stays is taken out of garbage collections.
+    Files are checked for every question: it sees the latest edits of `ktx.yaml` and of the semantic layer.
+    `is_own_process`: this process does nothing but serve, so permanent objects are excluded from garbage collection.
     """
 
     layout: Layout
@@ -143,7 +143,7 @@ class ServedProject:
         self.memories = Memories(self.layout, self.environ)
 
     def config(self) -> KtxConfig:
-        """Return the settings as `ktx.yaml` has them now; raises as `load_config`."""
+        """Return the current settings in `ktx.yaml`; raises as `load_config`."""
         with self._lock:
             stamps = _stamps([self.layout.config])
             if self._config is None or self._config[0] != stamps:
@@ -151,7 +151,7 @@ class ServedProject:
             return self._config[1]
 
     def load_layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
-        """Return the semantic layer of a connection, read again where a file of it has changed, or its store.
+        """Return the semantic layer of a connection, or its store, reloaded if one of its files has changed.
 
         See `ktx_cli.semantic.guarded.LoadLayer`.
         """
@@ -176,7 +176,7 @@ class ServedProject:
     def prepare(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
     ) -> Prepared:
-        """Return a question ready to be asked, compiled once a day as long as the layer is the same; see `Prepare`."""
+        """Return a prepared question, compiled once a day as long as the layer is the same; see `Prepare`."""
         from ktx_cli.semantic import prepare
 
         key = (model.connection, json.dumps([query, attributes], sort_keys=True, default=repr), now.date())
@@ -184,9 +184,9 @@ class ServedProject:
         return kept.get(key, lambda: prepare(model, query, attributes=attributes, now=now, graph=graph))
 
     def remember(self, connection: str, prepared: Prepared, name: str, make: Callable[[], Any]) -> Any:
-        """Return what was made of a prepared question, made again where a decision, a status or a setting changed.
+        """Return the result of a prepared question, recomputed if a decision, a status or a setting changed.
 
-        A definition that changed makes another layer, and with it another prepared question; so does another day.
+        A changed definition makes another layer, and with it another prepared question; so does another day.
         """
         state = self.layout.state
         decided = self.layout.root / DECISIONS_NAME, self.layout.root / decisions_path(connection)
@@ -204,7 +204,7 @@ class ServedProject:
         return kept.value
 
     def _of_layer(self, model: Model) -> tuple[Recent[Prepared], Graph]:
-        """Return the compiled questions of a layer and its joins; of another layer none is kept."""
+        """Return the compiled questions of a layer and its joins; those of other layers are dropped."""
         from ktx_cli.semantic import graph_of
 
         with self._lock:
@@ -215,7 +215,7 @@ class ServedProject:
             return kept[1], kept[2]
 
     def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
-        """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
+        """Return the guard for statements compiled from a layer, the same as long as the layer is the same."""
         from ktx_cli.semantic import guard_of
 
         with self._lock:
@@ -225,7 +225,7 @@ class ServedProject:
             return kept[1]
 
     def searcher(self, config: KtxConfig) -> Searcher:
-        """Return what searches the project with these settings."""
+        """Return the searcher of the project with these settings."""
         from ktx_cli.agent_tools import open_searcher
 
         with self._lock:
@@ -236,7 +236,7 @@ class ServedProject:
             return self._searcher[1]
 
     def mounts(self) -> Mounts | None:
-        """Return what the project mounts, as the files have it now; None where it mounts none."""
+        """Return the current mounts of the project; None if it has none."""
         config = self.config()
         if not config.mounts:
             return None
@@ -252,7 +252,7 @@ class ServedProject:
     def mounted(self, mount: Mount) -> ServedProject:
         """Return a mounted project, held open with its own caches and connections as long as this one is.
 
-        What it mounts itself is not followed.
+        Its own mounts are not followed.
         """
         folder = str(mount.layout.root.resolve())
         with self._lock:
@@ -261,7 +261,7 @@ class ServedProject:
             return self._mounted[folder]
 
     def close(self) -> None:
-        """Close what is open; a question under way ends first, captures that wait go on without the server."""
+        """Close everything; a question in progress finishes first, waiting captures continue without the server."""
         for each in self._mounted.values():
             each.close()
         self.memories.close()
@@ -273,22 +273,22 @@ class ServedProject:
 
 
 def _freeze() -> None:
-    """Take what is there now out of garbage collections: going through it takes longer than most answers."""
+    """Exclude all current objects from garbage collection, which would take longer than most answers."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def _stamps(paths: Iterable[Path]) -> Stamps:
-    """Return the stamps of files; of a link that of what it leads to, of one that leads nowhere its own."""
+    """Return the stamps of files; for a link that of its target, for a broken link its own."""
     found = ((str(path), stamp_of(path)) for path in paths)
     return {path: stamp for path, stamp in found if stamp is not None}
 
 
 def _layer_stamps(root: Path, connection: str, configured: Collection[str]) -> Stamps | None:
-    """Return the stamps of what counts for a connection: its own folder, and what is of no connection.
+    """Return the stamps of the files of a connection: its own folder, and those of no connection.
 
-    Folders are among them too, for who may list them counts; None where one cannot be listed.
+    Includes folders, whose permissions matter; None if one cannot be listed.
     """
     try:
         known = {*configured, connection}

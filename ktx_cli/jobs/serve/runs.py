@@ -1,4 +1,4 @@
-"""Processes that a server starts, watches and ends: runs of `ktx ingest`, and the one that captures texts."""
+"""Processes that a server starts, monitors and stops: runs of `ktx ingest`, and the one for captures."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 STARTING_SECONDS: Final = 90.0
-"""The seconds a start waits until the model of the run is checked and it has the run lock."""
+"""How long a start waits, in seconds, until the model of the run is checked and it holds the run lock."""
 
 ENDING_SECONDS: Final = 20.0
-"""The seconds a cancelled run has to end before the call returns."""
+"""How long a cancelled run has to end, in seconds, before the call returns."""
 
 _KEPT: Final = 50
-"""Runs of which it is kept what they printed."""
+"""Number of runs whose output is kept."""
 
 _POLL_SECONDS: Final = 0.05
 _LONGEST_RESULT: Final = 50_000_000
@@ -52,7 +52,7 @@ _LONGEST_RESULT: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class IngestWish:
-    """A run that a client asks for. `connections`: none means all."""
+    """A run that a client requests. `connections`: none means all."""
 
     connections: Sequence[str] = ()
     no_llm: bool = False
@@ -62,9 +62,9 @@ class IngestWish:
 
 @dataclass(frozen=True, slots=True)
 class IngestState:
-    """A run as it is now. `status`: `running`, `killed`, or what its report says.
+    """The current state of a run. `status`: `running`, `killed`, or that of its report.
 
-    `steps`: what has been done of it, newest last. `units`: status -> how many work units.
+    `steps`: the completed ones, newest last. `units`: status -> number of work units.
     """
 
     run_id: str
@@ -78,7 +78,7 @@ class IngestState:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the run has ended."""
         return self.status != RUNNING
 
 
@@ -88,9 +88,9 @@ Progress = Callable[[float, str], None]
 def start_ingest(
     layout: Layout, environ: Mapping[str, str], wish: IngestWish, *, report: Progress = lambda progress, message: None
 ) -> IngestState:
-    """Start a run, and return it once its model has been checked and it holds the run lock, or when it is over.
+    """Start a run, and return it once its model has been checked and it holds the run lock, or when it has ended.
 
-    Raises the error the run ended with where it could not begin: `auth`, `no_backend`, `busy`, `config` and others.
+    Raises the error of a run that could not begin: `auth`, `no_backend`, `busy`, `config` and others.
     """
     config = load_config(layout.config).config
     for connection in wish.connections:
@@ -109,7 +109,7 @@ def start_ingest(
 
 
 def ingest_state(layout: Layout, run_id: str) -> IngestState:
-    """Return a run as it is now; `UsageError` for one that is not known."""
+    """Return the current state of a run; raises `UsageError` for an unknown one."""
     record, _ = find_run(layout, run_id)
     child = _CHILDREN.get(record.run_id)
     if child is not None and child.poll() is not None:
@@ -127,9 +127,9 @@ def ingest_state(layout: Layout, run_id: str) -> IngestState:
 
 
 def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestState:
-    """Interrupt a run that a server started; `now`: without waiting for what is under way.
+    """Interrupt a run that a server started; `now`: without waiting for work in progress.
 
-    Raises `NotSupportedError` for one that was started elsewhere, `UsageError` for one that is not known.
+    Raises `NotSupportedError` for one that was started elsewhere, `UsageError` for an unknown one.
     """
     state = ingest_state(layout, run_id)
     if state.is_over:
@@ -137,7 +137,7 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
     pid = _process(layout, state.run_id)
     if pid is None:
         hint = Hint("interrupt it where it runs; to see it: {}", Command("runs", "show", state.run_id))
-        raise NotSupportedError(f"the run {state.run_id} was not started by a server of this project", hint=hint)
+        raise NotSupportedError(f"a server of this project did not start the run {state.run_id}", hint=hint)
     for _ in range(2 if now else 1):
         os.kill(pid, signal.SIGINT)
         time.sleep(_POLL_SECONDS)
@@ -150,7 +150,9 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
 def _started(
     layout: Layout, environ: Mapping[str, str], words: Sequence[str], **streams: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process out of reach of signals of the terminal. `-P`: the project's folder must not lend it modules."""
+    """Start a process that the terminal's signals do not reach. `-P`: modules in the project folder
+    are not imported.
+    """
     command = [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *words]
     return subprocess.Popen(command, env=dict(environ), cwd=layout.root, start_new_session=True, **streams)
 
@@ -167,7 +169,7 @@ def _spawn(layout: Layout, environ: Mapping[str, str], run_id: str, wish: Ingest
 
 
 def _folder(layout: Layout, run_id: str) -> Path:
-    """Make the folder of a run, and remove those of old ones."""
+    """Create the folder of a run, and remove those of old ones."""
     prepare_private_folder(layout)
     folder = layout.launched(run_id)
     with translated(folder):
@@ -180,7 +182,7 @@ def _folder(layout: Layout, run_id: str) -> Path:
 
 
 _CHILDREN: Final[dict[str, subprocess.Popen[bytes]]] = {}
-"""Runs this process started, so that their ends are taken note of."""
+"""Runs that this process started, so that their ends are noticed."""
 
 
 def _words(run_id: str, wish: IngestWish) -> list[str]:
@@ -192,7 +194,7 @@ def _words(run_id: str, wish: IngestWish) -> list[str]:
 
 
 def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:
-    """Return the state of a run that was over before it was seen at work; raises the error it could not begin for."""
+    """Return the state of a run that ended before it was seen running; raises the error that kept it from starting."""
     _CHILDREN.pop(run_id, None)
     if read_report(layout, run_id) is not None:
         return ingest_state(layout, run_id)
@@ -203,7 +205,7 @@ def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:
 
 
 def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
-    """Return the error of the envelope a run printed; None where it printed none."""
+    """Return the error in the JSON output of a run; None if it printed none."""
     path = layout.launched(run_id) / "result.json"
     try:
         text = read_bytes(path) if path.stat().st_size <= _LONGEST_RESULT else None
@@ -215,7 +217,7 @@ def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
 
 
 def _process(layout: Layout, run_id: str) -> int | None:
-    """Return the process of a run that a server started, where it lives."""
+    """Return the process of a run that a server started, if it is alive."""
     text = read_bytes(layout.launched(run_id) / "process.json")
     try:
         facts = json.loads(text or b"{}")
@@ -227,7 +229,7 @@ def _process(layout: Layout, run_id: str) -> int | None:
 
 
 def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
-    """Return what the events of a run say: its units by how they ended, and its steps."""
+    """Return the units of a run by outcome, and its steps, according to its events."""
     units: Counter[str] = Counter()
     steps: list[str] = []
     for each in read_lines(layout.run_events(run_id)):
@@ -241,7 +243,7 @@ def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
 
 
 AGAIN_SECONDS: Final = 5.0
-"""The seconds after the start of a process in which a reader does not start another."""
+"""Seconds after the start of a process in which a reader does not start another."""
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +252,7 @@ _WORDS: Final = ("memory", "work", "--no-input", "--progress", "none")
 
 @dataclass(slots=True)
 class Memories:
-    """The captures of one project in a server; may be used by many threads. Close it in the end."""
+    """The captures of one project in a server; thread-safe. Close it at the end."""
 
     layout: Layout
     environ: Mapping[str, str]
@@ -260,10 +262,10 @@ class Memories:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def remember(self, request: CaptureRequest) -> MemoryRecord:
-        """Put a text into the queue, see that somebody works on it, and return its record at once.
+        """Put a text into the queue, make sure that a process works on it, and return its record at once.
 
-        Raises `LlmError` (`no_backend`) or `ConfigError` where no model could do it, `UsageError` for a text that
-        cannot be captured; nothing of it is stored then.
+        Raises `LlmError` (`no_backend`) or `ConfigError` if no model could do it, `UsageError` for a text that cannot
+        be captured; nothing of it is stored then.
         """
         from ktx_cli.jobs.capture.queue import enqueue
         from ktx_cli.llm import distinct_models
@@ -277,9 +279,9 @@ class Memories:
         return record
 
     def state(self, run_id: str, *, go_on: bool) -> MemoryRecord:
-        """Return a capture as it is now; `UsageError` for one that is not known.
+        """Return the current state of a capture; raises `UsageError` for an unknown one.
 
-        `go_on`: see that somebody works on one that waits: the process at it may have been another server's.
+        `go_on`: make sure that a process works on a waiting one: the previous process may have been another server's.
         """
         from ktx_cli.jobs.capture.queue import status_of
         from ktx_cli.jobs.capture.records import Status
@@ -290,12 +292,12 @@ class Memories:
         return record
 
     def resume(self) -> None:
-        """Go on with what waits from before; returns at once."""
+        """Continue with waiting captures; returns at once."""
         if self.layout.memory.is_dir():
             threading.Thread(target=self._go_on, name="ktx-memory-resume", daemon=True).start()
 
     def close(self) -> None:
-        """Let the process go on alone to the end of the queue; none is started any more."""
+        """Let the process continue alone to the end of the queue; no other is started."""
         with self._lock:
             self._is_closed = True
             if self._worker is not None and self._worker.stdin is not None:
@@ -307,11 +309,11 @@ class Memories:
         try:
             if waiting(self.layout):
                 self._work()
-        except KtxError as error:  # nobody waits for an answer; they stay queued
+        except KtxError as error:  # nobody waits for the result; they stay queued
             log.warning("captures that wait: %s", error.message)
 
     def _work(self, *, patient: bool = False) -> None:
-        """Start the process, unless it lives: it looks once more when it is done, and so does who watches it."""
+        """Start the process, unless it is alive: it checks the queue once more at its end, and so does its monitor."""
         with self._lock:
             due = self._started is None or monotonic() - self._started > AGAIN_SECONDS
             if self._is_closed or self._worker is not None or (patient and not due):
@@ -321,7 +323,7 @@ class Memories:
             threading.Thread(target=self._watch, args=(self._worker,), name="ktx-memory", daemon=True).start()
 
     def _watch(self, worker: subprocess.Popen[bytes]) -> None:
-        """Take note of its end, and go on with what was put there while it ended."""
+        """Record its end, and continue with what was queued while it ended."""
         code = worker.wait()
         with self._lock:
             self._worker = None

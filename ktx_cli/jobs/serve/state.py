@@ -1,4 +1,4 @@
-"""The settings of a server over HTTP, and the token its clients must show."""
+"""The settings of a server over HTTP, and the token that its clients must send."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True)
 class ServedFolder:
-    """A project among those a server has: its name in the address (empty where it is the only one) and its folder."""
+    """A project of a server: its name in the URL (empty if it is the only one) and its folder."""
 
     name: str
     folder: str
 
     @property
     def path(self) -> str:
-        """The URL at which the server answers for it."""
+        """The URL at which the server serves it."""
         return f"/mcp/{self.name}" if self.name else "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(Record):
-    """The settings of a server. `port` 0: whichever is free. No token is in it.
+    """The settings of a server. `port` 0: any free port. Without the token.
 
     `user_attributes`: of the caller, for row policies.
     """
@@ -74,13 +74,13 @@ class ServerSettings(Record):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerSettings:
-        """Return what `to_json` gave."""
+        """Return the settings from the result of `to_json`."""
         lists = {name: tuple(data[name]) for name in ("allowed_hosts", "allowed_origins")}
         lists |= {"projects": tuple(ServedFolder(**each) for each in data["projects"])}
         return cls(**{**data, **lists, "profile": Profile(data.get("profile", Profile.DEFAULT))})
 
     def differs(self, other: ServerSettings, *, port: int) -> list[str]:
-        """Return the names of what is asked for differently than by `other`, which runs on `port`."""
+        """Return the names of settings that differ from those of `other`, which runs on `port`."""
         names = ["host", "profile", "read_only", "privacy", "allowed_hosts", "allowed_origins", "token_file"]
         names.append("user_attributes")
         found = [name for name in names if getattr(self, name) != getattr(other, name)]
@@ -90,7 +90,7 @@ class ServerSettings(Record):
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only programs of this machine reach a host; names other than `localhost` may lead anywhere."""
+    """Return whether only programs of this machine can reach a host; names other than `localhost` may lead anywhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,14 +98,14 @@ def is_loopback(host: str) -> bool:
 
 
 def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...]:
-    """Return projects under names of their own, made of the folders' names; one alone needs none.
+    """Return projects with unique names, derived from their folders; a single one needs none.
 
-    Raises `NoProjectError` for a folder without `ktx.yaml`, `UsageError` for one that is named twice.
+    Raises `NoProjectError` for a folder without `ktx.yaml`, `UsageError` for a duplicate.
     """
     found = [require_project(folder, {}, cwd) for folder in folders]
     for each in found:
         if found.count(each) > 1:
-            raise UsageError(f"{each} is named twice", hint="name each project once")
+            raise UsageError(f"{each} is listed twice", hint="list each project once")
     if len(found) == 1:
         return (ServedFolder("", str(found[0])),)
     taken: set[str] = set()
@@ -121,22 +121,22 @@ def _unique(folder: str, taken: set[str]) -> str:
 
 
 def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | None, list[ResultWarning]]:
-    """Return the token clients must show, None for none, and what to know about where it was.
+    """Return the token that clients must send, None for none, and warnings about its source.
 
-    Raises `UsageError` where one is needed and missing, or is none a header can carry; `SecretError`.
+    Raises `UsageError` if one is required but missing, or cannot be sent in a header; `SecretError`.
     """
     token, warnings = _token(settings, environ)
     loopback = is_loopback(settings.host)
     if token is None:
         if not loopback:
-            message = f"whoever reaches {settings.host} could ask everything: the server needs a token there"
-            hint = Hint("{}, or name a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export"))
+            message = f"anyone who can reach {settings.host} could query everything, so the server needs a token there"
+            hint = Hint("{}, or use a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export"))
             raise UsageError(message, hint=hint)
         return None, warnings
     if not _TOKEN.fullmatch(token):
-        raise UsageError("the token has blanks or letters in it that a header cannot carry", hint=_make_hint())
+        raise UsageError("the token contains blanks or characters that a header cannot carry", hint=_make_hint())
     if len(token) < SHORTEST_TOKEN and not loopback:
-        raise UsageError(f"the token is shorter than {SHORTEST_TOKEN} letters", hint=_make_hint())
+        raise UsageError(f"the token is shorter than {SHORTEST_TOKEN} characters", hint=_make_hint())
     secrets.remember(token)
     return token, warnings
 
@@ -156,7 +156,7 @@ def _token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | 
 
 
 def _make_hint() -> Hint:
-    return Hint("{} makes a good one", Command("rand", "-hex", "32", program="openssl"))
+    return Hint("create a strong token with {}", Command("rand", "-hex", "32", program="openssl"))
 
 
 SCHEMA: Final = 1
@@ -166,7 +166,7 @@ _LONGEST: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ServerState(Record):
-    """A server that was started: this process. `instance`: what its `/health` answers with; `since` in ISO form."""
+    """A started server: this process. `instance`: identifies it in its `/health` response; `since` in ISO format."""
 
     instance: str
     settings: ServerSettings
@@ -181,30 +181,30 @@ class ServerState(Record):
 
     @property
     def base(self) -> str:
-        """The address without a path, as a client on this machine uses it."""
+        """The base URL for clients on this machine."""
         host = reached_at(self.settings.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def url(self, folder: str) -> str:
-        """Return where the server answers for the project in a folder."""
+        """Return the URL at which the server serves the project in a folder."""
         found = next((each for each in self.settings.projects if each.folder == folder), self.settings.projects[0])
         return self.base + found.path
 
     def is_alive(self) -> bool:
-        """Say whether the process that was started lives, and not another one with its number."""
+        """Return whether the started process is alive, rather than another one with its pid."""
         here = self.host_identity == host_identity()
         return here and bool(self.process_start) and process_start(self.pid) == self.process_start
 
 
 def reached_at(host: str) -> str:
-    """Return the address under which a program of this machine reaches a server."""
+    """Return the address at which a program of this machine reaches a server."""
     if host in EVERYWHERE:
         return "127.0.0.1" if host == EVERYWHERE[0] else "::1"
     return host
 
 
 def read_server_state(layout: Layout) -> ServerState | None:
-    """Return what the file says, None where there is none or it is none of ours; raises `StorageError`."""
+    """Return the content of the file, None if there is none or ktx did not write it; raises `StorageError`."""
     data = read_bytes(layout.mcp_state)
     if data is None or len(data) > _LONGEST:
         return None
@@ -225,13 +225,13 @@ def write_server_state(layout: Layout, state: ServerState) -> None:
 
 
 def _stored(state: ServerState) -> dict[str, Any]:
-    """Return the state with the settings first, as it always stood in the file."""
+    """Return the state with the settings first, the traditional order of the file."""
     data = state.to_json()
     return {"settings": data.pop("settings"), **data}
 
 
 def remove_server_state(layout: Layout, instance: str | None) -> None:
-    """Remove the file where it is about this server; None: whatever it is about."""
+    """Remove the file if it belongs to this server; None: whichever it belongs to."""
     if instance is not None:
         found = read_server_state(layout)
         if found is None or found.instance != instance:
@@ -244,7 +244,7 @@ def remove_server_state(layout: Layout, instance: str | None) -> None:
 
 @contextlib.contextmanager
 def only_server(layout: Layout) -> Iterator[None]:
-    """Be the only server over HTTP of a project for a block; `BusyError` where there is one."""
+    """Be the only HTTP server of a project for a block; raises `BusyError` if there is another one."""
     prepare_private_folder(layout)
     try:
         descriptor = os.open(layout.mcp_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -254,14 +254,14 @@ def only_server(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(f"a server runs on {layout.root} already", hint=Command("mcp", "status")) from None
+            raise BusyError(f"a server is already running for {layout.root}", hint=Command("mcp", "status")) from None
         yield
     finally:
         os.close(descriptor)
 
 
 def asked_health(state: ServerState) -> Mapping[str, Any] | None:
-    """Return what the server says of itself; None where nobody, or another server, answers at its address."""
+    """Return what the server reports about itself; None if nobody, or another server, responds at its address."""
     connection = http.client.HTTPConnection(reached_at(state.settings.host), state.port, timeout=HEALTH_SECONDS)
     try:
         connection.request("GET", "/health")
@@ -281,7 +281,9 @@ def error_from(document: Mapping[str, Any]) -> KtxError:
 
 
 def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the attributes a server is started with: texts, numbers and booleans; `UsageError` for anything else."""
+    """Return the attributes that a server is started with: text, numbers and booleans; `UsageError`
+    for anything else.
+    """
     from ktx_cli.jobs.semantic.question import read_attributes
 
     found = read_attributes(texts)
@@ -294,19 +296,19 @@ def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def user_attributes_required() -> Iterator[None]:
-    """Let the hint of a policy that lacks an attribute say how a server gets it: no argument of a call gives it."""
+    """Make the hint of a policy that lacks an attribute say how a server gets it, because no argument of a call can."""
     try:
         yield
     except SemanticError as error:
         name = error.details.get("attribute") if error.code == "policy" else None
         if name is not None:
             error.hint = (
-                f"no argument gives it: whoever runs this server starts it with --user-attribute {name}=VALUE, "
-                f"or sets mcp.user_attributes.{name} in ktx.yaml"
+                "an argument cannot set it: whoever runs this server starts it with --user-attribute "
+                f"{name}=VALUE, or sets mcp.user_attributes.{name} in ktx.yaml"
             )
         raise
 
 
 def attributes_of_caller(of_project: Mapping[str, Any], of_server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of every question: those of `ktx.yaml`, in place of which a server's own stand."""
+    """Return the attributes of every question: those of `ktx.yaml`, which the server's own override."""
     return {**of_project, **of_server}

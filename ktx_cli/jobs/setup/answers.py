@@ -1,4 +1,4 @@
-"""The answers setup works on, wherever they come from: flags, a file of answers, or the questions of the wizard."""
+"""The answers for setup, wherever they come from: flags, a file of answers, or the questions of the wizard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktx_cli.project import SOURCES, WAREHOUSES, Kind, Question
 
 
 class SetupStep(StrEnum):
-    """The steps of setup, in their order."""
+    """The steps of setup, in order."""
 
     PROJECT = "project"
     LLM = "llm"
@@ -24,7 +24,7 @@ class SetupStep(StrEnum):
 
 
 class Build(StrEnum):
-    """How much the first build reads: nothing, the structure of the databases, or all there is."""
+    """How much the first build reads: nothing, the structure of the databases, or everything."""
 
     NONE = "none"
     STRUCTURE = "structure"
@@ -32,7 +32,7 @@ class Build(StrEnum):
 
 
 class Keeping(StrEnum):
-    """Where a secret goes that was given in clear: a file in `.ktx/secrets`, or the keyring of the system."""
+    """Where to store a plaintext secret: a file in `.ktx/secrets`, or the keyring of the system."""
 
     FILE = "file"
     KEYRING = "keyring"
@@ -40,10 +40,10 @@ class Keeping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The backend and its models; None leaves a setting as it is.
+    """The backend and its models; None leaves a setting unchanged.
 
-    `models`: by role. `provider`: `api_key`, `base_url`, `location`, `project`, `auth`. `descriptions`: who describes
-    tables and columns, `scan.enrichment.mode`.
+    `models`: by role. `provider`: `api_key`, `base_url`, `location`, `project`, `auth`. `descriptions`: how tables and
+    columns are described, `scan.enrichment.mode`.
     """
 
     backend: str | None = None
@@ -54,7 +54,7 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingAnswer:
-    """The embeddings; None leaves a setting as it is."""
+    """The embeddings; None leaves a setting unchanged."""
 
     backend: str | None = None
     model: str | None = None
@@ -65,7 +65,7 @@ class EmbeddingAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionAnswer:
-    """A database or a context source: its fields by `ktx.yaml` key, `driver` among them. `id` None: one is chosen."""
+    """A database or a context source: its fields by `ktx.yaml` key, including `driver`. `id` None: one is chosen."""
 
     fields: Mapping[str, Any]
     id: str | None = None
@@ -78,7 +78,7 @@ class ConnectionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentsAnswer:
-    """The agent clients that get the project; `scope` None: each client's first."""
+    """The agent clients to install the project in; `scope` None: each client's first."""
 
     targets: tuple[Target, ...]
     scope: Scope | None = None
@@ -86,7 +86,7 @@ class AgentsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers to setup's questions. None or empty: that setting stays as it is."""
+    """The answers to setup's questions. None or empty: that setting is unchanged."""
 
     llm: ModelAnswer | None = None
     embeddings: EmbeddingAnswer | None = None
@@ -118,9 +118,10 @@ MODEL_KEYS: Final = ("api_key", "base_url", "location", "project", "auth")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A fact about a connection. `keys`: its dotted keys in `ktx.yaml`, by driver the first that is there.
+    """A fact about a connection. `keys`: its dotted keys in `ktx.yaml`; the first that the driver has is used.
 
-    `question`: how a person is asked. `several`: it is a list. `secret`: it is typed unseen and kept out of `ktx.yaml`.
+    `question`: the question for people. `several`: it is a list. `secret`: it is typed unseen and kept out of
+    `ktx.yaml`.
     """
 
     name: str
@@ -183,13 +184,13 @@ SOURCE_WORDS: Final = (
 
 
 def questions_of(driver: str) -> tuple[Question, ...]:
-    """Return what a person is asked about a connection of this driver."""
+    """Return the questions about a connection of this driver."""
     kind: Kind | None = WAREHOUSES.find(driver) or SOURCES.find(driver)
     return () if kind is None else kind.questions
 
 
 def words_of(driver: str, shared: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words about a connection of this driver: those all drivers share, then the driver's own."""
+    """Return the words about a connection of this driver: those of all drivers, then the driver's own."""
     known = {word.name for word in shared}
     own = (each for each in questions_of(driver) if each.word not in known)
     return (*shared, *(Word(each.word, (each.key,), each.text, secret=each.secret) for each in own))

@@ -1,4 +1,4 @@
-"""From a file of answers to the text `ktx.yaml` will have: only what the answers name changes."""
+"""Computes the new text of `ktx.yaml` from answers, changing only what they name."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ EXAMPLE: Final = "databases: {warehouse: {driver: sqlite, path: shop.sqlite}}"
 def load_answers(path: Path) -> Answers:
     """Return the answers in a file.
 
-    Raises `UsageError` where there is no file, `ConfigError` where it says something that is no answer.
+    Raises `UsageError` if the file does not exist, `ConfigError` for anything but answers.
     """
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, and answers are in a file", hint="--answers FILE")
+        raise UsageError(f"{path} is a folder, but answers are in a file", hint="use --answers FILE")
     text = read_bytes(path.absolute())
     if text is None:
-        raise UsageError(f"there is no file {path}", hint=f"write the answers into it, for example: {EXAMPLE}")
+        raise UsageError(f"{path} does not exist", hint=f"write the answers to it, for example: {EXAMPLE}")
     value = _read(text, path)
     if not isinstance(value, dict):
-        raise ConfigError(f"{path} is no mapping of answers", hint=f"for example: {EXAMPLE}")
+        raise ConfigError(f"{path} is not a mapping of answers", hint=f"for example: {EXAMPLE}")
     try:
         return _answers(_File.model_validate(value), path)
     except ValidationError as error:
@@ -119,7 +119,7 @@ def load_answers(path: Path) -> Answers:
 
 
 def _read(text: bytes, path: Path) -> Any:
-    """Return what the YAML says; what looks like an alias or a tag may be a secret that nobody quoted."""
+    """Return the YAML data; what looks like an alias or a tag may be an unquoted secret."""
     try:
         found = yaml.load(text, where=str(path))
     except ConfigError as error:
@@ -160,18 +160,18 @@ def _connections(
 
 def _near(word: str, known: tuple[str, ...]) -> str:
     near = did_you_mean(word, known)
-    return f"did you mean `{near}`?" if near else f"one of {listing(known, len(known))}"
+    return f"did you mean `{near}`?" if near else f"use one of {listing(known, len(known))}"
 
 
 def _refused(path: Path, error: ValidationError) -> ConfigError:
-    """Return the error for the first thing that is no answer."""
+    """Return the error for the first invalid answer."""
     first = error.errors()[0]
     keys = [str(key) for key in first["loc"]]
     where = f"`{'.'.join(keys)}`"
     if first["type"] == "extra_forbidden":
         form = _FORMS.get(keys[0], _File) if len(keys) > 1 else _File
         known = tuple(form.model_fields)
-        return ConfigError(f"{path}: {where} is nothing setup asks for", hint=_near(keys[-1], known))
+        return ConfigError(f"{path}: {where} is not an answer of setup", hint=_near(keys[-1], known))
     if first["type"] == "enum" and isinstance(first["input"], str):
         choices = tuple(re.findall(r"'([^']*)'", first["ctx"]["expected"]))
         return ConfigError(f"{path}: {where} cannot be `{first['input']}`", hint=_near(first["input"], choices))
@@ -180,7 +180,7 @@ def _refused(path: Path, error: ValidationError) -> ConfigError:
 
 
 def declared(driver: str, dotted: str) -> Setting | None:
-    """Return the setting a dotted key of a driver names, None where it has none."""
+    """Return the setting for a dotted key of a driver, None if it has none."""
     block: type[Block] | None = find_model(driver)
     found: Setting | None = None
     for key in dotted.split("."):
@@ -192,14 +192,14 @@ def declared(driver: str, dotted: str) -> Setting | None:
 
 
 def key_of(word: Word, driver: str) -> str | None:
-    """Return the dotted key of a word with a driver, None where the driver has nothing of the kind."""
+    """Return the dotted key of a word for a driver, None if the driver has no such setting."""
     return next((key for key in word.keys if declared(driver, key) is not None), None)
 
 
 def fields_of(driver: str, given: Mapping[str, Any], words: tuple[Word, ...], *, flag: str) -> dict[str, Any]:
-    """Return a connection's fields as `ktx.yaml` has them, from the values by word.
+    """Return a connection's fields for `ktx.yaml`, from the values by word.
 
-    `flag`: how the words begin on the command line. Raises `UsageError` for a word that the driver has nothing for.
+    `flag`: the prefix of flags. Raises `UsageError` for a word that the driver does not have.
     """
     fields: dict[str, Any] = {"driver": driver}
     for word in words:
@@ -209,16 +209,16 @@ def fields_of(driver: str, given: Mapping[str, Any], words: tuple[Word, ...], *,
         key = key_of(word, driver)
         if key is None:
             usable = [f"{flag}{each.name}" for each in words if key_of(each, driver) is not None]
-            message = f"the driver `{driver}` takes no {flag}{word.name}"
-            raise UsageError(message, hint=f"it takes {listing(usable, len(usable))}")
+            message = f"the driver `{driver}` does not accept {flag}{word.name}"
+            raise UsageError(message, hint=f"it accepts {listing(usable, len(usable))}")
         put(fields, key, typed(driver, key, value))
     return fields
 
 
 def ordered(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a connection's fields in the one order they are written in, however they were answered: as they are asked.
+    """Return a connection's fields in a fixed order, that of the questions, however they were answered.
 
-    What is not asked for comes behind, as the driver's settings have it, and unknown keys as they were given.
+    Fields without a question follow in the order of the driver's settings, then unknown keys as given.
     """
     driver = fields["driver"]
     model = find_model(driver)
@@ -249,24 +249,24 @@ def _ordered(
 
 
 def put(fields: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set a dotted key in nested mappings; raises `UsageError` where a key above it is set to something else."""
+    """Set a dotted key in nested mappings; raises `UsageError` if a parent key has another value."""
     *above, name = dotted.split(".")
     for each in above:
         inner = fields.setdefault(each, {})
         if not isinstance(inner, dict):
-            raise UsageError(f"`{dotted}` has no place: `{each}` is no mapping", hint="leave one of the two out")
+            raise UsageError(f"cannot set `{dotted}`, because `{each}` is not a mapping", hint="remove one of the two")
         fields = inner
     fields[name] = value
 
 
 def read_value(driver: str, dotted: str, text: str, *, where: str) -> Any:
-    """Return the value of KEY=VALUE: a secret is the text as it stands, everything else YAML; raises `ConfigError`."""
+    """Return the value of KEY=VALUE: the literal text of a secret, YAML otherwise; raises `ConfigError`."""
     setting = declared(driver, dotted)
     return text if setting is not None and setting.secret else yaml.load(text, where=where)
 
 
 def typed(driver: str, dotted: str, value: Any) -> Any:
-    """Return what a person typed as the setting wants it: a port as a number, TLS as true or false."""
+    """Return typed text in the setting's type: a port as a number, TLS as true or false."""
     if dotted == "port" and isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value)
     if dotted in ("ssl", "encrypt") and value in ("true", "false"):
@@ -283,12 +283,12 @@ llm:
 
 Same = Callable[[Any, Any], bool]
 Keep = Callable[[str, str], str]
-"""Keeps a secret under a name and returns the reference to it."""
+"""Stores a secret under a name and returns the reference to it."""
 
 
 @dataclass(slots=True)
 class Planned:
-    """The planned `ktx.yaml`. `connections`: the ids of those the answers are about."""
+    """The planned `ktx.yaml`. `connections`: the ids of those that the answers are about."""
 
     text: bytes
     connections: list[str] = field(default_factory=list)
@@ -297,9 +297,9 @@ class Planned:
 def planned(answers: Answers, before: bytes | None, same: Same = operator.eq) -> Planned:
     """Return the text of `ktx.yaml` after the answers; `before` None: there is none yet.
 
-    `same` says whether what a setting says and what was answered are one, a reference to a secret and the secret too.
+    `same` compares a setting with an answer; a reference to a secret equals the secret.
 
-    Raises `ConfigError` for an answer that no setting can have, `UsageError` for one that does not fit what is there.
+    Raises `ConfigError` for an answer that no setting accepts, `UsageError` for one that contradicts what exists.
     """
     plan = Planned(NEW_CONFIG if before is None else before)
     config = load_config(Path(CONFIG_NAME), data=plan.text).config
@@ -332,10 +332,10 @@ def _model_settings(config: KtxConfig, answer: ModelAnswer) -> dict[str, str]:
 
 
 def _require_no_password(address: str | None) -> None:
-    """Raise for an address with a password, of a setting that takes no reference: it would stand in clear."""
+    """Raise for a URL with a password in a setting that accepts no reference: it would be plaintext."""
     if address is not None and has_password(address):
-        says = f"the address {redact_url(address)} holds a password, which would stand in ktx.yaml"
-        raise UsageError(says, hint="give the address without it")
+        says = f"the URL {redact_url(address)} contains a password, which would be written to ktx.yaml"
+        raise UsageError(says, hint="pass the URL without it")
 
 
 def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str, Any]:
@@ -348,7 +348,7 @@ def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str,
     wanted: dict[str, Any] = {"backend": answer.backend, "model": answer.model, "dimensions": answer.dimensions}
     for value, place, flag in ((answer.api_key, key, "api-key"), (answer.base_url, address, "base-url")):
         if value is not None and not place:
-            raise UsageError(f"the embeddings `{backend}` take no --embedding-{flag}", hint="leave it out")
+            raise UsageError(f"the embeddings backend `{backend}` does not accept --embedding-{flag}", hint="omit it")
         if value is not None:
             wanted[place] = value
     having = now.model_dump(by_alias=False)
@@ -375,7 +375,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
     if existing.driver != answer.driver:
         kind = "database" if answer.driver in WAREHOUSES else "source"
         message = f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`"
-        raise UsageError(message, hint=f"--{kind}-connection-id names another")
+        raise UsageError(message, hint=f"use --{kind}-connection-id to choose another id")
     left: list[tuple[tuple[str, ...], Any]] = [(("connections", connection), fields)]
     while left:
         keys, value = left.pop(0)
@@ -387,7 +387,7 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
 
 
 def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.eq) -> str:
-    """Return the id of the connection that is to this very database or source, else a free one."""
+    """Return the id of the connection to this very database or source, else a free one."""
     telling = sorted({*_ADDRESSES, *fields} - _CHANGEABLE)
     for name, entry in config.connections.items():
         shown = entry.model_dump(by_alias=True)
@@ -398,7 +398,7 @@ def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.e
 
 
 def _is_same(configured: Any, given: Any, same: Same) -> bool:
-    """Say whether a setting is as answered; of a block what was answered of it."""
+    """Return whether a setting equals the answer; for a block, the answered parts of it."""
     if isinstance(given, dict) and isinstance(configured, dict):
         return all(_is_same(configured.get(key), value, same) for key, value in given.items())
     return same(configured, given)
@@ -412,7 +412,7 @@ _CHANGEABLE: Final = {
 
 
 def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
-    """Return the answers with every secret that stands in clear kept elsewhere, `ids` naming the connections."""
+    """Return the answers with every plaintext secret stored elsewhere; `ids` names the connections."""
     llm, embeddings = answers.llm, answers.embeddings
     if llm is not None and (key := llm.provider.get("api_key")) and not is_reference(key):
         name = f"llm-{llm.backend or 'provider'}-api-key"
@@ -443,7 +443,7 @@ def model_settings(
 ) -> dict[str, str]:
     """Return the settings that change, by dotted name.
 
-    Raises `UsageError` for a provider's field that the backend has not.
+    Raises `UsageError` for a field that the backend's provider does not have.
     """
     chosen = backend or config.llm.provider.backend
     wanted = {"llm.provider.backend": backend, "llm.models.default": model}
@@ -452,8 +452,8 @@ def model_settings(
         if name not in known:
             having = " or ".join(other for other, keys in PROVIDER_KEYS.items() if name in keys)
             flag = f"--llm-{name.replace('_', '-')}"
-            hint = f"{flag} goes with --llm-backend {having}"
-            raise UsageError(f"the backend `{chosen}` takes no {flag}", hint=hint)
+            hint = f"{flag} requires --llm-backend {having}"
+            raise UsageError(f"the backend `{chosen}` does not accept {flag}", hint=hint)
         wanted[f"llm.provider.{chosen}.{known[name]}"] = value
     return {
         dotted: value for dotted, value in wanted.items() if value is not None and value != _current(config, dotted)
@@ -470,9 +470,9 @@ def _current(config: KtxConfig, dotted: str) -> str | None:
 
 
 def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
-    """Return a warning for every role whose model names another backend than the one set up.
+    """Return a warning for every role whose model names another backend than the configured one.
 
-    Raises `ConfigError` where that of the default role does.
+    Raises `ConfigError` if that of the default role does.
     """
     warnings = []
     for role, text in config.llm.models.items():
@@ -494,7 +494,7 @@ def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
 
 
 def literal_places(block: type[Block] | None, fields: Any, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the keys in a connection's fields under which a secret stands in clear; of an unknown key by its name."""
+    """Return the keys in a connection's fields with a plaintext secret; an unknown key is judged by its name."""
     known, found = {} if block is None else settings_of(block), []
     for key, value in fields.items():
         setting = known.get(key)

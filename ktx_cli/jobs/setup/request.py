@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """A project to set up. `test` false: saved without connecting, and without asking a model."""
+    """A project to set up. `test` false: save without connecting, and without calling a model."""
 
     project_dir: Path
     environ: Mapping[str, str]
@@ -37,8 +37,8 @@ class SetupRequest:
 class SetupReport:
     """The result of setup; `commit` None: `ktx.yaml` was not committed.
 
-    `tests`: of each connection that was set up what its test found, None where none was made. `error`: why the first
-    build, or the installation into agent clients, did not come to its end; what was set up before is saved.
+    `tests`: the test of each configured connection, None if it was not tested. `error`: why the first build, or the
+    installation into agent clients, did not finish; everything before it is saved.
     """
 
     project_dir: Path
@@ -64,7 +64,7 @@ class SetupReport:
         return [Command("ingest") if self.build is None else self.question or Command("status")]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
+        """Return the `data` of the JSON output."""
         first = next(iter(self.tests), None)
         found = self.tests.get(first or "")
         facts = {
@@ -105,7 +105,7 @@ def first_database(folder: Path) -> Command | None:
 
 
 def how_to_connect(folder: Path) -> Hint:
-    """Return the hint of an error that a project without a database causes."""
+    """Return the hint for an error caused by a project without a database."""
     flags = Hint(
         "`{}` asks for a database in a terminal; `{}` lists the flags that name one",
         Command("setup"),
@@ -115,17 +115,17 @@ def how_to_connect(folder: Path) -> Hint:
 
 
 def first_step(folder: Path, config: KtxConfig) -> Command:
-    """Return the command that fills an empty context; it runs as it stands."""
+    """Return a complete command that fills an empty context."""
     return Command("ingest") if config.connections else first_database(folder) or Command("setup", "--help")
 
 
 def first_question(layout: Layout, config: KtxConfig) -> str | None:
-    """Return a `ktx sl query` that runs as it stands; None where no table with a key, and no measure, is known."""
+    """Return a complete `ktx sl query`; None if no table with a key, and no measure, is known."""
     layers = [name for name in layer_ids(layout) if name in config.databases()]
     for connection in layers:
         try:
             asked = _measure(load_layer(layout, config, connection))
-        except KtxError:  # `ktx sl validate` says what is wrong with its files
+        except KtxError:  # `ktx sl validate` reports what is wrong with its files
             continue
         if asked is not None:
             where = ["-c", connection] if len(layers) > 1 else []
@@ -134,7 +134,7 @@ def first_question(layout: Layout, config: KtxConfig) -> str | None:
 
 
 def _measure(model: Model) -> str | None:
-    """Return a measure: one somebody defined, else the count of the table that most others are joined to."""
+    """Return a measure: one that somebody defined, else the count of the table that most others join to."""
     sources = [each for each in model.sources.values() if each.visibility is Visibility.PUBLIC]
     for source in sorted(sources, key=lambda each: each.name):
         for name, measure in sorted(source.measures.items()):

@@ -1,4 +1,4 @@
-"""Setup of what was answered: tried first, saved only on success, then built; or shown without doing it."""
+"""Applies answers: tests them, saves them only on success, then builds the context; or shows the plan."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ _MOST_NUMBERS: Final = 1000
 
 
 def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
-    """Keep a secret under a name of its own and return the reference to it; the same secret again, the same reference.
+    """Store a secret under a unique name and return the reference to it; the same secret gets the same reference.
 
-    The end of its last line is no part of it: a key in PEM comes with one.
-    Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
+    A trailing line break is not part of it: a key in PEM ends with one. Raises `NotReadyError` if there is no keyring,
+    `StorageError` if it cannot be written.
     """
     if keeping is Keeping.KEYRING:
         remember(secret)
@@ -89,7 +89,7 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
 
 
 def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
-    """Return the reference that `keep_secret` would return, and write nothing; a keyring is not asked what is in it."""
+    """Return the reference that `keep_secret` would return, without writing or reading the keyring."""
     remember(secret)
     name = _safe(name)
     if keeping is Keeping.KEYRING:
@@ -103,14 +103,14 @@ def _service(root: Path) -> str:
 
 
 def _safe(name: str) -> str:
-    """Return a name of one file: a key that nobody knows may hold anything."""
+    """Return a file name for a key, which may contain any character."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100]
 
 
 def _free(path: Path, secret: str) -> Path:
-    """Return the path, or one beside it where another secret is kept there already: nothing is lost.
+    """Return the path, or a similar one if it already contains another secret: nothing is overwritten.
 
-    A link is left alone: one that came with a repository is tracked, and what took its place would be committed.
+    A link is not replaced: one that came with a repository is tracked, and a file in its place would be committed.
     """
     for name in _names(path.name):
         candidate = path.with_name(name)
@@ -119,11 +119,11 @@ def _free(path: Path, secret: str) -> Path:
         kept = read_bytes(candidate)
         if kept is None or kept.rstrip(b"\r\n") == secret.encode():
             return candidate
-    raise StorageError(f"there are too many secrets named {path}", hint=f"take away those in {path.parent} not in use")
+    raise StorageError(f"there are too many secrets named {path}", hint=f"remove unused ones in {path.parent}")
 
 
 def _names(name: str) -> Iterator[str]:
-    """Yield the name, then others beside it."""
+    """Yield the name, then similar ones."""
     yield name
     yield from (f"{name}-{number}" for number in range(2, _MOST_NUMBERS))
 
@@ -133,20 +133,20 @@ def _in_keyring(root: Path, name: str, secret: str) -> str:
         import keyring
         import keyring.errors
     except ImportError as error:
-        message = "there is no package keyring"
+        message = "the package keyring is not installed"
         raise NotReadyError(message, hint=Command("install", "ktx-cli[keyring]", program="pip")) from error
     service = _service(root)
     try:
         name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))
         keyring.set_password(service, name, secret)
-    except Exception as error:  # a backend raises whatever its system gives it
-        message = f"the keyring did not take the secret: {type(error).__name__}"
-        raise NotReadyError(message, hint="leave the keyring out: --keep-secrets file") from error
+    except Exception as error:  # a backend raises any exception that its system produces
+        message = f"the keyring did not accept the secret: {type(error).__name__}"
+        raise NotReadyError(message, hint="store it in a file instead: --keep-secrets file") from error
     return f"keyring:{service}/{name}"
 
 
 def usable_keyring() -> bool:
-    """Say whether there is a keyring that keeps something; opens no window."""
+    """Return whether a usable keyring exists; opens no window."""
     try:
         import keyring
         import keyring.backends.fail
@@ -156,7 +156,7 @@ def usable_keyring() -> bool:
 
 
 def same_secret(request: SetupRequest) -> Any:
-    """Return what says whether a setting and an answer are one: a reference to a file and the secret in it are."""
+    """Return what compares a setting with an answer: a reference to a file equals the secret in it."""
 
     def same(configured: Any, given: Any) -> bool:
         reference = SecretRef.parse(configured) if isinstance(configured, str) and configured != given else None
@@ -172,7 +172,7 @@ def same_secret(request: SetupRequest) -> Any:
 
 
 def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: SetupReport) -> None:
-    """Write `ktx.yaml`; commit it where the user has no edits of their own in it, and no secret stands in it."""
+    """Write `ktx.yaml`, and commit it unless the user has uncommitted edits in it, or it contains a secret."""
     try:
         layout.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -209,7 +209,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         if not report.changed:
             return
         if any(literal_secrets(loaded.config)):
-            uncommitted("a secret stands in it", "put the secret into env:NAME or file:PATH")
+            uncommitted("it contains a secret", "move the secret to env:NAME or file:PATH")
             return
         result = repository.commit(
             {CONFIG_NAME: text},
@@ -220,7 +220,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
-            uncommitted("it has changes of yours", _COMMIT)
+            uncommitted("it has uncommitted changes of yours", _COMMIT)
 
 
 _COMMIT: Final = Hint(
@@ -228,13 +228,13 @@ _COMMIT: Final = Hint(
     Command("add", CONFIG_NAME, program="git"),
     Command("commit", "-m", Placeholder(f"'{CONFIG_NAME}'"), "--", CONFIG_NAME, program="git"),
 )
-"""Commits the file and nothing else that is staged, also where git does not know it yet."""
+"""Commits only this file, whatever else is staged, even if git does not know it yet."""
 
 
 def setup(request: SetupRequest) -> SetupReport:
-    """Set the project up; running it again changes only what the answers name.
+    """Set up the project; running it again only changes what the answers name.
 
-    Raises `KtxError` before anything is written when a setting is wrong, or when what it names does not answer.
+    Raises `KtxError` before anything is written if a setting is invalid, or if what it names does not respond.
     """
     layout, answers = Layout(request.project_dir), request.answers
     require_folder(layout.root)
@@ -256,14 +256,14 @@ def setup(request: SetupRequest) -> SetupReport:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise `UsageError` when the folder is something else; it is created when there is something to save."""
+    """Raise `UsageError` if the folder is something else; it is created when there is something to save."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
-        raise UsageError(f"{there} is not a folder", hint="--project-dir names the folder of the project")
+        raise UsageError(f"{there} is not a folder", hint="use --project-dir for the folder of the project")
 
 
 def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
-    """Read what was set up, then tell agent clients; the first error ends it, and what is saved stays."""
+    """Read what was set up, then install into agent clients; stops at the first error, and what is saved stays."""
     answers = request.answers
     try:
         if answers.build is not None and answers.build is not Build.NONE:
@@ -282,7 +282,7 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
 def build_context(
     layout: Layout, build: Build, environ: Mapping[str, str], emit: Emit
 ) -> tuple[IngestReport, list[ResultWarning]]:
-    """Read the connections, of databases the structure alone where that was asked for; raises as `ingest`."""
+    """Read the connections, or only the structure of databases if requested; raises as `ingest`."""
     structure = build is Build.STRUCTURE
     depth, command = Depth.STRUCTURAL if structure else None, Command("setup")
     request = IngestRequest(layout.root, environ, command=command, databases_only=structure, depth=depth, emit=emit)
@@ -290,14 +290,14 @@ def build_context(
 
 
 def install_agents(layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str]) -> InstallReport:
-    """Put the project into agent clients; raises as `install`."""
+    """Install the project in agent clients; raises as `install`."""
     variables = sorted(secret_names(load_config(layout.config).config))
     wanted = Wanted(answer.targets, answer.scope, variables=variables)
     return install(wanted, Where(layout.root, environ))
 
 
 def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report: SetupReport) -> None:
-    """Connect to what was answered, and ask the models; raises the error a run would end with."""
+    """Connect to the answered connections, and call the models; raises the error that a run would end with."""
     answers = request.answers
     for connection in report.tests:
         with naming(connection, config):
@@ -321,7 +321,7 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
 
 @contextlib.contextmanager
 def naming(connection: str, config: KtxConfig) -> Iterator[None]:
-    """Let errors say which connection they are about, and of what kind it is."""
+    """Make errors name the connection they are about, and its type."""
     try:
         yield
     except KtxError as error:
@@ -331,13 +331,13 @@ def naming(connection: str, config: KtxConfig) -> Iterator[None]:
 
 
 def existing_folder(folder: Path) -> Path:
-    """Return the folder, or the nearest above it that is there."""
+    """Return the folder, or its nearest existing parent."""
     return next(each for each in (folder, *folder.parents) if each.is_dir())
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A plan of what setup would do. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
+    """A plan of setup. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
 
     project_dir: Path
     steps: tuple[tuple[str, str], ...]
@@ -345,7 +345,7 @@ class Preview:
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
+        """Return the `data` of the JSON output."""
         return {
             "project_dir": str(self.project_dir),
             "steps": [{"step": step, "would": would} for step, would in self.steps],
@@ -378,20 +378,20 @@ def _steps(
 ) -> Iterator[tuple[str, str]]:
     answers = request.answers
     if before is None:
-        yield "project", f"make {CONFIG_NAME} in {layout.root}"
+        yield "project", f"create {CONFIG_NAME} in {layout.root}"
         if Repository.discover(existing_folder(layout.root)) is None:
-            yield "git", f"make a repository in {layout.root}"
+            yield "git", f"create a repository in {layout.root}"
     tried = list(_tried(answers)) if request.test else []
     if tried:
-        yield "test", f"try {listing(tried, len(tried))}"
+        yield "test", f"test {listing(tried, len(tried))}"
     if secrets:
-        yield "secrets", f"keep {listing(secrets, len(secrets))} in the {answers.keeping}"
+        yield "secrets", f"store {listing(secrets, len(secrets))} in the {answers.keeping}"
     if after != before:
         yield CONFIG_NAME, "save and commit it"
     if answers.build not in (None, Build.NONE):
         yield "build", f"read {'the structure of the databases' if answers.build is Build.STRUCTURE else 'everything'}"
     if answers.agents is not None:
-        yield "agents", f"put the project into {listing(answers.agents.targets, len(answers.agents.targets))}"
+        yield "agents", f"install the project in {listing(answers.agents.targets, len(answers.agents.targets))}"
 
 
 def _tried(answers: Answers) -> Iterator[str]:
@@ -403,12 +403,12 @@ def _tried(answers: Answers) -> Iterator[str]:
 
 
 def _without_secrets(text: bytes) -> bytes:
-    """Return the text of `ktx.yaml` with the secrets masked that stand in clear in it, however they are written."""
+    """Return the text of `ktx.yaml` with its plaintext secrets masked, however they are written."""
     config = load_config(Path(CONFIG_NAME), data=text).config
     for keys, declared, value in values_of(config):
         if isinstance(value, str) and is_literal_secret(declared, keys[-1], value):
             for line in value.splitlines():
                 remember(line)
-            with contextlib.suppress(ConfigError):  # where it cannot be placed its lines are masked
+            with contextlib.suppress(ConfigError):  # if it cannot be located, its lines are masked
                 text = edit.set_value(text, keys, MASK, where=CONFIG_NAME)
     return text.replace(f'"{MASK}"'.encode(), MASK.encode())

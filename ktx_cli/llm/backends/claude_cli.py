@@ -1,4 +1,6 @@
-"""The backend `claude-cli`: each turn is one `claude --print`; the loop, the tools and the text protocol are ktx's."""
+"""The backend `claude-cli`: each turn is one `claude --print`; ktx provides the loop, the tools and
+the text protocol.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ ID_PREFIX: Final = "toolu_claude_cli_"
 _START: Final = re.compile(re.escape(OPEN) + r"\s*(?:```\w*\s*)?(?=\[)")
 _END: Final = re.compile(r"\s*(?:```)?\s*" + re.escape(CLOSE))
 _DECODER: Final = json.JSONDecoder(strict=False)
-"""Takes line breaks inside strings: models write statements over several lines."""
+"""Accepts line breaks inside strings: models write statements over several lines."""
 
 _RULES: Final = """\
 You have tools. You call them by writing, as a part of your answer, exactly one block of this form:
@@ -72,7 +74,7 @@ There are no other tools than these:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer taken apart: prose before and after the block, its calls, and whether calls were lost."""
+    """A parsed answer: prose before and after the block, its calls, and whether calls were lost."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -80,7 +82,7 @@ class ParsedAnswer:
 
 
 def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
-    """Return the system prompt with the rules of the protocol, where there are tools."""
+    """Return the system prompt, with the rules of the protocol if there are tools."""
     if not tools:
         return system
     described = [
@@ -92,12 +94,12 @@ def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
 
 
 def schema_rules(schema: str) -> str:
-    """Return what the system prompt says of a schema that is too long for the command line."""
+    """Return what the system prompt says about a schema that is too long for the command line."""
     return f"Answer with one JSON object and nothing else. It fits this JSON Schema:\n{schema}"
 
 
 def render(history: Sequence[Entry]) -> str:
-    """Return a conversation as one text; it begins with `User:`, so that nothing in it can be taken for a command."""
+    """Return a conversation as one text; it begins with `User:`, so that nothing in it can be read as a command."""
     return "\n\n".join(_render(entry) for entry in history)
 
 
@@ -119,10 +121,10 @@ def _json(arguments: Mapping[str, Any] | str) -> str:
 
 
 def parse(answer: str) -> ParsedAnswer:
-    """Take an answer apart.
+    """Parse an answer.
 
-    The block is the first opening tag that a JSON array and a closing tag follow: prose may speak of the tags, and a
-    string inside the JSON may hold them. Tags without such a content leave the answer as text; `lost` then says that
+    The block is the first opening tag followed by a JSON array and a closing tag: prose may mention the tags, and a
+    string inside the JSON may contain them. Tags without such a content leave the answer as text; `lost` then says that
     the model probably meant to call something.
     """
     for opened in _START.finditer(answer):
@@ -138,7 +140,7 @@ def parse(answer: str) -> ParsedAnswer:
 
 
 def _array(answer: str, start: int) -> tuple[list[Any], int] | None:
-    """Return the array that begins there and where its closing tag ends, None when there is no such thing."""
+    """Return the array that begins there and the end of its closing tag, None if there is no such array."""
     try:
         value, end = _DECODER.raw_decode(answer, start)
     except (ValueError, RecursionError):
@@ -148,13 +150,13 @@ def _array(answer: str, start: int) -> tuple[list[Any], int] | None:
 
 
 def _has_tags(text: str) -> bool:
-    """Say whether an opening tag has a closing one behind it."""
+    """Return whether a closing tag follows an opening one."""
     start = text.find(OPEN)
     return start >= 0 and text.find(CLOSE, start) >= 0
 
 
 def _call(entry: Any) -> ToolCall | None:
-    """Return a call with an id of ours: ids a model writes repeat from turn to turn."""
+    """Return a call with a new id, because the ids that a model writes repeat from turn to turn."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         return None
     if "input" in entry:
@@ -176,16 +178,16 @@ def _is_reserved(key: str, value: Any) -> bool:
 
 NAME: Final = "claude-cli"
 EXCERPT: Final = 500
-"""Characters of what a process left that go into a detail."""
+"""Maximum number of characters of a process's output in a detail."""
 
 RAW_MARK: Final = "--- raw ---"
-"""What follows it in a detail is the program's own text, never looked at for signs."""
+"""What follows it in a detail is the program's own text, which is never searched for signs."""
 
 
 def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, Any]:
-    """Return the result envelope of a process, of a failed call too; raises `LlmError` where there is none.
+    """Return the result envelope of a process, also of a failed call; raises `LlmError` if there is none.
 
-    Of the array that `--verbose` prints it is the last frame, its text that of the whole answer, and `init` the first.
+    In the array that `--verbose` prints, it is the last frame, with the text of the whole answer, and `init` the first.
     """
     try:
         envelope = _parse(answer.out)
@@ -203,7 +205,7 @@ def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, A
 
 
 def check_ending(envelope: Mapping[str, Any], *, model: str, role: str) -> None:
-    """Raise `LlmError` unless the call ended naturally: an API failure says `success`, and `is_error` beside it."""
+    """Raise `LlmError` unless the call ended naturally: an API failure has `success` together with `is_error`."""
     ending = _ending(envelope)
     if stop_reason(ending) != "natural":
         raise ending_error(ending, backend=NAME, model=model, role=role)
@@ -224,9 +226,9 @@ def _parse(text: str) -> dict[str, Any] | None:
 
 
 def _last_text(frames: list[dict[str, Any]], result: dict[str, Any]) -> Any:
-    """Return the text of the whole answer: a result holds the last block alone, what came before it is in messages.
+    """Return the text of the whole answer: a result only has the last block, the earlier ones are in messages.
 
-    An answer the provider stopped as a refusal, which the binary then asks for again, is no part of it.
+    An answer that the provider stopped as a refusal, which the binary then requests again, is not part of it.
     """
     texts: list[tuple[Any, str]] = []
     for frame in frames if not result.get("is_error") else ():
@@ -256,7 +258,7 @@ def _ending(envelope: Mapping[str, Any]) -> Ending:
 
 
 def _word(envelope: Mapping[str, Any]) -> str | None:
-    """Return the error word the binary's own sentences stand for: the envelope has no field for it."""
+    """Return the error word for the binary's own sentences: the envelope has no field for it."""
     text = str(envelope.get("result") or "").lower()
     if not envelope.get("is_error"):
         return None
@@ -281,7 +283,7 @@ def _broken(message: str, raw: str, model: str, role: str) -> LlmError:
 log = logging.getLogger(__name__)
 
 SETTINGS_KEPT_SECONDS: Final = 300.0
-"""How long the answer to which settings are in force is believed."""
+"""How long the answer to which settings apply is cached."""
 
 
 class ClaudeCliBackend:
@@ -309,7 +311,7 @@ class ClaudeCliBackend:
         self._asked = -math.inf
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Carry out one call."""
+        """Run one call."""
         await self._check_settings()
         repair = self._repair if spec.role != "repair" else None
         return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
@@ -320,7 +322,7 @@ class ClaudeCliBackend:
         try:
             envelope = read_envelope(answer, model=spec.model, role=spec.role)
         except LlmError as error:
-            if error.code == "execution":  # there was an answer, and what it took cannot be read
+            if error.code == "execution":  # there was an answer, but its usage is unknown
                 record.unit("", Usage(), Cost(), complete=False)
             raise
         turn = _turn(envelope, spec)
@@ -337,7 +339,7 @@ class ClaudeCliBackend:
         return turn
 
     async def _ask(self, spec: CallSpec, conversation: Conversation) -> CliAnswer:
-        """Run the binary once, in a folder of its own."""
+        """Run the binary once, in a separate folder."""
         system, schema = _system_and_schema(spec, conversation)
         system = argument(system)
         self._check_managed()
@@ -364,7 +366,7 @@ class ClaudeCliBackend:
             )
 
     async def account(self) -> str:
-        """Ask the binary who is signed in; it says so for any token, so the probe's turn is the proof."""
+        """Ask the binary who is signed in; it accepts any token, so only the probe's turn is proof."""
         return await session_account(self._host, NAME)
 
     def versions(self) -> Mapping[str, str]:
@@ -378,7 +380,7 @@ class ClaudeCliBackend:
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_settings(self) -> None:
-        """Ask a process of its own which settings are in force, now and then: `--print` does not say it."""
+        """Ask a separate process from time to time which settings apply: `--print` does not report it."""
         self._check_managed()
         async with self._asking:
             if time.monotonic() - self._asked > SETTINGS_KEPT_SECONDS:
@@ -387,7 +389,7 @@ class ClaudeCliBackend:
                 self._asked = time.monotonic()
 
     def _check_route(self, envelope: Mapping[str, Any], schema: str | None, record: CallRecord) -> None:
-        """Check what the process said it was started with, note it, and check who served it."""
+        """Check what the process reported at its start, record it, and check who served it."""
         with allowing_policy(self._allow_managed, self._warn):
             if "init" in envelope:
                 allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
@@ -397,7 +399,7 @@ class ClaudeCliBackend:
 
 
 def _system_and_schema(spec: CallSpec, conversation: Conversation) -> tuple[str, str | None]:
-    """Return the system prompt, and the schema as an argument where it is short enough for one."""
+    """Return the system prompt, and the schema as an argument if it is short enough."""
     system = system_prompt(conversation.system, spec.tools)
     if spec.schema is None:
         return system, None
@@ -439,7 +441,7 @@ def command_line(
     max_turns: int,
     effort: EffortLevel | None = None,
 ) -> list[str]:
-    """Return the arguments; a system prompt that cannot be one of them is in `system_file`."""
+    """Return the arguments; a system prompt that is too long for an argument is in `system_file`."""
     command = [str(host.binary), "--print", "--output-format", "json", "--verbose", "--model", model]
     command.append("--disable-slash-commands")
     if needs_file(system):

@@ -1,4 +1,4 @@
-"""The tools of the server, each thin: it calls one function of the floors below."""
+"""The tools of the server. Each is thin: it calls one function of a lower package."""
 
 from __future__ import annotations
 

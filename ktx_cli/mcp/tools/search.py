@@ -358,7 +358,7 @@ def context_read(call: Call, value: ReadContext) -> ContextText:
             message = (
                 f"several connections have `{value.id[:200]}`: {listing(found.connection for _, found in definitions)}"
             )
-            raise UsageError(message, hint="name the connection")
+            raise UsageError(message, hint="pass the connection")
         if definitions:
             ((call, found),) = definitions
             also = [] if kind or not _has_page(call, value) else [f"there is also a page `{found.id}`: use kind: page"]

@@ -1,1 +1,1 @@
-"""`ktx.yaml`: one model for the run time, the JSON Schema, the reference and `ktx config`."""
+"""`ktx.yaml`: one model shared by the runtime, the JSON Schema, the reference pages and `ktx config`."""

@@ -1,4 +1,4 @@
-"""The base of `ktx.yaml`: blocks and settings as they are declared, and what is wrong with a file, and where."""
+"""The base of the `ktx.yaml` model: how blocks and settings are declared, and how errors are located in the file."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ktx_cli.core import ConfigError, Diagnostic, Location, ResultWarning, Sever
 from ktx_cli.project.secrets import MASK, is_reference, redact_url
 
 Status = Literal["used", "later", "dead"]
-"""`used`: read by this version. `later`: parsed, without effect yet. `dead`: known from other versions, never read."""
+"""`used`: this version reads it. `later`: parsed but not used yet. `dead`: known from other versions, never read."""
 
 REQUIRED: Final = ...
-"""The default of a setting that must be given."""
+"""Default of a required setting."""
 
 STATUS_KEY: Final = "x-ktx-status"
 REFERENCE_PATTERN: Final = r"\s*(?:env|file|keyring):"
-"""How a secret reference begins, for JSON Schema."""
+"""Pattern of the prefix of a secret reference, for JSON Schema."""
 
 SECRET_KEY: Final = "x-ktx-secret"
 PATH_KEY: Final = "x-ktx-path"
 
 
 class Block(BaseModel):
-    """A mapping of `ktx.yaml`. Unknown keys are kept; a key without a value counts as not given."""
+    """A mapping in `ktx.yaml`. Unknown keys are kept; a key without a value counts as not set."""
 
     model_config = ConfigDict(extra="allow", strict=True, defer_build=True, hide_input_in_errors=True)
 
@@ -54,11 +54,11 @@ def setting(
     example: Any = None,
     **limits: Any,
 ) -> Any:
-    """Declare one setting: default (a factory for blocks, `REQUIRED`), meaning with its unit, `ktx.yaml` key.
+    """Declare one setting: its default (a factory for blocks, or `REQUIRED`), its description and its `ktx.yaml` key.
 
-    `secret`: belongs in a reference, never in a file in git. `path`: a path or URL in which `file:` is no secret
-    reference. `example`: the value in `ktx.example.yaml` where the default says little. `limits`: `ge`, `gt`, `le`,
-    `min_length` of pydantic.
+    `secret`: the value should be a secret reference, never plain text in a file in git. `path`: the value is a path or
+    URL in which `file:` is not a secret reference. `example`: the value in `ktx.example.yaml` if the default is not
+    instructive. `limits`: pydantic's `ge`, `gt`, `le` and `min_length`.
     """
     extra: dict[str, Any] = {STATUS_KEY: status}
     extra |= {key: True for key, given in ((SECRET_KEY, secret), (PATH_KEY, path)) if given}
@@ -73,12 +73,12 @@ def setting(
 def wrong(
     message: str, *, hint: str | None = None, key: str | None = None, of_value: bool = False
 ) -> PydanticCustomError:
-    """Return the error of a rule of ours.
+    """Return the validation error of one of ktx's own rules.
 
-    `message` continues "`the.setting` ...". `key` is the key inside the block that the error is about, where the
-    rule looks at the whole block. `of_value`: the message says what the value must be, and is told what it is.
+    `message` continues "`the.setting` ...". If the rule checks a whole block, `key` is the key in that block that the
+    error is about. `of_value`: the message describes the expected value, so the actual value is added to it.
     """
-    # pydantic cannot carry a lone surrogate, which a word on the command line may hold
+    # pydantic cannot carry a lone surrogate, which a command-line argument may contain
     text = message.encode("utf-8", "backslashreplace").decode()
     context = {"message": text, "hint": hint, "key": key, "of_value": of_value}
     return PydanticCustomError("rule", "{message}", context)
@@ -87,7 +87,7 @@ def wrong(
 def checked(
     holds: Callable[[Any], bool], message: str, *, hint: str | None = None, of_value: bool = False
 ) -> AfterValidator:
-    """Return a validator that refuses a value for which `holds` is false."""
+    """Return a validator that rejects values for which `holds` is false."""
 
     def check(value: Any) -> Any:
         if not holds(value):
@@ -99,7 +99,7 @@ def checked(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The facts of one declared setting. `key` is its `ktx.yaml` key, `block` the model of a nested mapping."""
+    """One declared setting. `key` is its `ktx.yaml` key, `block` the model of a nested mapping."""
 
     key: str
     attribute: str
@@ -108,27 +108,27 @@ class Setting:
 
     @property
     def status(self) -> Status:
-        """Say whether this version reads it."""
+        """Return whether this version reads the setting."""
         return self._extra(STATUS_KEY, "used")  # type: ignore[no-any-return]
 
     @property
     def secret(self) -> bool:
-        """Say whether its value belongs in a reference."""
+        """Return whether the value should be a secret reference."""
         return bool(self._extra(SECRET_KEY, False))
 
     @property
     def is_path(self) -> bool:
-        """Say whether `file:` in its value is no secret reference."""
+        """Return whether `file:` in the value is part of a path rather than a secret reference."""
         return bool(self._extra(PATH_KEY, False))
 
     @property
     def default(self) -> Any:
-        """Return its default; None also where it must be given."""
+        """Return the default; None for a required setting."""
         return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
 
     @property
     def description(self) -> str:
-        """Return what it means."""
+        """Return the description."""
         return self.field.description or ""
 
     def _extra(self, key: str, default: Any) -> Any:
@@ -138,7 +138,7 @@ class Setting:
 
 @functools.cache
 def settings_of(model: type[Block]) -> dict[str, Setting]:
-    """Return the settings of a block by `ktx.yaml` key, in declared order."""
+    """Return the settings of a block by `ktx.yaml` key, in declaration order."""
     found = {}
     for attribute, field in model.model_fields.items():
         key = field.alias or attribute
@@ -159,18 +159,18 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Issue(Diagnostic):
-    """A diagnostic of a setting; the object of its location is the setting's dotted path."""
+    """A diagnostic about a setting; the object of its location is the dotted path of the setting."""
 
     keys: Keys
-    """The path of the setting."""
+    """Path of the setting."""
     column: int | None
-    """The column in the file, from 1; None: not in the file."""
+    """Column in the file, starting at 1; None if the setting is not in the file."""
     missing: bool
-    """Whether the setting must be given, and is not."""
+    """Whether a required setting is missing."""
     refuses_text: bool
-    """Whether it has a text where another kind of value is wanted."""
+    """Whether the value is text although another type is expected."""
     is_rule: bool
-    """Whether it breaks a rule of ours, rather than the type of the setting or its bounds."""
+    """Whether it violates one of ktx's own rules rather than the type or the limits of the setting."""
 
     def __init__(
         self,
@@ -192,11 +192,11 @@ class Issue(Diagnostic):
 
     @property
     def setting(self) -> str:
-        """The path of the setting, dotted."""
+        """Dotted path of the setting."""
         return ".".join(self.keys)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the issue as it stands in the envelope."""
+        """Return the issue as it appears in the JSON output."""
         return {**self.select(_KEYS), "column": self.column}
 
     def to_warning(self) -> ResultWarning:
@@ -211,7 +211,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 
 class InvalidConfigError(ConfigError):
-    """A `ktx.yaml`, or a part of one, that is not as it has to be; `issues` says it all, errors first."""
+    """A `ktx.yaml`, or a part of one, that is invalid; `issues` lists everything, errors first."""
 
     def __init__(self, message: str, issues: Sequence[Issue], **details: Any) -> None:
         facts = {**details, "issues": [issue.to_json() for issue in issues]}
@@ -220,7 +220,7 @@ class InvalidConfigError(ConfigError):
 
 
 def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:
-    """Return the issues with their places, errors first, then by place."""
+    """Return the issues with their locations, errors first, then by location."""
     found = list(issues)
     root = yaml.compose(text, where="") if found else None
     located = [_with_place(issue, root) for issue in found]
@@ -228,7 +228,7 @@ def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:
 
 
 def _with_place(issue: Issue, root: yaml.Node | None) -> Issue:
-    """Place an issue at the deepest of its keys that the file has; a mapping's entry stands at its key."""
+    """Locate an issue at its deepest key that exists in the file; an entry of a mapping is located at its key."""
     place: yaml.Node | None = None
     node = root
     for step in issue.keys:
@@ -255,14 +255,14 @@ def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Node | None, yaml.No
 
 
 def key_text(key: Any) -> str:
-    """Return a mapping's key as text: YAML reads `1:` as a number, other versions as a text."""
+    """Return a mapping key as text: YAML reads `1:` as a number, other versions as text."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return "null" if key is None else str(key)
 
 
 def named(keys: Sequence[str]) -> str:
-    """Return a setting's path as it stands in a message; a key may hold anything."""
+    """Return a setting's path as messages show it; a key may contain any character."""
     return f"`{one_line('.'.join(keys), 120)}`"
 
 
@@ -273,16 +273,16 @@ _SECRET_NAME: Final = re.compile(
 
 
 def is_literal_secret(declared: Setting | None, key: str, value: str) -> bool:
-    """Say whether a value is a secret in clear; an unknown key is judged by its name."""
+    """Return whether a value is a plaintext secret; an unknown key is judged by its name."""
     if is_reference(value) or not value.strip() or "://" in value:
-        return False  # in a URL only the password is secret
+        return False  # only the password of a URL is secret
     return declared.secret if declared is not None else _SECRET_NAME.search(key) is not None
 
 
 def shown(value: Any, declared: Setting | None = None, key: str = "", *, reveal: bool = False) -> Any:
-    """Return a value of a configuration as plain data by `ktx.yaml` key, defaults included, secrets masked.
+    """Return a configuration value as plain data by `ktx.yaml` key, with defaults, and with secrets masked.
 
-    Settings without a value are left out. `reveal` leaves secrets as they are.
+    Settings without a value are omitted. `reveal` keeps secrets unmasked.
     """
     if isinstance(value, Block):
         return _shown_block(value, reveal=reveal)

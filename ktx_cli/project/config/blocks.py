@@ -1,4 +1,4 @@
-"""The blocks of `ktx.yaml` beside the connections: models, the scan, the ingest, privacy, and what they share."""
+"""The blocks of `ktx.yaml` other than connections: models, scan, ingest, privacy, and the types they share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CacheTtl = Literal["5m", "1h"]
 EffortLevel = Literal["low", "medium", "high"]
 
 SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "claude-cli")
-"""The backends that run models. `codex` is known from the TypeScript ktx, loads, and runs nothing."""
+"""The backends that run models. `codex` is a value of the TypeScript ktx: it is accepted, but runs nothing."""
 
 ROLES: Final[dict[str, str]] = {
-    "default": "every role that names no model of its own",
-    "triage": "sorts what came in: what is worth a closer look",
-    "candidateExtraction": "takes facts out of documents, writes the questions they answer, and describes tables",
-    "writer": "works through sources and captured texts, and writes pages and measures",
-    "curator": "decides which facts from documents go onto which page",
-    "reconcile": "settles what the work units of a run say about the same thing",
-    "repair": "mends what a check refused",
+    "default": "used for every role without a model of its own",
+    "triage": "decides which incoming files and texts deserve a closer look",
+    "candidateExtraction": "extracts facts from documents, writes the questions they answer, and describes tables",
+    "writer": "reads sources and captured texts, and writes pages and measures",
+    "curator": "decides which facts from documents go on which page",
+    "reconcile": "reconciles what the work units of a run say about the same subject",
+    "repair": "fixes changes that failed a check",
 }
-"""What the roles of `llm.models` do."""
+"""What each role of `llm.models` does."""
 
 
 class AnthropicProvider(Block):
@@ -32,35 +32,37 @@ class AnthropicProvider(Block):
 
     api_key: str | None = setting(None, "API key.", secret=True, example="env:ANTHROPIC_API_KEY")
     base_url: str | None = setting(
-        None, "Address of the API, when it is not Anthropic's own.", example="https://api.anthropic.com"
+        None, "Base URL of the API. Defaults to Anthropic's.", example="https://api.anthropic.com"
     )
 
 
 class GatewayProvider(Block):
-    """Access to a gateway that speaks the Anthropic API."""
+    """Access to a gateway that implements the Anthropic API."""
 
-    api_key: str | None = setting(None, "Key or token of the gateway.", secret=True, example="env:GATEWAY_API_KEY")
+    api_key: str | None = setting(None, "API key or token of the gateway.", secret=True, example="env:GATEWAY_API_KEY")
     base_url: str | None = setting(
-        None, "Address of the gateway. The backend `gateway` needs it.", example="https://gateway.example.com"
+        None, "Base URL of the gateway. Required by the backend `gateway`.", example="https://gateway.example.com"
     )
     auth: Literal["key", "bearer"] = setting(
-        "key", "How the key is sent: `key` as `x-api-key`, `bearer` as `Authorization: Bearer`."
+        "key", "How to send the key: `key` as the header `x-api-key`, `bearer` as `Authorization: Bearer`."
     )
 
 
 class VertexProvider(Block):
-    """Claude on Google Vertex AI, with the machine's Google credentials."""
+    """Claude on Google Vertex AI, with the Google credentials of this machine."""
 
-    project: str | None = setting(None, "Google Cloud project. Without it: the credentials' own.", example="my-project")
+    project: str | None = setting(
+        None, "Google Cloud project. Defaults to the project of the credentials.", example="my-project"
+    )
     location: str = setting(REQUIRED, "Region.", example="europe-west1", min_length=1)
     access_token: str | None = setting(
         None,
-        "Access token. Without it: the machine's Google credentials.",
+        "Access token. Defaults to the Google credentials of this machine.",
         secret=True,
         example="env:VERTEX_ACCESS_TOKEN",
     )
     base_url: str | None = setting(
-        None, "Address of the API, when it is not Google's own.", example="https://vertex.example.com/v1"
+        None, "Base URL of the API. Defaults to Google's.", example="https://vertex.example.com/v1"
     )
 
 
@@ -69,76 +71,78 @@ class ClaudeProvider(Block):
 
     cli_path: str | None = setting(
         None,
-        "Path of the `claude` binary, outside the project. Without it: the one that comes with claude-agent-sdk, "
-        "else the one on PATH.",
+        "Path of the `claude` binary, outside the project. Defaults to the binary that is part of "
+        "claude-agent-sdk, then to the one on PATH.",
         path=True,
         example="~/.local/bin/claude",
     )
     allow_managed_policy: bool = setting(
-        False, "Run although an organisation's managed settings are in force on this machine."
+        False, "Run even if managed settings of an organization apply on this machine."
     )
     reuse_processes: bool = setting(
         False,
-        "`claude-code`: clear a process after a call and use it again, in place of a fresh one for every call. That "
-        "takes less CPU; before each prompt the model then reads that the conversation was cleared.",
+        "For `claude-code`: reuse a process for several calls after clearing its conversation, instead of "
+        "starting a new process for every call. This uses less CPU. The model sees a note before each prompt "
+        "that the conversation was cleared.",
     )
 
 
 class Provider(Block):
-    """Who runs the models."""
+    """The provider that runs the models."""
 
     backend: Backend = setting(
         "none",
-        "`none`: ktx works without a model. `codex` is a known name of the TypeScript ktx and not supported.",
+        "Where models run. `none`: ktx works without a model. `codex` is accepted for compatibility with the "
+        "TypeScript ktx, but not supported.",
         example="claude-code",
     )
-    anthropic: AnthropicProvider = setting(AnthropicProvider, "For the backend `anthropic`.")
-    vertex: VertexProvider | None = setting(None, "For the backend `vertex`.")
-    gateway: GatewayProvider = setting(GatewayProvider, "For the backend `gateway`.")
-    claude: ClaudeProvider = setting(ClaudeProvider, "For `claude-code` and `claude-cli`.")
+    anthropic: AnthropicProvider = setting(AnthropicProvider, "Settings of the backend `anthropic`.")
+    vertex: VertexProvider | None = setting(None, "Settings of the backend `vertex`.")
+    gateway: GatewayProvider = setting(GatewayProvider, "Settings of the backend `gateway`.")
+    claude: ClaudeProvider = setting(ClaudeProvider, "Settings of the backends `claude-code` and `claude-cli`.")
 
 
 class PromptCaching(Block):
-    """What of a request the provider caches, and for how long. The Claude Code backends decide this themselves."""
+    """Which parts of a request the provider caches, and for how long. Claude Code backends ignore these settings."""
 
-    enabled: bool = setting(True, "Cache prompts at all.")
+    enabled: bool = setting(True, "Enable prompt caching.")
     cache_system: bool = setting(True, "Cache the system prompt.", alias="cacheSystem")
     cache_tools: bool = setting(True, "Cache the tool definitions.", alias="cacheTools")
-    cache_history: bool = setting(True, "Cache the earlier turns of a loop.", alias="cacheHistory")
+    cache_history: bool = setting(True, "Cache the earlier turns of an agent loop.", alias="cacheHistory")
     system_ttl: CacheTtl = setting(
         "5m",
-        "Lifetime of the system prompt's cache, from its last use on. `1h` costs more to write; it pays off where "
+        "Lifetime of the cached system prompt since its last use. `1h` costs more to write, and pays off if "
         "calls are minutes apart, as captures of `ktx memory` often are.",
         alias="systemTtl",
     )
-    tools_ttl: CacheTtl = setting("5m", "Lifetime of the tools' cache.", alias="toolsTtl")
-    history_ttl: CacheTtl = setting("5m", "Lifetime of the history's cache.", alias="historyTtl")
+    tools_ttl: CacheTtl = setting("5m", "Lifetime of the cached tool definitions.", alias="toolsTtl")
+    history_ttl: CacheTtl = setting("5m", "Lifetime of the cached history.", alias="historyTtl")
     vertex_fallback_to_5m: bool = setting(
-        False, "On Vertex use 5 minutes where it refuses one hour.", alias="vertexFallbackTo5m"
+        False, "Fall back to 5 minutes if Vertex rejects a lifetime of 1 hour.", alias="vertexFallbackTo5m"
     )
 
 
 class Effort(Block):
-    """How much a model thinks before it answers, by role; the same on every backend."""
+    """How much a model thinks before it answers, by role. Applies to every backend."""
 
-    default: EffortLevel = setting("medium", "Of every role that names none of its own.")
-    triage: EffortLevel | None = setting(None, "Of `triage`.", example="low")
+    default: EffortLevel = setting("medium", "Effort for roles that do not set their own.")
+    triage: EffortLevel | None = setting(None, "Effort for the role `triage`.", example="low")
     candidate_extraction: EffortLevel | None = setting(
-        None, "Of `candidateExtraction`.", alias="candidateExtraction", example="low"
+        None, "Effort for the role `candidateExtraction`.", alias="candidateExtraction", example="low"
     )
-    writer: EffortLevel | None = setting(None, "Of `writer`.", example="high")
-    curator: EffortLevel | None = setting(None, "Of `curator`.", example="medium")
-    reconcile: EffortLevel | None = setting(None, "Of `reconcile`.", example="high")
-    repair: EffortLevel | None = setting(None, "Of `repair`.", example="medium")
+    writer: EffortLevel | None = setting(None, "Effort for the role `writer`.", example="high")
+    curator: EffortLevel | None = setting(None, "Effort for the role `curator`.", example="medium")
+    reconcile: EffortLevel | None = setting(None, "Effort for the role `reconcile`.", example="high")
+    repair: EffortLevel | None = setting(None, "Effort for the role `repair`.", example="medium")
 
 
 class Llm(Block):
-    """Models: the provider, a model and an effort for each role, prompt caching."""
+    """Models: the provider, the model and effort of each role, and prompt caching."""
 
-    provider: Provider = setting(Provider, "Who runs the models.")
+    provider: Provider = setting(Provider, "The provider that runs the models.")
     models: dict[str, str] = setting(
         {},
-        f"Model by role. Roles: {'; '.join(f'`{role}`: {says}' for role, says in ROLES.items())}.",
+        f"Model of each role. {' '.join(f'`{role}`: {says}.' for role, says in ROLES.items())}",
         example={
             "default": "claude-sonnet-5-5",
             "triage": "claude-cli:haiku",
@@ -149,31 +153,35 @@ class Llm(Block):
             "repair": "sonnet",
         },
     )
-    effort: Effort = setting(Effort, "How much the models think before they answer. Models before 4.6 have no effort.")
-    prompt_caching: PromptCaching = setting(PromptCaching, "What the provider caches.", alias="promptCaching")
+    effort: Effort = setting(
+        Effort, "How much the models think before they answer. Models before 4.6 do not support this."
+    )
+    prompt_caching: PromptCaching = setting(PromptCaching, "Prompt caching by the provider.", alias="promptCaching")
 
 
 class Semantic(Block):
-    """The files of the semantic layer, how it cuts time, and what an answer may be made of."""
+    """The files of the semantic layer, how it truncates dates, and which definitions answers may use."""
 
     layout: Literal["per-schema", "per-table"] = setting(
         "per-schema",
-        "Files of the generated manifest: one for each schema, which the TypeScript ktx reads too, or one for each "
-        "table. The next scan moves the entries that are there.",
+        "Files of the generated manifest: one per schema, which the TypeScript ktx can read too, or one per table. The "
+        "next scan moves the existing entries.",
     )
-    week_start: Literal["monday", "sunday"] = setting("monday", "The first day of a week.")
-    fiscal_year_start: int = setting(1, "The month a fiscal year starts in, 1 to 12.", ge=1, le=12)
+    week_start: Literal["monday", "sunday"] = setting("monday", "First day of the week.")
+    fiscal_year_start: int = setting(1, "First month of the fiscal year, 1 to 12.", ge=1, le=12)
     timezone: str | None = setting(
         None,
-        "Time zone of days, weeks and longer periods, an IANA name. Without it: UTC. A query may name another.",
+        "Time zone for days, weeks and longer periods, as an IANA name. Defaults to UTC. A query can override it.",
         min_length=1,
         example="Europe/Berlin",
     )
     min_status: Literal["proposed", "accepted", "certified"] = setting(
-        "proposed", "The lowest status of the definitions that an answer may be made of; below it, it is refused."
+        "proposed",
+        "Lowest status of a definition that answers may use. Queries that need a definition with a lower "
+        "status are refused.",
     )
     open_decisions: Literal["note", "refuse"] = setting(
-        "note", "An answer that depends on an open decision gets a note, or is refused: note, refuse."
+        "note", "What to do with answers that depend on an open decision: `note` adds a note, `refuse` refuses them."
     )
 
 
@@ -191,89 +199,104 @@ Profile = Annotated[
 
 
 class OpenAiEmbeddings(Block):
-    """Embeddings of the OpenAI API, or of one that speaks it."""
+    """Embeddings from the OpenAI API, or from a compatible one."""
 
     api_key: str | None = setting(None, "API key.", secret=True, example="env:OPENAI_API_KEY")
     base_url: str | None = setting(
-        None, "Address of the API, when it is not OpenAI's own.", example="https://api.openai.com/v1"
+        None, "Base URL of the API. Defaults to OpenAI's.", example="https://api.openai.com/v1"
     )
 
 
 class SentenceTransformers(Block):
-    """Embeddings of a sentence-transformers model on this machine."""
+    """Embeddings from a sentence-transformers model on this machine."""
 
-    base_url: str = setting("", "Address of a running server; empty: in the process.")
-    path_prefix: str | None = setting(None, "Path in front of the server's own.", alias="pathPrefix", example="/v1")
+    base_url: str = setting("", "URL of a running server. If empty, ktx runs the model in its own process.")
+    path_prefix: str | None = setting(None, "Path prefix of the server's API.", alias="pathPrefix", example="/v1")
 
 
 class Embeddings(Block):
-    """Vectors for search by meaning."""
+    """Vectors for semantic search."""
 
     backend: Literal["none", "openai", "sentence-transformers", "model2vec"] = setting(
-        "none", "Who makes the vectors; `none`: search by words alone. None downloads a model."
+        "none", "How to compute vectors. `none`: full-text search only. No backend downloads a model."
     )
-    model: str | None = setting(None, "Model name, or the folder of one.", example="text-embedding-3-small")
-    dimensions: int | None = setting(None, "Length of a vector. Without it: the model's own.", example=1536, gt=0)
+    model: str | None = setting(None, "Name or folder of the model.", example="text-embedding-3-small")
+    dimensions: int | None = setting(
+        None, "Number of dimensions of a vector. Defaults to the model's own.", example=1536, gt=0
+    )
     batch_size: int | None = setting(
-        None, "Texts in one request. Without it: what the backend takes.", alias="batchSize", example=64, gt=0
+        None,
+        "Maximum number of texts per request. Defaults to the limit of the backend.",
+        alias="batchSize",
+        example=64,
+        gt=0,
     )
-    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "For the backend `openai`.")
+    openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "Settings of the backend `openai`.")
     sentence_transformers: SentenceTransformers = setting(
-        SentenceTransformers, "For the backend `sentence-transformers`.", alias="sentenceTransformers"
+        SentenceTransformers, "Settings of the backend `sentence-transformers`.", alias="sentenceTransformers"
     )
 
 
 class WorkUnits(Block):
-    """The pieces a run is cut into, each one agent loop."""
+    """The work units of a run. Each is one agent loop."""
 
-    step_budget: int = setting(40, "Model turns one work unit may take.", alias="stepBudget", gt=0)
-    max_concurrency: int = setting(1, "Work units at the same time.", alias="maxConcurrency", gt=0)
+    step_budget: int = setting(40, "Maximum number of model turns per work unit.", alias="stepBudget", gt=0)
+    max_concurrency: int = setting(1, "Number of work units that run at the same time.", alias="maxConcurrency", gt=0)
     failure_mode: Literal["abort", "continue"] = setting(
-        "continue", "What a failed work unit does to the run.", alias="failureMode"
+        "continue", "What happens to the run if a work unit fails.", alias="failureMode"
     )
 
 
 class Retry(Block):
-    """How a refused or failed request to the model is repeated."""
+    """How failed requests to the model are retried."""
 
-    max_attempts: int = setting(6, "Attempts in all, the first included.", alias="maxAttempts", gt=0)
+    max_attempts: int = setting(6, "Maximum number of attempts, including the first.", alias="maxAttempts", gt=0)
     base_delay_ms: int = setting(
-        1000, "Milliseconds before the second attempt; doubles each time.", alias="baseDelayMs", gt=0
+        1000, "Delay before the second attempt, in milliseconds. Doubles with each attempt.", alias="baseDelayMs", gt=0
     )
-    max_delay_ms: int = setting(60000, "Most milliseconds between two attempts.", alias="maxDelayMs", gt=0)
-    jitter: bool = setting(True, "Spread the delays at random.")
+    max_delay_ms: int = setting(60000, "Maximum delay between two attempts, in milliseconds.", alias="maxDelayMs", gt=0)
+    jitter: bool = setting(True, "Randomize the delays.")
 
 
 class RateLimit(Block):
-    """Pacing under the provider's rate limits."""
+    """Pacing under the rate limits of the provider."""
 
-    enabled: bool = setting(True, "Slow down before the provider refuses.")
+    enabled: bool = setting(True, "Slow down before the provider rejects requests.")
     throttle_threshold: float = setting(
-        0.8, "Share of the limit in use, 0 to 1, from which a run slows down.", alias="throttleThreshold", ge=0, le=1
+        0.8,
+        "Used share of the limit, 0 to 1, at which a run starts to slow down.",
+        alias="throttleThreshold",
+        ge=0,
+        le=1,
     )
     min_concurrency_under_pressure: int = setting(
-        1, "Work units at the same time that are always left.", alias="minConcurrencyUnderPressure", gt=0
+        1, "Minimum number of work units that still run at the same time.", alias="minConcurrencyUnderPressure", gt=0
     )
     max_wait_ms: int | None = setting(
         None,
-        "Most milliseconds a run waits for a limit to reset. Without it: as long as it takes.",
+        "Maximum time to wait for a limit to reset, in milliseconds. Defaults to no maximum.",
         alias="maxWaitMs",
         example=600000,
         gt=0,
     )
-    retry: Retry = setting(Retry, "Repeated requests.")
+    retry: Retry = setting(Retry, "Retries of failed requests.")
 
 
 class Ingest(Block):
-    """How a run works."""
+    """How runs work."""
 
     adapters: list[str] = setting(
-        [], "Source adapters to allow, from older versions; a run uses those its connections need.", status="later"
+        [],
+        "Source adapters to allow. Only older versions use this setting; a run now uses the adapters that its "
+        "connections need.",
+        status="later",
     )
-    embeddings: Embeddings = setting(Embeddings, "Vectors for search by meaning.")
-    work_units: WorkUnits = setting(WorkUnits, "Pieces of a run.", alias="workUnits")
+    embeddings: Embeddings = setting(Embeddings, "Vectors for semantic search.")
+    work_units: WorkUnits = setting(WorkUnits, "Work units of a run.", alias="workUnits")
     rate_limit: RateLimit = setting(RateLimit, "Pacing.", alias="rateLimit")
-    profile: Profile = setting(False, "Report where a run spent its time; `json`: as JSON.", status="later")
+    profile: Profile = setting(
+        False, "Report how long each part of a run took. `json`: report it as JSON.", status="later"
+    )
 
 
 def _budget(value: Any) -> Any:
@@ -291,60 +314,67 @@ ValidationBudget = Annotated[
 
 Privacy = Literal["off", "local", "strict"]
 CodeLists = Literal["declared", "all"]
-"""What values of rows may be used for: model and agents, this machine alone, nothing."""
+"""Where values of rows may go: to the model and agents, only to this machine, or nowhere."""
 
 Views = Literal["never", "local", "always"]
-"""Whose views a scan reads rows of: nobody's, those of files on this machine, those of servers too."""
+"""The views whose rows a scan may read: none, those of files on this machine, or those of servers too."""
 
 
 class Enrichment(Block):
     """Descriptions of tables and columns."""
 
     mode: Literal["none", "deterministic", "llm"] = setting(
-        "none", "Who writes descriptions: nobody, rules, or the model."
+        "none", "How to write descriptions: not at all, by rules, or with the model."
     )
     embeddings: Embeddings | None = setting(
-        None, "Vectors of descriptions. Without it: those of `ingest.embeddings`.", status="later"
+        None, "Vectors of descriptions. Defaults to `ingest.embeddings`.", status="later"
     )
 
 
 class Relationships(Block):
-    """Joins that no key declares: proposed from names and values, then checked on the data."""
+    """Inferred joins: proposed from names and values, then checked on the data."""
 
-    enabled: bool = setting(True, "Look for relationships.")
-    llm_proposals: bool = setting(True, "Let the model propose some.", alias="llmProposals")
+    enabled: bool = setting(True, "Infer joins.")
+    llm_proposals: bool = setting(True, "Let the model propose joins too.", alias="llmProposals")
     validation_required_for_manifest: bool = setting(
-        True, "Keep only what the data confirmed.", alias="validationRequiredForManifest"
+        True, "Only keep joins that the data confirms.", alias="validationRequiredForManifest"
     )
     accept_threshold: float = setting(
-        0.6, "Probability, 0 to 1, from which a relationship is taken.", alias="acceptThreshold", ge=0, le=1
+        0.6, "Score, 0 to 1, at or above which an inferred join is accepted.", alias="acceptThreshold", ge=0, le=1
     )
     review_threshold: float = setting(
         0.4,
-        "Probability, 0 to 1, from which one is put up for review. At most `acceptThreshold`.",
+        "Score, 0 to 1, at or above which an inferred join is put up for review. At most `acceptThreshold`.",
         alias="reviewThreshold",
         ge=0,
         le=1,
     )
     max_llm_tables_per_batch: int = setting(
-        40, "Tables in one question to the model.", alias="maxLlmTablesPerBatch", gt=0
+        40, "Maximum number of tables per request to the model.", alias="maxLlmTablesPerBatch", gt=0
     )
     max_candidates_per_column: int = setting(
-        25, "Targets considered for one column.", alias="maxCandidatesPerColumn", gt=0
+        25, "Maximum number of candidate targets per column.", alias="maxCandidatesPerColumn", gt=0
     )
-    profile_sample_rows: int = setting(10000, "Rows read from a table to profile it.", alias="profileSampleRows", gt=0)
-    profile_concurrency: int = setting(4, "Tables profiled at the same time.", alias="profileConcurrency", gt=0)
+    profile_sample_rows: int = setting(
+        10000, "Number of rows to sample from each table for its profile.", alias="profileSampleRows", gt=0
+    )
+    profile_concurrency: int = setting(
+        4, "Number of tables that are profiled at the same time.", alias="profileConcurrency", gt=0
+    )
     validation_concurrency: int = setting(
-        4, "Relationships checked at the same time.", alias="validationConcurrency", gt=0
+        4, "Number of joins that are checked at the same time.", alias="validationConcurrency", gt=0
     )
     validation_budget: ValidationBudget | None = setting(
-        None, "Checks a scan may run, or `all`. Without it: 1000.", alias="validationBudget", example="all"
+        None,
+        "Maximum number of joins that a scan checks on the data, or `all`. Defaults to 1000.",
+        alias="validationBudget",
+        example="all",
     )
 
     detection_budget_ms: int | None = setting(
         None,
-        "Most milliseconds for asking the database about relationships; those left over are put up for review. Without "
-        "it: what is left of `scan.budget.seconds`.",
+        "Maximum time to spend on checking joins on the data, in milliseconds. Joins that are not checked in "
+        "time are put up for review. Defaults to the rest of `scan.budget.seconds`.",
         alias="detectionBudgetMs",
         example=600000,
         gt=0,
@@ -359,122 +389,137 @@ class Relationships(Block):
 
 
 class ScanBudget(Block):
-    """What looking at the rows of one connection may take. How many rows: `relationships.profileSampleRows`."""
+    """Limits on reading rows of one connection. `relationships.profileSampleRows` sets the number of rows."""
 
     seconds: int = setting(
-        900, "Seconds for the samples, checks and value lists of all tables; the report names what was left out.", gt=0
+        900,
+        "Maximum time for the samples, checks and value lists of all tables, in seconds. The report lists "
+        "what was skipped.",
+        gt=0,
     )
-    megabytes: int = setting(64, "Megabytes of values read from one table; wider tables get smaller samples.", gt=0)
+    megabytes: int = setting(
+        64, "Maximum amount of values to read from one table, in megabytes. Wider tables get smaller samples.", gt=0
+    )
 
 
 class Scan(Block):
-    """How databases are read."""
+    """How databases are scanned."""
 
     privacy: Privacy = setting(
         "local",
-        "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
-        " machine, `strict`: they are not stored.",
+        "Where values of rows may go. `off`: to the model and to agents. `local`: they stay on this machine. "
+        "`strict`: they are not stored at all.",
     )
     share_code_lists: CodeLists = setting(
         "declared",
-        "Which lists of values agents see under `privacy: local`: `declared`: those that the database, dbt or"
-        " the semantic layer declares, `all`: also those of columns with few values in the last scan, which searches"
-        " find too. Lists of personal data are never shown, and no lists are used in prompts for descriptions.",
+        "Which value lists agents can see under `privacy: local`. `declared`: those declared in the database, "
+        "in dbt or in the semantic layer. `all`: also those of columns with few distinct values in the last "
+        "scan, which search then finds too. Lists with personal data are never shown, and prompts for "
+        "descriptions contain no lists.",
     )
     views: Views = setting(
         "local",
-        "Whose views and foreign tables have their rows read, which runs what their owners wrote: `never`: nobody's,"
-        " `local`: those of SQLite, DuckDB and files, `always`: those of servers too. The structure of all is read.",
+        "Which views and foreign tables a scan reads rows of, which runs the code of their owners. `never`: "
+        "none. `local`: those of SQLite, DuckDB and files. `always`: those of servers too. Their structure is "
+        "always read.",
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.")
-    relationships: Relationships = setting(Relationships, "Joins that no key declares.")
+    relationships: Relationships = setting(Relationships, "Inferred joins.")
     propose_measures: bool = setting(
         True,
-        "Propose measures for fact tables from their structure and profile: row counts, sums of amounts and quantities,"
-        " distinct counts and rates.",
+        "Propose measures for fact tables from their structure and profile: row counts, sums of amounts and "
+        "quantities, distinct counts and rates.",
     )
     propose_decisions: bool = setting(
         True,
         "Propose decision points: conventions that the data cannot settle, such as whether internal accounts count.",
     )
-    budget: ScanBudget = setting(ScanBudget, "What looking at rows may take.")
+    budget: ScanBudget = setting(ScanBudget, "Limits on reading rows.")
 
 
 Treatment = Literal["exclude", "include", "mark-only"]
-"""What becomes of some queries: left out, kept as any other, or kept and marked."""
+"""What happens to certain queries: they are excluded, included like any other, or included and marked."""
 
 
 class ServiceAccounts(Block):
     """Queries of service accounts in the query history."""
 
-    patterns: list[str] = setting([], "Regular expressions of user names that are service accounts.", example=["^etl_"])
-    mode: Treatment = setting("exclude", "What becomes of queries that nobody else sends.")
+    patterns: list[str] = setting(
+        [], "Regular expressions that match user names of service accounts.", example=["^etl_"]
+    )
+    mode: Treatment = setting("exclude", "What happens to queries that only service accounts run.")
 
 
 class Orchestrators(Block):
-    """Queries that orchestrators and BI tools mark with a comment (dbt, Airflow, Looker and their like)."""
+    """Queries that orchestrators and BI tools mark with a comment, such as dbt, Airflow and Looker."""
 
-    mode: Treatment = setting("mark-only", "What becomes of their queries.")
+    mode: Treatment = setting("mark-only", "What happens to queries of orchestrators and BI tools.")
 
 
 class DropFailed(Block):
-    """Queries of the history that mostly fail."""
+    """Queries in the history that fail most of the time."""
 
     error_rate: float | None = setting(
         None,
-        "Share of failed executions, 0 to 1, from which a query is left out. Without it: 1.",
+        "Share of failed executions, 0 to 1, at or above which a query is excluded. Defaults to 1.",
         alias="errorRate",
         example=0.5,
         ge=0,
         le=1,
     )
-    executions: int | None = setting(None, "Executions from which the share counts.", example=10, ge=0)
+    executions: int | None = setting(
+        None, "Minimum number of executions for this filter to apply to a query.", example=10, ge=0
+    )
 
 
 class HistoryFilters(Block):
-    """Which queries of the history are left out."""
+    """Filters on the query history."""
 
-    drop_trivial_probes: bool = setting(True, "Leave out `SELECT 1` and its like.", alias="dropTrivialProbes")
+    drop_trivial_probes: bool = setting(True, "Exclude trivial queries such as `SELECT 1`.", alias="dropTrivialProbes")
     service_accounts: ServiceAccounts = setting(ServiceAccounts, "Service accounts.", alias="serviceAccounts")
-    orchestrators: Orchestrators = setting(Orchestrators, "Queries of orchestrators (dbt, Airflow and their like).")
-    drop_failed_below: DropFailed = setting(DropFailed, "Queries that mostly fail.", alias="dropFailedBelow")
+    orchestrators: Orchestrators = setting(
+        Orchestrators, "Queries of orchestrators and BI tools, such as dbt, Airflow and Looker."
+    )
+    drop_failed_below: DropFailed = setting(DropFailed, "Queries that fail most of the time.", alias="dropFailedBelow")
 
 
 class QueryHistory(Block):
-    """What people asked the database, as a source of context."""
+    """The query history of the database, as a source of context."""
 
     enabled: bool = setting(False, "Read the query history.")
     file: str | None = setting(
         None,
-        "A file of SQL to read in place of the database's own history: statements that end in `;`, each with an "
-        "optional comment `-- user: NAME executions: N` before it.",
+        "SQL file to read instead of the database's own history. Statements end with `;` and can have a "
+        "comment `-- user: NAME executions: N` before them.",
         path=True,
         example="queries/analysts.sql",
         min_length=1,
     )
-    min_executions: int = setting(5, "Executions from which a query counts.", alias="minExecutions", ge=0)
+    min_executions: int = setting(5, "Minimum number of executions for a query to count.", alias="minExecutions", ge=0)
     window_days: int = setting(
-        90, "Days to look back; PostgreSQL counts from its last reset.", alias="windowDays", gt=0
+        90, "Number of days to look back. PostgreSQL counts from its last statistics reset.", alias="windowDays", gt=0
     )
     enabled_tables: list[str] = setting(
         [],
-        "Tables whose queries count, `schema.table` or `table`; stronger than `enabledSchemas`.",
+        "Only use queries of these tables, `schema.table` or `table`. Takes precedence over `enabledSchemas`.",
         alias="enabledTables",
         example=["mart.orders"],
     )
     enabled_schemas: list[str] = setting(
-        [], "Schemas whose queries count; `*`: all. Without it: the tables ktx has scanned.", alias="enabledSchemas"
+        [],
+        "Only use queries of these schemas; `*` means all. Defaults to the tables that ktx has scanned.",
+        alias="enabledSchemas",
     )
-    filters: HistoryFilters = setting(HistoryFilters, "What is left out.")
+    filters: HistoryFilters = setting(HistoryFilters, "Filters on the queries.")
     redaction_patterns: list[str] = setting(
-        [], "Regular expressions of what is blanked in a query, besides its literals.", alias="redactionPatterns"
+        [], "Regular expressions of text to redact in queries, in addition to literals.", alias="redactionPatterns"
     )
     stale_archive_after_days: int = setting(
-        90, "Days after which what nobody asks any more is archived.", alias="staleArchiveAfterDays", gt=0
+        90, "Number of days without executions after which a query is archived.", alias="staleArchiveAfterDays", gt=0
     )
 
 
 class ConnectionContext(Block):
-    """What else than tables is read from a database."""
+    """What to read from a database besides its tables."""
 
-    query_history: QueryHistory = setting(QueryHistory, "What people asked the database.", alias="queryHistory")
+    query_history: QueryHistory = setting(QueryHistory, "The query history of the database.", alias="queryHistory")

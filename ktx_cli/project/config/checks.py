@@ -18,19 +18,19 @@ from ktx_cli.project.secrets import has_password, redact_url, variable_named
 
 
 def key_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
-    """Warn about keys ktx does not know and settings that have no effect. `raw` may be of any shape."""
+    """Warn about keys that ktx does not know and settings that have no effect. `raw` may have any shape."""
     yield from _block_warnings(KtxConfig, raw, ())
     connections = raw.get("connections")
     for connection, entry in connections.items() if isinstance(connections, dict) else ():
         driver = entry.get("driver") if isinstance(entry, dict) else None
         model = find_model(driver)
-        if model is not None:  # else parsing the entry says what is wrong
+        if model is not None:  # otherwise parsing the entry reports the error
             yield from _block_warnings(model, entry, ("connections", connection))
     yield from _role_warnings(raw)
 
 
 def _block_warnings(model: type[Block], raw: Mapping[str, Any], at: Keys, *, later: bool = False) -> Iterator[Issue]:
-    """`later`: nothing of the block is read yet, whatever its settings say."""
+    """`later`: nothing in the block is used yet, whatever the status of its settings."""
     known = settings_of(model)
     for key, value in raw.items():
         declared = known.get(key)
@@ -46,7 +46,7 @@ def _block_warnings(model: type[Block], raw: Mapping[str, Any], at: Keys, *, lat
 
 
 def _changes_something(declared: Setting, value: Any) -> bool:
-    """Other versions write all defaults out; a default says nothing about what a person expects."""
+    """Other versions write out all defaults, so a default does not show that the user expects an effect."""
     default = declared.default
     return value is not None and not (value == default and isinstance(value, bool) == isinstance(default, bool))
 
@@ -60,7 +60,7 @@ def _role_warnings(raw: Mapping[str, Any]) -> Iterator[Issue]:
 
 
 def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
-    """Warn about what does not fit together but may still be wanted."""
+    """Warn about settings that contradict each other but may still be intended."""
     yield from _backend_warnings(config)
     for position, connection in enumerate(config.setup.database_connection_ids):
         keys = ("setup", "database_connection_ids", str(position))
@@ -68,11 +68,14 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
             near = did_you_mean(connection, config.connections)
             hint = f"did you mean `{near}`?" if near else Command("connection", "list")
             yield _warning(
-                "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is not a connection", hint
+                "unknown_connection",
+                keys,
+                f"{named(keys[:2])} refers to `{connection}`, which is not a connection",
+                hint,
             )
         elif connection in config.sources():
-            says = f"{named(keys[:2])} names `{connection}`, which is a context source, not a database"
-            yield _warning("unknown_connection", keys, says, "take it out of the list")
+            says = f"{named(keys[:2])} refers to `{connection}`, which is a context source, not a database"
+            yield _warning("unknown_connection", keys, says, "remove it from the list")
     for connection, entry in config.sources().items():
         lack = entry.lack()
         if lack is not None:
@@ -80,12 +83,12 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
 
 
 def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
-    """Warn where the chosen backend lacks what it cannot do without."""
+    """Warn if a setting that the chosen backend requires is missing."""
     provider = config.llm.provider
     at = ("llm", "provider", provider.backend)
     if provider.backend == "gateway":
         for key, hint in (
-            ("base_url", "set it to the gateway's address"),
+            ("base_url", "set it to the URL of the gateway"),
             ("api_key", "for example env:GATEWAY_API_KEY"),
         ):
             if not getattr(provider.gateway, key):
@@ -99,26 +102,26 @@ def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
 
 
 def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
-    """Warn about secrets that stand in the file, and about `$NAME`, which nothing replaces."""
+    """Warn about secrets in the file, and about `$NAME`, which ktx does not expand."""
     for keys, declared, value in values_of(config):
         if not isinstance(value, str):
             continue
         name, path = variable_named(value), named(keys)
         if name is not None:
-            says = f"{path} holds a variable in the shell's way, which ktx takes as it stands"
+            says = f"{path} contains a shell variable, which ktx does not expand"
             yield _warning("variable", keys, says, f"did you mean env:{name}?")
         elif has_password(value):
             says = f"{path} contains a plaintext password"
-            hint = "put the whole URL into a variable or a file: env:NAME, file:PATH"
+            hint = "move the whole URL to a variable or a file: env:NAME, file:PATH"
             yield _warning("literal_secret", keys, says, hint)
         elif is_literal_secret(declared, keys[-1], value):
             says = f"{path} contains a plaintext secret"
-            hint = "put it into a variable, a file or the keyring: env:NAME, file:PATH"
+            hint = "move it to a variable, a file or the keyring: env:NAME, file:PATH"
             yield _warning("literal_secret", keys, says, hint)
 
 
 def values_of(block: Block, at: Keys = ()) -> Iterator[tuple[Keys, Setting | None, Any]]:
-    """Yield path, setting (None for an unknown key) and value of every scalar of a configuration that is set."""
+    """Yield path, setting (None for an unknown key) and value of every scalar that a configuration sets."""
     for declared in settings_of(type(block)).values():
         if declared.attribute in block.model_fields_set:
             yield from _values(getattr(block, declared.attribute), declared, (*at, declared.key))
@@ -141,8 +144,8 @@ def _values(value: Any, declared: Setting | None, at: Keys) -> Iterator[tuple[Ke
 
 def _unknown(keys: Keys, known: Mapping[str, Any]) -> Issue:
     near = did_you_mean(keys[-1], known)
-    hint = Hint("did you mean `{}`?", Suggestion(near)) if near else f"known here: {', '.join(known)}"
-    return _warning("unknown_key", keys, f"{named(keys)} is not a setting that ktx knows; it has no effect", hint)
+    hint = Hint("did you mean `{}`?", Suggestion(near)) if near else f"known settings: {', '.join(known)}"
+    return _warning("unknown_key", keys, f"{named(keys)} is not a setting of ktx, so it has no effect", hint)
 
 
 def _without_effect(keys: Keys) -> Issue:
@@ -155,7 +158,7 @@ def _not_yet(keys: Keys) -> Issue:
 
 def _incomplete(keys: Keys, hint: str) -> Issue:
     backend = keys[2] if keys[1] == "provider" else "configured"
-    return _warning("incomplete", keys, f"{named(keys)} is not set; the {backend} backend needs it", hint)
+    return _warning("incomplete", keys, f"{named(keys)} is not set, but the {backend} backend requires it", hint)
 
 
 def _warning(code: str, keys: Keys, message: str, hint: str | None) -> Issue:
@@ -167,7 +170,7 @@ KEY_OF_MAPPING: Final = "[key]"
 
 
 def errors_of(error: ValidationError, raw: Mapping[str, Any], at: Keys = ()) -> list[Issue]:
-    """Return pydantic's errors in our words. `raw`: the whole file; `at`: where in it what was validated stands."""
+    """Return pydantic's errors in ktx's words. `raw`: the whole file; `at`: the path of the validated part."""
     return [_issue(item, raw, at) for item in error.errors(include_url=False)]
 
 
@@ -193,7 +196,7 @@ def _issue(item: Mapping[str, Any], raw: Mapping[str, Any], at: Keys) -> Issue:
 
 
 def setting_at(keys: Keys, raw: Mapping[str, Any]) -> tuple[Setting | None, Keys]:
-    """Return the setting a path is of or leads into, and the rest of the path; None where there is none."""
+    """Return the setting that a path names or starts with, and the rest of the path; None if there is none."""
     block: type[Block] | None = KtxConfig
     position = 0
     if keys[:1] == ("connections",) and len(keys) > 2:
@@ -215,13 +218,13 @@ def _connection_model(connection: str, raw: Mapping[str, Any]) -> type[Block] | 
 
 
 def example_at(keys: Keys, raw: Mapping[str, Any], *below: str) -> str | None:
-    """Return an example of the setting at a path, as it stands in YAML; None where there is none."""
+    """Return an example of the setting at a path, in YAML; None if there is none."""
     setting, rest = setting_at((*keys, *filter(None, below)), raw)
     return _example(setting, rest)
 
 
 def _example(setting: Setting | None, below: Keys) -> str | None:
-    """Return an example of the value as it stands in YAML; the default where there is no other."""
+    """Return an example of the value in YAML; the default if there is no other."""
     if setting is None or setting.block is not None:
         return None
     value = (setting.field.examples or [setting.default])[0]
@@ -233,7 +236,7 @@ def _example(setting: Setting | None, below: Keys) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """One error of pydantic: where, the value that was refused, what pydantic knows of it, the setting it is of."""
+    """One error of pydantic: its location, the rejected value, pydantic's context, and the setting."""
 
     keys: Keys
     value: Any
@@ -243,7 +246,7 @@ class _Fault:
 
     @property
     def value_text(self) -> str:
-        """Name the value; of what may be secret only its kind."""
+        """Describe the value; only its type if it may be secret."""
         value, key = self.value, self.keys[-1] if self.keys else ""
         hidden = self.setting.secret if self.setting else is_literal_secret(None, key, "x")
         if isinstance(value, bool):
@@ -256,11 +259,11 @@ class _Fault:
         return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "nothing"
 
     def suggested(self, value: str) -> Suggestion:
-        """Return a value as what to write into the setting."""
+        """Return a value as text to write into the setting."""
         return Suggestion(value, ".".join(self.keys))
 
     def hint(self, words: str | None = None) -> str | None:
-        """Return a hint: the words, and the example where there is one."""
+        """Return a hint: the words, and the example if there is one."""
         example = None if self.example is None else f"for example {self.example}"
         return ", ".join(filter(None, [words, example])) or None
 
@@ -282,12 +285,12 @@ def _missing(fault: _Fault) -> _Words:
 
 
 def _too_short(fault: _Fault) -> _Words:
-    return "is empty", fault.hint("give it a value")
+    return "is empty", fault.hint("set a value")
 
 
 def _pattern(fault: _Fault) -> _Words:
-    expected = fault.setting.description.partition(". ")[0].rstrip(".") if fault.setting else "of another form"
-    return f"cannot be {fault.value_text}; it is: {expected}", fault.hint()
+    expected = fault.setting.description.partition(". ")[0].rstrip(".") if fault.setting else "in another format"
+    return f"cannot be {fault.value_text}; expected: {expected}", fault.hint()
 
 
 def _choice(fault: _Fault) -> _Words:
@@ -296,7 +299,7 @@ def _choice(fault: _Fault) -> _Words:
     if not isinstance(fault.value, str):
         return f"must be {known}, not {fault.value_text}", f"write {known}"
     near = did_you_mean(fault.value, choices)
-    says = f"cannot be `{one_line(fault.value, 60)}`; it is {known}"
+    says = f"cannot be `{one_line(fault.value, 60)}`; use {known}"
     if near:
         return says, Hint("did you mean `{}`?", fault.suggested(near))
     if len(choices) == 1:
@@ -324,12 +327,12 @@ def _text(fault: _Fault) -> _Words:
 
 
 def _half_character(fault: _Fault) -> _Words:
-    return "has half of a character in it (a lone surrogate)", fault.hint("write the whole character")
+    return "contains half of a character (a lone surrogate)", fault.hint("write the whole character")
 
 
 def _other(fault: _Fault) -> _Words:
     return f"cannot be {fault.value_text}", fault.hint() or Hint(
-        "{} says what every setting takes", Command("config", "schema")
+        "run `{}` for the values that each setting accepts", Command("config", "schema")
     )
 
 
@@ -352,7 +355,7 @@ WORDS: Final[Mapping[str, Callable[[_Fault], _Words]]] = {
     "greater_than_equal": _bound("ge", "at least"),
     "less_than_equal": _bound("le", "at most"),
 }
-"""Pydantic's error type -> what follows the setting's name, and the hint. A test walks the models for missing types."""
+"""Pydantic's error type -> the words after the setting's name, and the hint. A test checks that no type is missing."""
 
 _KINDS: Final = frozenset({"int_type", "float_type", "bool_type", "list_type", "dict_type", "model_type"})
-"""Pydantic's errors about values of another kind than is wanted, a text aside."""
+"""Pydantic's errors about values of the wrong type, other than text."""

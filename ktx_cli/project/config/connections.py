@@ -1,4 +1,4 @@
-"""The entries of `connections`: what all have in common, what databases and servers add, and schemes of URLs."""
+"""The entries of `connections`: what all of them share, what databases and servers add, and URL schemes."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError
 from ktx_cli.project.secrets import is_reference
 
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$"
-"""An id names files and folders: with what ktx adds it stays below the 255 bytes a file name may have."""
+"""Ids name files and folders: with what ktx adds, they must stay below the limit of 255 bytes for a file name."""
 
 DEVICE_PATTERN: Final = r"^([Cc][Oo][Nn]|[Pp][Rr][Nn]|[Aa][Uu][Xx]|[Nn][Uu][Ll]|[Cc][Oo][Mm][0-9]|[Ll][Pp][Tt][0-9])$"
-"""What `is_device_name` refuses, for JSON Schema, which has no flags."""
+"""The names that `is_device_name` rejects, for JSON Schema, which has no flags."""
 
 RESERVED_IDS: Final = (
     "list", "test", "add", "remove", "read", "write", "validate", "query", "explain", "import", "export", "show",
     "lint", "relationships", "diagram",
 )  # fmt: skip
-"""Connection ids that would read as a subcommand."""
+"""Connection ids that would be read as a subcommand."""
 
 
 def _check_id(connection: str) -> str:
     rename = f"rename the connection, for example `{connection}-db`"
     if connection in RESERVED_IDS:
-        raise wrong("is an id that is taken by a subcommand of ktx", hint=rename)
+        raise wrong("is a subcommand of ktx, so it cannot be used as an id", hint=rename)
     if is_device_name(connection):
-        message = "is an id that Windows takes for a device, so no file of that name can be checked out there"
+        message = "is a device name on Windows, so files with that name cannot be checked out there"
         raise wrong(message, hint=rename)
     if (length := len(connection)) > 100:
-        message = f"is an id of {length} characters, and ids name files"
-        raise wrong(message, hint="an id has at most 100 characters")
+        message = f"is {length} characters long, but ids are used in file names"
+        raise wrong(message, hint="use at most 100 characters")
     if not re.fullmatch(ID_PATTERN.strip("^$"), connection):
-        hint = "an id begins with a letter or a digit and has only letters, digits, `_` and `-`"
-        raise wrong("is not a safe connection id", hint=hint)
+        hint = "an id begins with a letter or a digit and contains only letters, digits, `_` and `-`"
+        raise wrong("is not a valid connection id", hint=hint)
     return connection
 
 
 def example_connection(connection: str = "warehouse") -> str:
-    """Return a whole command that adds a connection of this id, where it may be one."""
+    """Return a complete command that adds a connection with this id, if the id is valid."""
     usable = re.fullmatch(ID_PATTERN, connection) and connection not in RESERVED_IDS and not is_device_name(connection)
     name = connection if usable else "warehouse"
     return Command("connection", "add", name, "--driver", "sqlite", "--path", "data.sqlite")
@@ -77,7 +77,7 @@ _PORT_FORMS: Final = [
     {"type": "string", "pattern": f"^(?:[0-9]{{1,6}}$|{REFERENCE_PATTERN})"},
 ]
 Port = Annotated[int | str, PlainValidator(_port), WithJsonSchema({"anyOf": _PORT_FORMS})]
-"""A port number; as a text of digits or a secret reference too, as other versions take it."""
+"""A port number; like other versions, also accepts it as text or as a secret reference."""
 
 
 def _ssl(value: Any) -> Any:
@@ -95,15 +95,15 @@ class Connection(Block):
     """One entry of `connections`."""
 
     needs_one_of: ClassVar[tuple[str, ...]] = ()
-    """Settings of which at least one must be given."""
+    """Settings of which at least one is required."""
 
     _id: str = PrivateAttr("")
 
-    driver: str = setting(REQUIRED, "What kind of connection it is.")
+    driver: str = setting(REQUIRED, "Type of the connection.")
 
     @property
     def id(self) -> str:
-        """Return the connection's id; empty for one that is in no configuration."""
+        """Return the connection's id; empty for a connection outside a configuration."""
         return self._id
 
     @model_validator(mode="after")
@@ -116,17 +116,17 @@ class Connection(Block):
 
 
 class DisabledConnection(Connection):
-    """An entry of `connections` that cannot be used: its driver is unknown, or its settings are wrong.
+    """An entry of `connections` that cannot be used: its driver is unknown, or its settings are invalid.
 
-    It stays known by its id, so that its files keep their owner and commands can say what is wrong with it.
+    It is kept under its id, so that its files keep their owner and commands can report what is wrong.
     """
 
-    driver: str = setting("", "What the file says.")
+    driver: str = setting("", "The entry as written in the file.")
     _issues: tuple[Issue, ...] = PrivateAttr(())
 
     @classmethod
     def of(cls, entry: Any, issues: Sequence[Issue]) -> DisabledConnection:
-        """Return the connection for an entry as the file has it, and what is wrong with it."""
+        """Return the connection for an entry of the file, with its issues."""
         fields = dict(entry) if isinstance(entry, dict) else {}
         driver = fields.pop("driver", None)
         found = cls.model_validate({**fields, "driver": driver if isinstance(driver, str) else ""})
@@ -135,12 +135,12 @@ class DisabledConnection(Connection):
 
     @property
     def issues(self) -> tuple[Issue, ...]:
-        """Return what is wrong with it."""
+        """Return the issues of the entry."""
         return self._issues
 
     @property
     def is_foreign(self) -> bool:
-        """Say whether it is complete for the TypeScript ktx, and only this program has no such driver."""
+        """Return whether the entry is valid in the TypeScript ktx, and only its driver is missing here."""
         return all(issue.severity == "warning" for issue in self._issues)
 
     def error(self) -> ConfigError:
@@ -154,34 +154,36 @@ class Database(Connection):
     """A connection to tables."""
 
     include: list[str] = setting(
-        [], "Patterns of the tables wanted, over `schema.table`; empty: all.", example=["mart.*"]
+        [],
+        "Only read tables whose `schema.table` matches one of these patterns. If empty: all tables.",
+        example=["mart.*"],
     )
-    exclude: list[str] = setting([], "Patterns of tables not wanted; stronger than `include`.", example=["*_tmp"])
+    exclude: list[str] = setting(
+        [], "Do not read tables that match one of these patterns. Takes precedence over `include`.", example=["*_tmp"]
+    )
     enabled_tables: list[str] | None = setting(
-        None, "Exact names of the tables wanted, `schema.table` or `table`. Without it: all.", example=["mart.orders"]
+        None,
+        "Only read these tables, given as exact names `schema.table` or `table`. Defaults to all.",
+        example=["mart.orders"],
     )
     query_policy: Literal["any", "read-only-sql", "semantic-layer-only"] = setting(
         "any",
-        "What may be asked: any read-only SQL (`read-only-sql` is the same), or only measures that the semantic layer"
-        " defines.",
+        "Which queries are allowed: any read-only SQL (`any` or `read-only-sql`), or only measures that the "
+        "semantic layer defines.",
     )
     allowed_functions: list[str] = setting(
         [],
-        "Functions that `ktx sql` and agents may call besides the built-in ones that only compute: `name`, or "
-        "`schema.name` for one of the database's own.",
+        "Functions that `ktx sql` and agents may call in addition to the built-in functions without side "
+        "effects: `name`, or `schema.name` for functions of the database.",
         example=["similarity", "public.fiscal_year"],
     )
     query_timeout_ms: int | None = setting(
-        None,
-        "Most milliseconds one statement may run before it is stopped. Without it: 30000.",
-        example=60000,
-        ge=1,
-        le=3_600_000,
+        None, "Maximum run time of a statement, in milliseconds. Defaults to 30000.", example=60000, ge=1, le=3_600_000
     )
-    context: ConnectionContext = setting(ConnectionContext, "What else than tables is read.")
+    context: ConnectionContext = setting(ConnectionContext, "What to read besides tables.")
     historic_sql: Any = setting(
         None,
-        "Documented once for other versions; `context.queryHistory` is the one.",
+        "Documented by other versions, but never used; use `context.queryHistory`.",
         alias="historicSql",
         status="dead",
     )
@@ -197,10 +199,10 @@ class Database(Connection):
 
 
 class SourceConnection(Connection):
-    """A connection to something that explains tables."""
+    """A connection to a source that explains tables."""
 
     def lack(self) -> tuple[str, str] | None:
-        """Return what the source needs to read anything and does not have, and a hint; None where nothing is missing.
+        """Return what the source still needs before it can be read, and a hint; None if nothing is missing.
 
         The sentence continues "connection `id` ...".
         """
@@ -208,31 +210,31 @@ class SourceConnection(Connection):
 
 
 class Server(Database):
-    """A database server, reached by `url` or by its parts."""
+    """A database server, configured by `url` or by its parts."""
 
     url: str | None = setting(
         None,
-        "Address with user and password, as a secret reference. Or give its parts.",
+        "URL with user and password, as a secret reference. Alternatively, set the parts below.",
         secret=True,
         example="env:WAREHOUSE_URL",
     )
-    host: str | None = setting(None, "Host name or address.", example="db.example.com")
+    host: str | None = setting(None, "Host name or IP address.", example="db.example.com")
     database: str | None = setting(None, "Database.", example="shop")
     username: str | None = setting(None, "User.", example="ktx_reader")
     password: str | None = setting(None, "Password.", secret=True, example="env:WAREHOUSE_PASSWORD")
 
 
 _ANYBODYS: Final = ("http", "https")
-"""Schemes that say nothing of the driver."""
+"""Schemes that do not indicate a driver."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
 
 def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
-    """Return what is wrong with a URL of another driver, and what to do; None when nothing is.
+    """Return what is wrong with a URL that belongs to another driver, and a hint; None if nothing is.
 
-    The sentence continues "`the.setting` ..." and shows of the URL nothing but its scheme. A dialect's driver behind
-    a plus sign (`mysql+pymysql`) does not matter. A text without a scheme is no matter of this.
+    The sentence continues "`the.setting` ..." and only shows the scheme of the URL. A dialect's driver after a plus
+    sign (`mysql+pymysql`) is ignored. Text without a scheme is not checked.
     """
     kind = WAREHOUSES.find(driver)
     taken: tuple[str, ...] = () if kind is None else kind.schemes
@@ -242,47 +244,47 @@ def wrong_scheme(driver: str, url: str) -> tuple[str, str] | None:
     scheme = found[1].lower().partition("+")[0]
     if scheme in taken or not (found[2] or any(scheme in each.schemes for each in WAREHOUSES.all())):
         return None
-    message = f"is a `{scheme}:` URL, and the driver `{driver}` takes {listing([f'`{each}:`' for each in taken])}"
+    message = f"is a `{scheme}:` URL, but the driver `{driver}` requires {listing([f'`{each}:`' for each in taken])}"
     other = driver_of(scheme)
     correct = f"a URL that begins with `{taken[0]}:`"
     return message, f"write `driver: {other}`, or {correct}" if other else f"write {correct}"
 
 
 def driver_of(scheme: str) -> str | None:
-    """Return the driver whose URLs have this scheme, None for one that says nothing of a driver."""
+    """Return the driver whose URLs have this scheme, None for a scheme that does not indicate a driver."""
     if scheme in _ANYBODYS:
         return None
     return next((kind.driver for kind in WAREHOUSES.all() if scheme in kind.schemes), None)
 
 
 FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
-"""Drivers of the TypeScript ktx that this program does not have; a connection of one is disabled with a warning."""
+"""Drivers of the TypeScript ktx that ktx does not support; a connection with one is disabled with a warning."""
 
 
 def drivers() -> tuple[str, ...]:
-    """Return the names of all drivers, those of databases first."""
+    """Return the names of all drivers, databases first."""
     return (*WAREHOUSES.names(), *SOURCES.names())
 
 
 def is_driver(name: str) -> bool:
-    """Say whether there is a driver of this name."""
+    """Return whether a driver with this name exists."""
     return name in WAREHOUSES or name in SOURCES
 
 
 def models() -> dict[str, type[Connection]]:
-    """Return the settings models of all drivers that can be used, in the order of `drivers`."""
+    """Return the settings models of all usable drivers, in the order of `drivers`."""
     return {name: model for name in drivers() if (model := find_model(name)) is not None}
 
 
 def model_of(driver: str) -> type[Connection]:
-    """Return the settings model of one of `drivers`; `PluginError` where a plug-in cannot be used."""
+    """Return the settings model of one of `drivers`; raises `PluginError` if a plug-in cannot be used."""
     registry = WAREHOUSES if driver in WAREHOUSES else SOURCES
     model: type[Connection] = registry.refer(driver, "settings")
     return model
 
 
 def find_model(driver: object) -> type[Connection] | None:
-    """Return the settings model of a driver, None for one that is unknown or cannot be used."""
+    """Return the settings model of a driver, None if the driver is unknown or cannot be used."""
     try:
         return model_of(driver) if isinstance(driver, str) and is_driver(driver) else None
     except PluginError:
@@ -290,10 +292,10 @@ def find_model(driver: object) -> type[Connection] | None:
 
 
 def parse_connection(value: Any) -> Connection:
-    """Return the connection by the model of its `driver`.
+    """Return the connection, validated by the model of its `driver`.
 
-    A union of all models would build every one of them, a tenth of a second, for files that use two. Raises
-    pydantic's errors, which keep their place when raised inside a validator.
+    A union of all models would build every one of them, which takes a tenth of a second, for files that use two. Raises
+    pydantic's errors, which keep their location when raised inside a validator.
     """
     if isinstance(value, Connection):
         return value
@@ -313,9 +315,9 @@ def parse_connection(value: Any) -> Connection:
     if driver in FOREIGN_DRIVERS:
         raise wrong(
             f"is `{driver}`, a driver of the TypeScript ktx that this ktx does not support",
-            hint="nothing here reads the connection; it may stay in ktx.yaml for the TypeScript ktx",
+            hint="ktx ignores the connection; you can keep it in ktx.yaml for the TypeScript ktx",
             key="driver",
         )
-    near, known = did_you_mean(driver, drivers()), f"known: {', '.join(drivers())}"
+    near, known = did_you_mean(driver, drivers()), f"drivers: {', '.join(drivers())}"
     hint = Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known
-    raise wrong(f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows", hint=hint, key="driver")
+    raise wrong(f"is `{one_line(driver, 60)}`, which is not a driver of ktx", hint=hint, key="driver")

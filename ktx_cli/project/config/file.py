@@ -1,4 +1,4 @@
-"""Reads a `ktx.yaml`: every error and warning at once, each with its line."""
+"""Reads a `ktx.yaml` and reports all of its errors and warnings at once, with their lines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout
 
 WITHOUT_EFFECT: Final = ("unknown_key", "no_effect", "not_yet")
-"""The codes of what a file says and nothing reads: for commands about the file, not for every command."""
+"""Codes of warnings about content that ktx ignores. Only commands about the file report them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A usable `ktx.yaml`: the settings, the warnings about the file, and its data as it stands there."""
+    """A usable `ktx.yaml`: the settings, the warnings about the file, and its data as written."""
 
     path: Path
     config: KtxConfig
@@ -33,20 +33,20 @@ class LoadedConfig:
     raw: dict[str, Any]
 
     def require_valid(self) -> None:
-        """Raise `ConfigError` when something in the file is wrong; so far that only disables connections."""
+        """Raise `ConfigError` for errors in the file that so far only disabled connections."""
         if any(issue.severity == "error" for issue in self.issues):
             raise _config_error(self.path, self.issues)
 
     def require_complete(self) -> None:
-        """Raise `ConfigError` when the configured model backend cannot run because a setting of it is missing."""
+        """Raise `ConfigError` if the configured model backend cannot run because a setting is missing."""
         missing = [each for each in self.issues if each.code == "incomplete" and each.keys[0] == "llm"]
         if missing:
             raise _config_error(self.path, [replace(each, severity=Severity.ERROR) for each in missing])
 
     def notices(self) -> list[ResultWarning]:
-        """Return the warnings for a command that is not about the file: nothing about settings without effect.
+        """Return the warnings for a command that is not about the file, without those about settings without effect.
 
-        Disabled connections are one warning.
+        Disabled connections are combined into one warning.
         """
         reported = [issue for entry in self.config.disabled().values() for issue in entry.issues]
         quiet = {(issue.keys, issue.code) for issue in reported}
@@ -54,7 +54,7 @@ class LoadedConfig:
         return [*_disabled(self.config), *(issue.to_warning() for issue in rest)]
 
     def warnings(self) -> list[ResultWarning]:
-        """Return everything to know about the file; settings without effect yet are one warning."""
+        """Return all warnings about the file; settings without effect yet are combined into one."""
         waiting = [issue for issue in self.issues if issue.code == "not_yet"]
         warnings = [issue.to_warning() for issue in self.issues if issue not in waiting]
         if len(waiting) == 1:
@@ -68,23 +68,23 @@ class LoadedConfig:
 
 
 def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
-    """Load and check a `ktx.yaml`; `data` is its content when it is not (yet) what is on disk.
+    """Load and check a `ktx.yaml`; `data` is its content if that differs from what is on disk.
 
-    An empty file is an empty configuration. What is wrong in the entry of one connection disables that connection
-    alone. Raises `NoProjectError` when there is no file, `ConfigError` with all errors in `details["issues"]` when
-    anything else in it is not valid.
+    An empty file is an empty configuration. An error in the entry of one connection only disables that connection.
+    Raises `NoProjectError` if there is no file, and `ConfigError` with all errors in `details["issues"]` if anything
+    else in it is invalid.
     """
     text = read_bytes(path) if data is None else data
     if text is None:
-        raise NoProjectError(f"there is no {path}", hint=Command("setup"))
+        raise NoProjectError(f"{path} does not exist", hint=Command("setup"))
     value = yaml.load(text, where=str(path))
     if value is not None and not isinstance(value, dict):
         message = f"{path}:1: the file must be a mapping of settings"
-        hint = "begin with a block, for example `connections:`"
+        hint = "start with a block, for example `connections:`"
         raise ConfigError(message, hint=hint, details={"path": str(path), "line": 1, "column": 1})
     raw: dict[str, Any] = _with_text_keys(value or {})
     merged = list(merge_keys(raw))
-    if merged:  # whatever else seems to miss may be in what they name
+    if merged:  # anything else that seems missing may be in what they refer to
         raise _config_error(path, placed(merged, text))
     issues = [*key_warnings(raw), *id_collisions(raw, text)]
     try:
@@ -101,19 +101,19 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
 
 
 def _graded(issue: Issue, raw: Mapping[str, Any]) -> Issue:
-    """Return the error; a warning where a connection has a driver that only the TypeScript ktx has."""
+    """Return the error, or a warning if a connection has a driver that only the TypeScript ktx supports."""
     entry = raw["connections"][issue.keys[1]] if _is_of_one_connection(issue) else None
     foreign = isinstance(entry, dict) and entry.get("driver") in FOREIGN_DRIVERS
     return replace(issue, severity=Severity.WARNING, code="foreign_driver") if foreign else issue
 
 
 def _is_of_one_connection(issue: Issue) -> bool:
-    """Say whether an error is inside one entry of `connections`; an id names files, so it is about all of them."""
+    """Return whether an error is inside one entry of `connections`. Ids name files, so an invalid id affects all."""
     return len(issue.keys) > 1 and issue.keys[0] == "connections" and issue.code != "id"
 
 
 def _without(raw: Mapping[str, Any], issues: Sequence[Issue]) -> dict[str, Any]:
-    """Return the data with the connections disabled that have an issue."""
+    """Return the data with the affected connections disabled."""
     entries = dict(raw["connections"])
     for connection in {issue.keys[1] for issue in issues}:
         own = [issue for issue in issues if issue.keys[1] == connection]
@@ -122,7 +122,7 @@ def _without(raw: Mapping[str, Any], issues: Sequence[Issue]) -> dict[str, Any]:
 
 
 def _disabled(config: KtxConfig) -> list[ResultWarning]:
-    """Return the one warning about disabled connections, where there are any."""
+    """Return the one warning about disabled connections, if any."""
     found = config.disabled()
     if not found:
         return []
@@ -131,12 +131,12 @@ def _disabled(config: KtxConfig) -> list[ResultWarning]:
         message = f"connection `{next(iter(found))}` is disabled: {first.message}"
     else:
         message = f"{len(found)} connections are disabled: {listing(f'`{connection}`' for connection in found)}"
-    hint = first.hint if len(found) == 1 else Hint("{} says why", Command("config", "validate"))
+    hint = first.hint if len(found) == 1 else Hint("run {} for details", Command("config", "validate"))
     return [ResultWarning("config_disabled", message, hint=hint, connections=list(found))]
 
 
 def check_connection(connection: str, fields: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` when `ktx.yaml` could not hold this connection; it is in no file yet, so no line is named."""
+    """Raise `ConfigError` if a `ktx.yaml` could not contain this connection. It is in no file yet, so has no line."""
     raw = _with_text_keys({"connections": {connection: dict(fields)}})
     issues = [*merge_keys(raw), *half_characters(fields, ("connections", connection))]
     try:
@@ -172,9 +172,9 @@ MERGE_KEY: Final = "<<"
 
 
 def merge_keys(value: Any, at: Keys = ()) -> Iterator[Issue]:
-    """Refuse every `<<`: YAML 1.2, which ktx.yaml is written in, has no merge keys, so it would be an unknown setting.
+    """Reject every `<<`: YAML 1.2 has no merge keys, so it would be an unknown setting.
 
-    `value` may be of any shape, with texts as keys.
+    `value` may have any shape, with text as keys.
     """
     if isinstance(value, dict):
         if MERGE_KEY in value:
@@ -189,14 +189,14 @@ def merge_keys(value: Any, at: Keys = ()) -> Iterator[Issue]:
 def _merge_key(merged: Any, keys: Keys) -> Issue:
     settings = list(merged) if isinstance(merged, dict) else []
     instead = f"`{listing((f'{key}: ...' for key in settings), 8)}`" if settings else "the settings themselves"
-    hint = f"write {instead} in its place; an alias (`*name`) may stand for a whole value, never for a part of one"
+    hint = f"write {instead} instead; an alias (`*name`) can replace a whole value, but not a part of one"
     return Issue(keys, f"{named(keys)} is a merge key, which ktx.yaml does not support", hint, code="merge_key")
 
 
 def half_characters(value: Any, at: Keys) -> Iterator[Issue]:
-    """Refuse texts no file can hold: words of a command line that are no UTF-8 come with lone surrogates."""
+    """Reject text that no file can contain: command-line arguments that are not UTF-8 have lone surrogates."""
     if isinstance(value, str) and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        yield Issue(at, f"{named(at)} cannot be a text that is not UTF-8", "type it again in a UTF-8 terminal")
+        yield Issue(at, f"{named(at)} is not valid UTF-8", "type it again in a UTF-8 terminal")
     for key, item in value.items() if isinstance(value, dict) else ():
         yield from half_characters(item, (*at, key))
     for position, item in enumerate(value if isinstance(value, list) else ()):
@@ -204,9 +204,9 @@ def half_characters(value: Any, at: Keys) -> Iterator[Issue]:
 
 
 def id_collisions(raw: Mapping[str, Any], text: bytes) -> Iterator[Issue]:
-    """Refuse connection ids that are equal but for case, and names of mounts that are taken.
+    """Reject connection ids that differ only in case, and mount names that are already taken.
 
-    On many systems `semantic-layer/<id>` is one folder then.
+    On many systems, `semantic-layer/<id>` would be the same folder for both.
     """
     connections = raw.get("connections")
     first: dict[str, str] = {}
@@ -218,7 +218,7 @@ def id_collisions(raw: Mapping[str, Any], text: bytes) -> Iterator[Issue]:
     for mount in mounts if isinstance(mounts, dict) else ():
         other = first.setdefault(mount.lower(), mount)
         if other != mount or (isinstance(connections, dict) and mount in connections):
-            says = f"{named(['mounts', mount])} has the name of another mount or of a connection"
+            says = f"{named(['mounts', mount])} has the same name as another mount or a connection"
             yield Issue(("mounts", mount), says, f"rename the mount, for example `{mount}-domain`", code="id")
 
 
@@ -226,9 +226,9 @@ def _collision(connection: str, other: str, text: bytes) -> Issue:
     here, there = (_line(("connections", name), text) for name in (connection, other))
     return Issue(
         ("connections", connection),
-        f"the connection ids {named([other])} (line {there}) and {named([connection])} (line {here}) differ only in"
-        " case, so on many systems their files would be the same",
-        f"rename one of the two, for example `{connection}` to `{connection}-2`",
+        f"the connection ids {named([other])} (line {there}) and {named([connection])} (line {here}) differ "
+        "only in case, so on many systems they would share their files",
+        f"rename one of them, for example `{connection}` to `{connection}-2`",
         code="id",
     )
 
@@ -239,10 +239,10 @@ def _line(keys: Keys, text: bytes) -> int | None:
 
 
 def change_config(layout: Layout, change: Callable[[bytes], bytes]) -> tuple[bool, LoadedConfig]:
-    """Apply `change` to the text of `ktx.yaml` and save it; say whether the file changed, and what it says now.
+    """Apply `change` to the text of `ktx.yaml` and save it; return whether the file changed, and its new content.
 
-    The change must hold on whatever text is there: another command may have written since the caller looked. Raises
-    what `change` raises, and `ConfigError` when the result is not valid; the file stays as it was then.
+    The change must work on any text: another command may have written since the caller read the file. Raises what
+    `change` raises, and `ConfigError` if the result is invalid; the file is then unchanged.
     """
     with config_lock(layout.root):
         path = layout.config.resolve()
@@ -256,10 +256,10 @@ def change_config(layout: Layout, change: Callable[[bytes], bytes]) -> tuple[boo
 
 
 def require_no_more_disabled(path: Path, before: bytes, after: LoadedConfig) -> None:
-    """Raise `ConfigError` when a change would disable a connection that could be used before it."""
+    """Raise `ConfigError` if a change would disable a connection that was usable before."""
     try:
         known = load_config(path, data=before).config.disabled()
-    except ConfigError:  # a change may be what repairs the file
+    except ConfigError:  # the change may be the fix
         return
     for connection, entry in after.config.disabled().items():
         if connection not in known and not entry.is_foreign:
@@ -268,7 +268,7 @@ def require_no_more_disabled(path: Path, before: bytes, after: LoadedConfig) -> 
 
 @contextlib.contextmanager
 def config_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock on changes of `ktx.yaml`: an advisory lock on its folder, which leaves no file and ends with us."""
+    """Hold the lock on changes of `ktx.yaml`: an advisory lock on its folder, which leaves no file behind."""
     try:
         import fcntl
     except ImportError:  # a system without advisory locks

@@ -25,13 +25,13 @@ from ktx_cli.project.config.connections import (
 
 def _mount_name(name: str) -> str:
     if not re.fullmatch(ID_PATTERN, name):
-        hint = "a name begins with a letter or a digit and has only letters, digits, `_` and `-`"
-        raise wrong("is not a name of a mount", hint=hint)
+        hint = "a name begins with a letter or a digit and contains only letters, digits, `_` and `-`"
+        raise wrong("is not a valid mount name", hint=hint)
     return name
 
 
 MountName = Annotated[str, AfterValidator(_mount_name)]
-"""The name of a mounted project: it stands in front of the ids of its connections and the keys of its pages."""
+"""The name of a mounted project. It prefixes the ids of its connections and the keys of its pages."""
 
 
 def _attribute(value: Any) -> Any:
@@ -46,21 +46,21 @@ Attribute = Annotated[
 
 
 class Mcp(Block):
-    """The server for agents."""
+    """The MCP server for agents."""
 
     user_attributes: dict[str, Attribute] = setting(
         {},
-        "Attributes of the caller, used by row policies, for every question of an agent. A server that was started with"
-        " `--user-attribute` uses its own value of the attributes it names.",
+        "Attributes of the caller, used by row policies, for every question of an agent. A server started "
+        "with `--user-attribute` uses its own values for the attributes it sets.",
         example={"region": "EU"},
     )
 
 
 class Setup(Block):
-    """What `ktx setup` chose."""
+    """What `ktx setup` recorded."""
 
     database_connection_ids: list[str] = setting(
-        [], "The databases that matter most, by connection id.", example=["my-postgres"]
+        [], "The most important databases, by connection id.", example=["my-postgres"]
     )
 
 
@@ -69,22 +69,26 @@ class GitStorage(Block):
 
     author: str | None = setting(
         None,
-        "Author of ktx's commits, `Name <address>`. Without it: git's own `user.name` and `user.email`.",
+        "Author of ktx's commits, `Name <address>`. Defaults to git's `user.name` and `user.email`.",
         min_length=1,
         pattern=r"^[^<>\n]*[^<>\s]\s*<[^<>\s]+>\s*$",
         example="ktx <ktx@example.com>",
     )
-    auto_commit: Any = setting(None, "Of older versions: a run always commits.", status="dead")
+    auto_commit: Any = setting(None, "Only older versions use this setting; a run now always commits.", status="dead")
 
 
 class Storage(Block):
-    """Where ktx keeps what it knows."""
+    """Where ktx stores its state."""
 
     state: Literal["sqlite", "postgres"] = setting(
-        "sqlite", "Of other versions: the state is always a SQLite file under `.ktx/`.", status="dead"
+        "sqlite",
+        "Only other versions use this setting; the state is now always a SQLite file under `.ktx/`.",
+        status="dead",
     )
     search: Literal["sqlite-fts5", "postgres-hybrid"] = setting(
-        "sqlite-fts5", "Of other versions: the search index is always in the state database.", status="dead"
+        "sqlite-fts5",
+        "Only other versions use this setting; the search index is now always a SQLite file under `.ktx/`.",
+        status="dead",
     )
     git: GitStorage = setting(GitStorage, "How runs commit.")
 
@@ -92,9 +96,11 @@ class Storage(Block):
 class RunResearch(Block):
     """The research agent of other versions."""
 
-    enabled: bool = setting(False, "Run it.", status="dead")
-    max_iterations: int = setting(20, "Its turns.", status="dead", ge=0)
-    default_toolset: list[str] = setting(["sl_query", "wiki_search", "sl_read_source"], "Its tools.", status="dead")
+    enabled: bool = setting(False, "Run the research agent.", status="dead")
+    max_iterations: int = setting(20, "Maximum number of turns.", status="dead", ge=0)
+    default_toolset: list[str] = setting(
+        ["sl_query", "wiki_search", "sl_read_source"], "Tools of the research agent.", status="dead"
+    )
 
 
 class Agent(Block):
@@ -106,52 +112,54 @@ class Agent(Block):
 class KtxConfig(Block):
     """The settings of one project."""
 
-    setup: Setup = setting(Setup, "What `ktx setup` chose.")
+    setup: Setup = setting(Setup, "What `ktx setup` recorded.")
     connections: dict[
         ConnectionId, Annotated[Connection, PlainValidator(parse_connection), WithJsonSchema({"type": "object"})]
     ] = setting({}, "Databases and context sources, by id.")
     mounts: dict[MountName, Annotated[str, Field(min_length=1)]] = setting(
         {},
-        "Other projects that commands and agents read here too: name -> folder with a `ktx.yaml`, relative to this"
-        " project. Their connections are `NAME/ID`, their pages `NAME/KEY`.",
+        "Other projects that commands and agents can read from here: NAME -> folder with a `ktx.yaml`, "
+        "relative to this project. Their connections are `NAME/ID`, their pages `NAME/KEY`.",
         path=True,
         example={"finance": "domains/finance"},
     )
     llm: Llm = setting(Llm, "Models.")
-    ingest: Ingest = setting(Ingest, "How a run works.")
-    scan: Scan = setting(Scan, "How databases are read.")
-    semantic: Semantic = setting(Semantic, "How questions to the semantic layer cut time.")
-    mcp: Mcp = setting(Mcp, "The server for agents.")
-    storage: Storage = setting(Storage, "Where ktx keeps what it knows.")
-    agent: Agent = setting(Agent, "Of other versions.", status="dead")
-    memory: Any = setting(None, "Of other versions, where it was documented and never read.", status="dead")
+    ingest: Ingest = setting(Ingest, "How runs work.")
+    scan: Scan = setting(Scan, "How databases are scanned.")
+    semantic: Semantic = setting(
+        Semantic, "How the semantic layer truncates dates, and which definitions answers may use."
+    )
+    mcp: Mcp = setting(Mcp, "The MCP server for agents.")
+    storage: Storage = setting(Storage, "Where ktx stores its state.")
+    agent: Agent = setting(Agent, "Only other versions use these settings.", status="dead")
+    memory: Any = setting(None, "Documented by other versions, but never used.", status="dead")
 
     def model_post_init(self, context: Any, /) -> None:
-        """Tell each connection its id."""
+        """Set the id of each connection."""
         for connection_id, connection in self.connections.items():
             connection._id = connection_id
 
     def disabled(self) -> dict[str, DisabledConnection]:
-        """Return the connections that cannot be used, by id, as ordered in the file."""
+        """Return the connections that cannot be used, by id, in file order."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, DisabledConnection)}
 
     def usable(self) -> dict[str, Connection]:
-        """Return the connections that are not disabled, by id, as ordered in the file."""
+        """Return the connections that are not disabled, by id, in file order."""
         return {key: each for key, each in self.connections.items() if not isinstance(each, DisabledConnection)}
 
     def databases(self) -> dict[str, Database]:
-        """Return the connections to databases by id, as ordered in the file."""
+        """Return the connections to databases by id, in file order."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, Database)}
 
     def sources(self) -> dict[str, SourceConnection]:
-        """Return the connections to context sources by id, as ordered in the file."""
+        """Return the connections to context sources by id, in file order."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, SourceConnection)}
 
 
 def connection_of(config: KtxConfig, connection: str) -> Connection:
     """Return the usable connection with this id.
 
-    Raises `UsageError` with the nearest id when there is none, `ConfigError` when it is disabled.
+    Raises `UsageError` with the closest id if there is none, `ConfigError` if the connection is disabled.
     """
     entry = known_connection(config, connection)
     if isinstance(entry, DisabledConnection):
@@ -160,16 +168,16 @@ def connection_of(config: KtxConfig, connection: str) -> Connection:
 
 
 def known_connection(config: KtxConfig, connection: str) -> Connection:
-    """Return the connection with this id, a disabled one too; `UsageError` with the nearest id when there is none."""
+    """Return the connection with this id, even if it is disabled; `UsageError` with the closest id if there is none."""
     entry = config.connections.get(connection)
     mount = connection.partition("/")[0]
     if entry is None and mount in config.mounts:
-        message = f"`{connection}` belongs to the mount `{mount}`, and this command works on one project alone"
+        message = f"`{connection}` belongs to the mount `{mount}`, but this command only works on a single project"
         hint = f"run it on that project: --project-dir {config.mounts[mount]} (from the folder of this project)"
         raise UsageError(message, hint=hint, details={"mount": mount})
     if entry is None:
         near = did_you_mean(connection, config.connections)
-        known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)
+        known = f"connections: {listing(config.connections)}" if config.connections else example_connection(connection)
         message = f"there is no connection `{connection}` in ktx.yaml"
         raise UsageError(message, hint=f"did you mean `{near}`?" if near else known)
     return entry

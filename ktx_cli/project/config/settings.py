@@ -1,4 +1,4 @@
-"""`ktx config get/set/schema`: settings by their dotted path, resolved for those who read them, and as JSON Schema."""
+"""Settings by dotted path for `ktx config get/set/schema`, resolved for connectors, and as JSON Schema."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ktx_cli.project.secrets import SecretRef
 
 
 def shown_config(loaded: LoadedConfig, *, reveal: bool = False) -> dict[str, Any]:
-    """Return all settings in effect by `ktx.yaml` key, defaults included, literal secrets masked."""
+    """Return all effective settings by `ktx.yaml` key, with defaults, and with literal secrets masked."""
     result: dict[str, Any] = shown(loaded.config, reveal=reveal)
     return result
 
 
 def get_value(loaded: LoadedConfig, dotted: str, *, reveal: bool = False) -> Any:
-    """Return the value in effect of a setting or a block, None when it has none; literal secrets masked.
+    """Return the effective value of a setting or a block, None if it has none; literal secrets are masked.
 
-    Raises `UsageError` for a path that is no setting.
+    Raises `UsageError` for a path that is not a setting.
     """
     value: Any = loaded.config
     declared: Setting | None = None
@@ -66,7 +66,7 @@ def _step(value: Any, declared: Setting | None, keys: Sequence[str]) -> tuple[An
 
 
 def _require_known_below(declared: Setting | None, keys: Sequence[str], position: int) -> None:
-    """Raise unless the rest of a path exists below a block that is not set."""
+    """Raise unless the rest of a path exists in a block that is not set."""
     block = declared.block if declared is not None else None
     for depth in range(position, len(keys)):
         known = settings_of(block) if block is not None else {}
@@ -76,11 +76,11 @@ def _require_known_below(declared: Setting | None, keys: Sequence[str], position
 
 
 def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any:
-    """Return the value a text on the command line stands for, by the setting's type.
+    """Return the value of a command-line argument, converted to the setting's type.
 
-    A text setting takes the text as it is; a list takes `a,b` or YAML; every other YAML. `driver` is that of the
-    connection; without it the key may be that of any driver. Raises `UsageError` for a path that is no setting, a
-    whole block, or a value of the wrong type.
+    A text setting takes the argument unchanged; a list takes `a,b` or YAML; all others take YAML. `driver` is that of
+    the connection; without it, the key may belong to any driver. Raises `UsageError` for a path that is not a setting,
+    a whole block, or a value of the wrong type.
     """
     settings, rest = _declared(dotted, driver)
     at = tuple(dotted.removesuffix(f".{rest}").split(".")) if rest else tuple(dotted.split("."))
@@ -91,7 +91,9 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
     for declared in settings:
         if declared.block is not None:
             message = f"`{dotted}` is a block of settings"
-            raise UsageError(message, hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}")
+            raise UsageError(
+                message, hint=f"set one of its settings, such as {dotted}.{next(iter(settings_of(declared.block)))}"
+            )
         adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
         for candidate in _candidates(text, dotted, as_text=declared.field.annotation is not Any):
             try:
@@ -105,7 +107,7 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
 
 
 def _best(problems: Sequence[Issue]) -> Issue:
-    """Return what is wrong with the text, or where no text is wanted at all, with the YAML it is."""
+    """Return what is wrong with the text, or with the YAML in it if the setting is not text."""
     return next((problem for problem in problems[:2] if not problem.refuses_text), problems[0])
 
 
@@ -114,17 +116,19 @@ def _value_hint(dotted: str, problem: Issue, example: str | None) -> Hint:
     if any(isinstance(part, Suggestion) for part in hint.parts) and not problem.missing:
         return hint
     if example is None:
-        return Hint("{} says what every setting takes", Command("config", "schema"))
+        return Hint("run {} for the values that each setting accepts", Command("config", "schema"))
     return Hint("for example: {}", Command("config", "set", dotted, example))
 
 
 def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
-    """Return the settings a path may mean, and its rest where the setting is a mapping of free keys."""
+    """Return the settings that a path may refer to, and the rest of the path if the setting is a free mapping."""
     keys = dotted.split(".")
     if keys[0] != "connections":
         return _find([KtxConfig], keys, 0)
     if len(keys) < 3:
-        raise UsageError(f"`{dotted}` is a block of settings", hint="set one of its own, as connections.ID.KEY")
+        raise UsageError(
+            f"`{dotted}` is a block of settings", hint="set one of its settings, such as connections.ID.KEY"
+        )
     model = find_model(driver)
     return _find([*models().values()] if model is None else [model], keys, 2)
 
@@ -145,9 +149,9 @@ def _find(models: Sequence[type[Block]], keys: Sequence[str], position: int) -> 
 
 
 def _candidates(text: str, dotted: str, *, as_text: bool) -> Iterable[Any]:
-    """Yield what a text may stand for: itself, the YAML it is, a list of its parts.
+    """Yield the possible meanings of an argument: the text itself, the YAML in it, a list of its parts.
 
-    Raises `ConfigError` for what is no YAML (a pattern like `*_tmp` is none) only when nothing else was taken.
+    Raises `ConfigError` for invalid YAML (such as the pattern `*_tmp`) only if no other meaning was accepted.
     """
     if as_text:
         yield text
@@ -169,7 +173,9 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
         hint = f"did you mean `{'.'.join([*keys[:-1], near])}`?"
     else:
         hint = (
-            f"known here: {', '.join(choices)}" if choices else Hint("{} lists what is set", Command("config", "show"))
+            f"known settings: {', '.join(choices)}"
+            if choices
+            else Hint("run {} for the settings in effect", Command("config", "show"))
         )
     return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)
 
@@ -177,19 +183,19 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
 def resolve_options(
     connection: Connection, *, project_dir: Path, environ: Mapping[str, str], kinds: Collection[str] = secrets.KINDS
 ) -> dict[str, Any]:
-    """Return the fields the file gives, by `ktx.yaml` key, with every secret reference replaced.
+    """Return the fields that the file sets, by `ktx.yaml` key, with every secret reference resolved.
 
-    Defaults are left to the connector. Unknown keys are left out: the warning about them says that they have no effect,
-    and another driver's key would otherwise have one. In a path or a file URL `file:` is no
-    reference, and paths stay as written. A reference of another kind than `kinds` stays one. Raises `SecretError`, or
-    `ConfigError` for a port that is none.
+    Defaults are left to the connector. Unknown keys are omitted: the warning about them says that they have no effect,
+    and the key of another driver would otherwise have one. In a path or a file URL, `file:` is not a reference, and
+    paths stay as written. References of kinds not in `kinds` stay unresolved. Raises `SecretError`, or `ConfigError`
+    for an invalid port.
     """
     at = f"connections.{connection.id}" if connection.id else connection.driver
     return _Resolver(project_dir, environ, kinds).block(connection, at)
 
 
 def secret_file_warnings(config: KtxConfig, *, project_dir: Path) -> list[ResultWarning]:
-    """Return a warning for every secret file that others may read."""
+    """Return a warning for every secret file that other users can read."""
     found = (
         secrets.check(value, project_dir=project_dir, where=".".join(keys))
         for keys, declared, value in values_of(config)
@@ -205,7 +211,7 @@ class _Resolver:
         self._kinds = kinds
 
     def block(self, block: Block, at: str) -> dict[str, Any]:
-        """Return a block's given fields, resolved."""
+        """Return the fields that a block sets, resolved."""
         found: dict[str, Any] = {}
         for key, declared in settings_of(type(block)).items():
             if declared.attribute in block.model_fields_set:
@@ -231,17 +237,19 @@ class _Resolver:
 def _port_number(text: str, where: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= 65535:
-        raise ConfigError(f"the secret reference of {where} stands for no port number", hint="a port is 1 to 65535")
+        raise ConfigError(
+            f"the secret reference of {where} does not resolve to a port number", hint="use a port from 1 to 65535"
+        )
     return int(digits)
 
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 LATER: Final = "Later"
-"""Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
+"""Suffix for the definition of a block that is not used yet in one place but used in another."""
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
+    """Return the JSON Schema (draft 2020-12); like the file, it allows unknown keys."""
     found = definitions()
     root = found.pop(KtxConfig.__name__)
     root["properties"]["connections"] |= _connections_schema()
@@ -249,7 +257,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def definitions() -> dict[str, Any]:
-    """Return the schema of each block by the name of its class; the settings of those not read yet say so."""
+    """Return the schema of each block by class name; settings that are not used yet are marked."""
     blocks: list[type[Block]] = [KtxConfig, *models().values()]
     _, schema = models_json_schema([(block, "validation") for block in blocks])
     found: dict[str, Any] = schema["$defs"]
@@ -266,11 +274,11 @@ def definitions() -> dict[str, Any]:
 
 
 def _connections_schema() -> dict[str, Any]:
-    """Return the part that chooses a connection's schema by its `driver`."""
+    """Return the part that selects a connection's schema by its `driver`."""
     known = models()
     chosen = {driver: {"properties": {"driver": {"const": driver}}, "required": ["driver"]} for driver in known}
     cases = [{"if": chosen[driver], "then": {"$ref": f"#/$defs/{known[driver].__name__}"}} for driver in known]
-    properties = {"driver": {"enum": list(known), "description": "What kind of connection it is."}}
+    properties = {"driver": {"enum": list(known), "description": "Type of the connection."}}
     taken = {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]}
     return {
         "propertyNames": {"pattern": ID_PATTERN, "not": taken},
@@ -283,7 +291,7 @@ def _given(key: str) -> dict[str, Any]:
 
 
 def _mark_later(item: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Mark a setting as not read yet; a block in it becomes a copy of its own, since others may read the block."""
+    """Mark a setting as not used yet; a block in it becomes a separate copy, since others may use the block."""
     if item[STATUS_KEY] == "used":
         item[STATUS_KEY] = "later"
     for part in (item, *item.get("anyOf", ())):

@@ -1,1 +1,1 @@
-"""The git store of a project: committed contents to read, and one commit a run, made beside the user's own work."""
+"""The git repository of a project: reads committed content, and adds one commit per run next to the user's own work."""

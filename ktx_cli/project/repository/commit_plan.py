@@ -1,4 +1,4 @@
-"""Whether a path is free to be changed, or carries work of the user's: decided for one state of the index."""
+"""Decides whether a path may be changed or contains work of the user, for one state of the index."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 class Way(Enum):
-    """How a change that is not held is carried out."""
+    """How a change to a path that is not held is carried out."""
 
     WRITE = "write"
     """Commit, index and file."""
     ADOPT = "adopt"
-    """Commit and index; the file has the content already."""
+    """Commit and index; the file already has the content."""
     INDEX_ONLY = "index_only"
-    """Commit and index; a sparse checkout has no file there, and gets none."""
+    """Commit and index; the path is outside a sparse checkout and gets no file."""
     IGNORED = "ignored"
     """The file alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a path was like when it was judged.
+    """The state of a path when it was judged.
 
-    `found`: what was on disk. `entry`: of the index. `anchor`: of the commit HEAD had then. `obstacle`: why nothing
-    can be written there at all. `modified`: the file differs from the entry.
+    `found`: what was on disk. `entry`: that of the index. `anchor`: that of the HEAD commit at the time. `obstacle`:
+    why nothing can be written there at all. `modified`: the file differs from the entry.
     """
 
     found: Signature | None
@@ -52,7 +52,7 @@ class Condition:
 
     @property
     def staged(self) -> bool:
-        """Whether the index has something else than the commit."""
+        """Whether the index differs from the commit."""
         return self.anchor is not None if self.entry is None else not self.entry.same_as(self.anchor)
 
 
@@ -91,7 +91,7 @@ class Judge:
         self.conditions = _conditions(git, layout, conversion, tip, sorted(paths), trusts_mode=self._trusts_mode)
 
     def way(self, path: str, new: TreeEntry | None) -> Way | HeldReason:
-        """Say how the path can become `new` (None: be deleted), or why it must be left alone."""
+        """Return how the path can become `new` (None: be deleted), or why it must not be touched."""
         condition = self.conditions[path]
         if condition.obstacle is not None:
             return condition.obstacle
@@ -110,7 +110,9 @@ class Judge:
         return _why(condition)
 
     def mode(self, path: str, existing: TreeEntry | None) -> str:
-        """Return the mode the path gets: what the commit has, else that of the untracked file on disk, else 100644."""
+        """Return the mode that the path gets: that of the commit, else that of the untracked file on
+        disk, else 100644.
+        """
         if existing is not None and existing.is_file:
             return existing.mode
         condition = self.conditions[path]
@@ -141,7 +143,7 @@ def _why(condition: Condition) -> HeldReason:
 
 
 def _stored(conversion: Conversion, project_dir: Path, prefix: str, path: str) -> str | None:
-    """Return the id git would store for the file on disk, None when it is gone."""
+    """Return the id that git would store for the file on disk, None if the file no longer exists."""
     on_disk = read_bytes(project_dir / path)
     return None if on_disk is None else conversion.stored(prefix + path, on_disk)
 
@@ -150,7 +152,7 @@ def _conditions(
     git: Git, layout: RepositoryLayout, conversion: Conversion, tip: TreeView, paths: list[str], *, trusts_mode: bool
 ) -> dict[str, Condition]:
     index = read_index(git, layout)
-    # The signatures come first: an edit after them is seen either by git below or as another signature later.
+    # Take the signatures first: git below, or a changed signature later, then detects any following edit.
     found = {path: signature_of(layout.project_dir / path) for path in paths}
     clear: dict[str, HeldReason | None] = {}
     blocked = {
@@ -172,7 +174,7 @@ def _conditions(
 def _is_hidden_edit(
     layout: RepositoryLayout, conversion: Conversion, path: str, entry: IndexEntry, found: Signature | None
 ) -> bool:
-    """Say whether the file differs from an entry git was told not to compare; `found` None: its mode is no matter."""
+    """Return whether the file differs from an entry that git does not compare; `found` None: ignore its mode."""
     if found is not None and found.executable != (entry.mode == "100755"):
         return True
     return _stored(conversion, layout.project_dir, layout.prefix, path) != entry.oid
@@ -203,7 +205,7 @@ def _reason_of(entry: TreeEntry) -> HeldReason:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path's way to `new` (None: deletion); `blob` is the content's object."""
+    """How one path becomes `new` (None: deletion); `blob` is the content's object."""
 
     path: str
     way: Way
@@ -221,7 +223,7 @@ class Plan:
 
     @property
     def committed(self) -> list[Change]:
-        """The changes that the commit has."""
+        """The changes in the commit."""
         return [change for change in self.changes if change.way is not Way.IGNORED]
 
     @property
@@ -231,13 +233,13 @@ class Plan:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """The paths that are written and not committed."""
+        """The paths that are written but not committed."""
         return tuple(change.path for change in self.changes if change.way is Way.IGNORED)
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans for one tip after another, when the branch moves while a run is at work."""
+    """Plans for one tip after another, if the branch moves during a run."""
 
     wanted: Mapping[str, bytes | None]
     base: TreeView
@@ -248,7 +250,7 @@ class Planner:
     adjust: AdjustFunction | None = None
 
     def plan(self, tip: TreeView) -> Plan:
-        """Return what is to be done so that `tip` gets the wanted changes, less what depends on a held path."""
+        """Return how `tip` gets the wanted changes, without those that depend on a held path."""
         plan = self._plan(self.wanted, tip)
         if not plan.held or self.adjust is None:
             return plan
@@ -278,7 +280,7 @@ class Planner:
         return plan
 
     def _merged(self, path: str, wanted: bytes | None, tip: TreeView) -> tuple[Blob | None, bool] | Conflict:
-        """Return the object the path is to have (None: none) and whether it took a merge to find it."""
+        """Return the object that the path becomes (None: none) and whether that took a merge."""
         ours = self._blob(path, wanted)
         before, theirs = self.base.entries.get(path), tip.entries.get(path)
         ours_oid = ours and ours.oid
@@ -288,7 +290,7 @@ class Planner:
         if ours_oid == before_oid:
             return (None if theirs is None else Blob(theirs.oid, None)), False
         if self.conversion.is_filtered(self.prefix + path):
-            return Conflict(path, "", "a filter driver is set for it")
+            return Conflict(path, "", "a filter driver is configured for it")
         answer = self.merge_function(path, self.base.read(path), wanted, tip.read(path))
         return answer if isinstance(answer, Conflict) else (self._blob(path, answer), True)
 
@@ -303,12 +305,12 @@ def _path_of(held: Held) -> str:
 def merge_by_default(
     path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None
 ) -> bytes | Conflict | None:
-    """Merge YAML by its values and other files by their lines: what callers get that give no merge function."""
+    """Merge YAML by its values and other files by line: the default merge function."""
     return merge.merge_file(path, base, ours, theirs, text_merge=merge_lines)
 
 
 def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the line-by-line three-way merge, or None when the changes overlap or a content is binary."""
+    """Return the line-by-line three-way merge, or None if the changes overlap or a content is binary."""
     if any(b"\0" in content for content in (base, ours, theirs)):
         return None
     with naming(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="ktx-merge-") as folder:

@@ -1,4 +1,6 @@
-"""A run's changes become one commit: judged for one state of the index, planned anew when the branch moves."""
+"""Turns the changes of a run into one commit: judges them for one state of the index, and replans if
+the branch moves.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.repository.model import AdjustFunction, GitConfig, Head, MergeFunction, RepositoryLayout
 
 TOUCHED = "touched"
-"""Stands in the record for the digest of a file that changed after it was judged: matches nothing."""
+"""Replaces the digest of a file that changed after it was judged in the record: matches nothing."""
 
 
 class Missed(Enum):
@@ -67,7 +69,7 @@ class Missed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to commit, as `Repository.commit` takes it."""
+    """What to commit, as in the arguments of `Repository.commit`."""
 
     changes: Mapping[str, bytes | None]
     message: str
@@ -83,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all attempts of a run share; `staging` is where its new files wait."""
+    """What all attempts of a run share; new files wait in `staging`."""
 
     git: Git
     layout: RepositoryLayout
@@ -96,7 +98,7 @@ class Run:
 
 @dataclass(slots=True)
 class Attempt:
-    """A plan for the tip `head`; `conditions` are what its paths were judged by, `index` the state it had then."""
+    """A plan for the tip `head`; `conditions` are those of its paths, `index` the state of the index they are for."""
 
     shared: Run
     plan: Plan
@@ -190,10 +192,10 @@ class Attempt:
         return {self.shared.layout.prefix + change.path: change.new for change in self.plan.committed}
 
     def _taken_back(self, undo: Undo, commit: str | None, error: KtxError) -> bool:
-        """Put the old files back and the branch to where it was; say whether nothing of the run is left.
+        """Restore the old files and the branch; return whether nothing of the run remains.
 
-        Not once the index is the new one, nor while somebody else may be changing it. Where it does not succeed the
-        record stays, and the next run goes on.
+        Does nothing once the index is replaced, or while another process may be changing it. If it fails, the record
+        stays, and the next run continues.
         """
         if isinstance(error, BusyError) or self.shared.lock.index_state() != self.index:
             return False
@@ -203,13 +205,13 @@ class Attempt:
                 return True
             assert self.head.ref is not None
             change = [self.head.ref, self.head.commit] if self.head.commit else ["-d", self.head.ref]
-            reason = "ktx: taken back, because the files could not be written"
+            reason = "ktx: undone, because the files could not be written"
             words = ["update-ref", "-m", reason, *change, commit]
             if self.shared.git.write(*words, ok=range(256), variables=self.shared.identity).code:
                 return False
         except KtxError:  # the first error matters more
             return False
-        with contextlib.suppress(KtxError):  # the next run drops the record of a commit the branch does not have
+        with contextlib.suppress(KtxError):  # the next run drops the record of a commit that the branch does not have
             drop_pending(self.shared.layout)
         return True
 
@@ -241,7 +243,7 @@ class Attempt:
         except KtxError as error:
             if not self._taken_back(undo, commit, error) and commit is not None:
                 error.details["commit"] = commit
-                note = f"the commit {commit[:10]} is made, and the next run brings the files to it"
+                note = f"the commit {commit[:10]} is done, and the next run updates the files to match"
                 error.hint = note if error.hint is None else Hint("{}; {}", error.hint, note)
             raise
         return left
@@ -268,11 +270,11 @@ def publish(
 
 
 ATTEMPTS = 5
-"""How often a run merges with a branch that moves under it before it gives up."""
+"""Maximum number of times that a run merges with a moving branch before it gives up."""
 
 
 def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request) -> CommitResult:
-    """Commit, or find that there is nothing to commit. For who announced itself and recovered before."""
+    """Commit, or return that there is nothing to commit. The caller has announced itself and recovered first."""
     config = read_config(git)
     identity = identity_variables(request.author, config, git.environ)
     conversion = Conversion(git, config, layout.object_format, full_paths(layout.prefix, request.changes))
@@ -291,7 +293,7 @@ def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request:
 
 
 def _attempts(run: Run, config: GitConfig) -> CommitResult:
-    """Try until neither index nor branch change meanwhile; after the first change of the index, it is kept locked."""
+    """Try until neither index nor branch change meanwhile; after the first change of the index, keep it locked."""
     head: Head | None = None
     judged: _Judged | None = None
     for _ in range(ATTEMPTS):
@@ -311,13 +313,13 @@ def _attempts(run: Run, config: GitConfig) -> CommitResult:
             head = _moved(run, head)
     raise BusyError(
         f"{head.ref if head else 'HEAD'} of {run.layout.top_level} moved {ATTEMPTS} times while ktx was committing",
-        hint="run the same command again when nothing else commits",
+        hint="run the same command again when nothing else is committing",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was judged, and the state of the index it was judged by."""
+    """The conditions, and the state of the index that they are for."""
 
     judge: Judge
     planner: Planner
@@ -326,7 +328,7 @@ class _Judged:
 
 
 def _judged(run: Run, config: GitConfig, before: Head | None) -> tuple[_Judged, Head]:
-    """Judge all paths: the state of the index first, then HEAD, so that a change of either is seen later."""
+    """Judge all paths: read the state of the index first, then HEAD, so that a later change of either is detected."""
     git, layout, request = run.git, run.layout, run.request
     index = run.lock.index_state()
     head = read_head(git, layout) if before is None else _moved(run, before)
@@ -339,26 +341,26 @@ def _judged(run: Run, config: GitConfig, before: Head | None) -> tuple[_Judged, 
 
 
 def _moved(run: Run, head: Head) -> Head:
-    """Return where the branch is now; `GitError` when HEAD is on another one."""
+    """Return the current tip of the branch; raises `GitError` if HEAD is on another branch."""
     now = read_head(run.git, run.layout)
     check_writable(run.layout, now.ref, detached=not run.request.commits)
     if now.ref != head.ref:
-        message = f"{run.layout.top_level} went from {head.ref} to {now.ref} while ktx was committing"
+        message = f"{run.layout.top_level} switched from {head.ref} to {now.ref} while ktx was committing"
         raise GitError(message, hint="run the same command again")
     return now
 
 
 def _remove_private(layout: RepositoryLayout) -> None:
-    """Remove a `.ktx` that a failed run made, unless the record of a commit is in it."""
+    """Remove the `.ktx` folder of a failed run, unless it contains the record of a commit."""
     with naming(layout.private, "remove"):
         if layout.private.is_dir() and layout.pending.name not in names_in(layout.private):
             shutil.rmtree(layout.private)
 
 
 def propose_changes(git: Git, layout: RepositoryLayout, requests: Sequence[Request], ref: str) -> list[str]:
-    """Return the commits that the new branch `ref` has, one for each request, each on the one before.
+    """Return the commits of the new branch `ref`, one for each request, each based on the previous one.
 
-    Raises `GitError` where that branch is there.
+    Raises `GitError` if the branch already exists.
     """
     identity = identity_variables(requests[0].author, read_config(git), git.environ)
     commits: list[str] = []
@@ -369,13 +371,13 @@ def propose_changes(git: Git, layout: RepositoryLayout, requests: Sequence[Reque
     if before_publish is not None:
         before_publish()
     if commit_of(git, ref) is not None:
-        raise GitError(f"{layout.top_level} has a branch {ref} already", hint="merge it or delete it first")
+        raise GitError(f"the branch {ref} already exists in {layout.top_level}", hint="merge it or delete it first")
     git.write("update-ref", "-m", "ktx: proposed", ref, commits[-1], layout.zeros, variables=identity)
     return commits
 
 
 def _proposed(git: Git, layout: RepositoryLayout, request: Request, identity: Mapping[str, str]) -> str:
-    """Store the commit of what is requested, which no branch has yet, and return it."""
+    """Store the commit of a request, without a branch, and return it."""
     changes, base = request.changes, request.base
     conversion = Conversion(git, read_config(git), layout.object_format, full_paths(layout.prefix, changes))
     existing = TreeView(git, layout.prefix, base).entries

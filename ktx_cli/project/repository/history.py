@@ -1,4 +1,4 @@
-"""Committed content as git reads it: names, bytes and their conversion, the history of files, which are absent."""
+"""Committed content as git reads it: names, bytes, their conversion, the history of files, and missing files."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class TreeView:
-    """The project's files as a commit has them; of no commit (an unborn branch), none.
+    """The project's files in a commit; empty for an unborn branch.
 
-    Paths are relative to the project. Only regular files count: symbolic links and submodules are not content.
-    Contents are as git stores them, so without the `\\r` a checkout may add. Safe to use from several threads.
+    Paths are relative to the project. Only regular files count: symbolic links and submodules are not content. Contents
+    are as git stores them, so without the `\\r` that a checkout may add. Safe to use from several threads.
     """
 
     def __init__(self, git: Git, prefix: str, commit: str | None) -> None:
@@ -42,24 +42,24 @@ class TreeView:
         self._folders: dict[str, Mapping[str, TreeEntry]] = {}
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, or None where there is no such file."""
+        """Return a file's content, or None if there is no such file."""
         entry = self._entry(path)
         return _stored(self._git, entry.oid)[1] if entry is not None and entry.is_file else None
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of those that exist."""
+        """Return path -> content of the files that exist."""
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
     def id_of(self, path: str) -> str | None:
-        """Return the id of a file or folder, None where there is none; another one where anything in it differs."""
+        """Return the id of a file or folder, None if there is none; it differs if anything in it differs."""
         entry = self._entry(path)
         return None if entry is None else entry.oid
 
     def blobs(self, prefix: str = "") -> dict[str, str]:
         """Return path -> blob id of all files below a folder (`""`: all), sorted by path."""
         start = f"{prefix.rstrip('/')}/" if prefix else ""
-        if start and "entries" not in vars(self):  # what is in the other folders is not listed
+        if start and "entries" not in vars(self):  # other folders are not listed
             folder = self._entry(start[:-1])
             below = self._below(folder.oid, start) if folder is not None and folder.mode == _FOLDER else ()
             return {path: entry.oid for path, entry in sorted(below) if entry.is_file}
@@ -72,7 +72,7 @@ class TreeView:
         return found
 
     def has_folder(self, path: str) -> bool:
-        """Say whether anything at all lies below `path`."""
+        """Return whether anything exists below `path`."""
         start = path + "/"
         position = bisect_left(self._names, start)
         return position < len(self._names) and self._names[position].startswith(start)
@@ -84,14 +84,14 @@ class TreeView:
         return {path: entry for name in found for path, entry in self._found(found[name], name)}
 
     def _entry(self, path: str) -> TreeEntry | None:
-        """Return the entry of a file or folder; only the folders on the way are listed, each once."""
+        """Return the entry of a file or folder; only lists the folders on the way, each once."""
         if "entries" in vars(self) and path in self.entries:
             return self.entries[path]
         folder, _, name = f"{self._prefix}{path}".rpartition("/")
         return self._listed_in(folder).get(name)
 
     def _listed_in(self, folder: str) -> Mapping[str, TreeEntry]:
-        """Return what a folder of the repository has itself, nothing for one that the commit does not have."""
+        """Return the direct entries of a folder of the repository, nothing if the commit does not have the folder."""
         if self.commit is None:
             return {}
         if folder not in self._folders:
@@ -120,7 +120,7 @@ _FOLDER: Final = "040000"
 
 
 def _stored(git: Git, name: str) -> tuple[str, bytes]:
-    """Return id and content of an object; `GitError` when the repository does not have it."""
+    """Return id and content of an object; raises `GitError` if the repository does not have it."""
     found = git.object(name)
     if found is None:
         raise unreadable(git, name)
@@ -128,7 +128,7 @@ def _stored(git: Git, name: str) -> tuple[str, bytes]:
 
 
 def _listed(git: Git, tree: str) -> Iterator[tuple[str, TreeEntry]]:
-    """Yield what a tree has itself: each entry is `<mode> <name>`, NUL, and the id as bytes."""
+    """Yield the direct entries of a tree: each is `<mode> <name>`, NUL, and the id as bytes."""
     oid, content = _stored(git, tree)
     at, width = 0, len(oid) // 2
     while at < len(content):
@@ -139,7 +139,7 @@ def _listed(git: Git, tree: str) -> Iterator[tuple[str, TreeEntry]]:
 
 
 def _canonical(mode: int) -> str:
-    """Return the mode as git shows it: of an old commit's odd permissions, only whether a file is executable."""
+    """Return the mode as git shows it: odd permissions of old commits are reduced to whether a file is executable."""
     if stat.S_ISREG(mode):
         return "100755" if mode & stat.S_IXUSR else "100644"
     return f"{stat.S_IFMT(mode):06o}"
@@ -151,7 +151,7 @@ _OFF = ("unspecified", "unset")
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """An object of content: its id and its bytes, or None when the object is stored already."""
+    """An object of content: its id and its bytes, or None if the object is already stored."""
 
     oid: str
     data: bytes | None
@@ -172,10 +172,10 @@ class _Rules:
 
 
 class Conversion:
-    """Turns contents of given paths into blobs, and blobs into what belongs on disk, as git itself would.
+    """Turns contents of given paths into blobs, and blobs into the bytes on disk, as git itself would.
 
-    Contents are what a program reads and writes: UTF-8 text, before a path's filter driver. Paths are full
-    (relative to the top level).
+    Contents are what a program reads and writes: UTF-8 text, before a path's filter driver. Paths are full (relative to
+    the top level).
     """
 
     def __init__(self, git: Git, config: GitConfig, object_format: str, paths: Iterable[str]) -> None:
@@ -184,27 +184,27 @@ class Conversion:
         self._rules = _read_rules(git, config, list(paths))
 
     def is_filtered(self, path: str) -> bool:
-        """Say whether a filter driver stands between what is stored and what is on disk."""
+        """Return whether a filter driver converts between the stored content and the content on disk."""
         return self._rules[path].filtered
 
     def blob(self, path: str, content: bytes) -> Blob:
-        """Return the object git would make of `content` at `path`."""
+        """Return the object that git would create for `content` at `path`."""
         rules = self._rules[path]
-        if rules.encoded:  # our content is UTF-8 already, only the file on disk has the other encoding
+        if rules.encoded:  # ktx's content is already UTF-8, only the file on disk has the other encoding
             content = content.replace(b"\r\n", b"\n") if rules.line_ends else content
         elif rules.filtered or (rules.line_ends and b"\r" in content) or (rules.ident and b"$Id" in content):
             return Blob(self.stored(path, content), None)
         return Blob(object_id(content, self._object_format), content)
 
     def stored(self, path: str, on_disk: bytes) -> str:
-        """Return the id of what git would store for the bytes of a file at `path`, after storing it."""
+        """Store the bytes of a file at `path` as git would, and return the id of the object."""
         if self._rules[path].plain:
             return object_id(on_disk, self._object_format)
         output = self._git.write("hash-object", "-w", "--stdin", b"--path=" + encode(path), stdin=on_disk)
         return output.out.decode("ascii").strip()
 
     def on_disk(self, blobs: Mapping[str, Blob]) -> dict[str, bytes]:
-        """Return path -> the bytes that belong on disk. The blobs must be stored."""
+        """Return path -> the bytes on disk. The blobs must be stored."""
         plain = {path: blob.data for path, blob in blobs.items() if self._rules[path].plain}
         found = {path: data for path, data in plain.items() if data is not None}
         unread = {path: blob.oid for path, blob in blobs.items() if path not in found}
@@ -225,9 +225,9 @@ Objects = dict[str, tuple[str, bytes]]
 def changed_tree(
     git: Git, object_format: str, tree: str | None, changes: Mapping[str, TreeEntry | None], objects: Objects
 ) -> str | None:
-    """Return the id of what a tree (None: an empty one) is with changed entries; None where nothing is left in it.
+    """Return the id of a tree (None: an empty one) with changed entries; None if nothing is left in it.
 
-    What is new of it, and of the trees below it, is added to `objects`.
+    New objects of it, and of the trees below it, are added to `objects`.
     """
     listed = {} if tree is None else dict(_listed(git, tree))
     own = {path: entry for path, entry in changes.items() if "/" not in path}
@@ -243,7 +243,7 @@ def changed_tree(
         known = listed.pop(name, None)
         if known is not None and known.mode != _FOLDER:
             if any(inner.values()):
-                raise GitError(f"{name!r} is the folder of another path, and no folder in {git.folder}")
+                raise GitError(f"{name!r} is a folder of another path, but not a folder in {git.folder}")
             listed[name] = known
         elif oid := changed_tree(git, object_format, None if known is None else known.oid, inner, objects):
             listed[name] = TreeEntry(_FOLDER, oid)
@@ -270,11 +270,11 @@ def add_tree(object_format: str, listed: Mapping[str, TreeEntry], objects: Objec
 
 _TYPES: Final = {"tree": 2, "blob": 3}
 _LOOSE: Final = 100
-"""From so many objects on, they stay in a pack, as those of a fetch do (`fetch.unpackLimit`)."""
+"""Number of objects from which they stay in a pack, like those of a fetch (`fetch.unpackLimit`)."""
 
 
 def store_objects(git: Git, layout: RepositoryLayout, objects: Objects) -> None:
-    """Store objects by one process that touches no ref; it reads them as a pack from an anonymous file."""
+    """Store objects with one process that touches no ref; it reads them as a pack from an anonymous file."""
     with naming(layout.git_dir), tempfile.TemporaryFile(dir=layout.git_dir) as stream:
         digest = hashlib.new(layout.object_format, usedforsecurity=False)
         for part in _pack(objects):
@@ -286,7 +286,7 @@ def store_objects(git: Git, layout: RepositoryLayout, objects: Objects) -> None:
 
 
 def _pack(objects: Objects) -> Iterator[bytes]:
-    """Yield a pack without its checksum: of each object, type and size in groups of bits, and the deflated content."""
+    """Yield a pack without its checksum: for each object, type and size in groups of bits, and the deflated content."""
     yield b"PACK" + struct.pack(">II", 2, len(objects))
     for kind, content in objects.values():
         head, bits, size = bytearray(), _TYPES[kind] << 4 | len(content) & 15, len(content) >> 4
@@ -298,10 +298,10 @@ def _pack(objects: Objects) -> Iterator[bytes]:
 
 
 def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:
-    """Return path -> the bytes a checkout would put on disk for that blob.
+    """Return path -> the bytes that a checkout would write to disk for that blob.
 
-    The size `cat-file --batch` prints is the stored one, so the answers are told apart by a question about an
-    object that cannot exist. Paths its line format cannot carry are asked one by one.
+    The size that `cat-file --batch` prints is the stored one, so the answers are separated by a question about an
+    object that cannot exist. Paths that its line format cannot represent are queried one by one.
     """
     batched = {path: oid for path, oid in oids.items() if "\n" not in path and path[:1] not in (" ", "\t")}
     found = {}
@@ -316,11 +316,11 @@ def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:
     output = git.read("cat-file", "--batch=%(objectname)", "--filters", stdin=questions)
     answers = output.out.split(b"\n" + mark + b" missing\n")[:-1]
     if len(answers) != len(batched):
-        raise GitError(f"git gave {len(answers)} of {len(batched)} converted contents in {git.folder}")
+        raise GitError(f"git returned {len(answers)} of {len(batched)} converted contents in {git.folder}")
     for (path, oid), answer in zip(batched.items(), answers, strict=True):
         header, _, content = answer.partition(b"\n")
         if header.decode("ascii", "replace") != oid:
-            raise GitError(f"the object {oid} of {path!r} cannot be read in {git.folder}")
+            raise GitError(f"cannot read the object {oid} of {path!r} in {git.folder}")
         found[path] = content
     return found
 
@@ -348,9 +348,9 @@ def _rules(attributes: Mapping[str, str], drivers: frozenset[str], converts_all:
 
 
 def absent_paths(git: Git, layout: RepositoryLayout, committed: Iterable[str]) -> list[Held]:
-    """Return which committed paths are no files that can be read, and why; `skip_worktree`: a sparse checkout.
+    """Return which committed paths are not readable files, and why; `skip_worktree`: a sparse checkout.
 
-    One look at each file; the index is read only when one is not there. Of a folder that is gone, the folder is named.
+    Inspects each file once; reads the index only if one is missing. Names a missing folder instead of its files.
     """
     gone = [path for path in committed if not can_read(layout.project_dir / path)]
     if not gone:
@@ -379,7 +379,7 @@ def _reason(project_dir: Path, path: str, index: IndexView) -> HeldReason | None
 
 
 def _outermost(project_dir: Path, path: str) -> str:
-    """Return the outermost of the folders above a path that is not there, else the path."""
+    """Return the outermost missing folder above a path, else the path."""
     folder = path.rpartition("/")[0]
     while folder and not os.path.lexists(project_dir / folder):
         path, folder = folder, folder.rpartition("/")[0]
@@ -387,13 +387,15 @@ def _outermost(project_dir: Path, path: str) -> str:
 
 
 _FIELDS: Final = {b"1": 8, b"u": 10, b"?": 1}
-"""How many fields stand before the path, by the kind of a line."""
+"""Number of fields before the path, by the kind of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The branch (None: a detached HEAD), its upstream, how many commits are on one of them alone (None: no upstream),
-    and what is not committed."""
+    """The branch (None: a detached HEAD), its upstream, how many commits are only on one of them (None: no upstream),
+
+    and what is not committed.
+    """
 
     branch: str | None = None
     upstream: str | None = None
@@ -403,10 +405,10 @@ class Changes:
 
 
 def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> Changes:
-    """Return the branch, and which of some files and folders are not as the last commit has them, new ones too.
+    """Return the branch, and which of some files and folders differ from the last commit, including new ones.
 
-    A new folder is named, not what is in it. Paths are relative to the project. The index is not refreshed, and no
-    filter is run, which could write: a file behind one that was touched counts as changed.
+    A new folder is named instead of its files. Paths are relative to the project. The index is not refreshed, and no
+    filter is run, because both could write: a touched file with a filter counts as changed.
     """
     options = (
         "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all",
@@ -434,7 +436,7 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
 
 
 def _without_filters(git: Git) -> dict[str, str]:
-    """Return the variables with which git runs no filter driver of anybody's."""
+    """Return the variables that keep git from running any filter driver."""
     filters = sorted(read_config(git).filters())
     settings = [
         (f"filter.{name}.{key}", value)
@@ -448,7 +450,7 @@ def _without_filters(git: Git) -> dict[str, str]:
 
 
 DECIDED_BY: Final = "Ktx-Decided-By"
-"""The trailer of a commit that ktx makes for a person who decides something, and that counts as that person's."""
+"""The trailer of a commit that ktx makes on behalf of a person, so that it counts as that person's decision."""
 
 _TRAILERS: Final = tuple(f"%(trailers:key={key},valueonly,separator=%x2C)" for key in ("Ktx-Run", DECIDED_BY))
 _FACTS: Final = "%x01".join(("%H", "%cs", "%ae", "%an", "%P", *_TRAILERS))
@@ -457,7 +459,9 @@ _RECORD: Final = re.compile(rb"\x01([0-9a-f]{40,64}) (\d{4}-\d\d-\d\d)(?:\n|\0|\
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The newest commit that changed a file, and its day. `cut_off`: a shallow clone ends there, it may be older."""
+    """The newest commit that changed a file, and its date. `cut_off`: a shallow clone ends there, so
+    it may be older.
+    """
 
     commit: str
     day: str
@@ -466,10 +470,10 @@ class LastChange:
 
 @dataclass(frozen=True, slots=True)
 class FileCommit:
-    """A commit of the main line (first parents) that changed a file, and the file as it was then.
+    """A commit of the main line (first parents) that changed a file, and the file's content in it.
 
-    `run`: the id of the run of ktx that made it, None for a commit of a person. `merged`: whether it is a merge.
-    `content` None: the commit removed the file.
+    `run`: the id of the ktx run that made it, None for a commit of a person. `merged`: whether it is a merge. `content`
+    None: the commit removed the file.
     """
 
     commit: str
@@ -483,7 +487,7 @@ class FileCommit:
 
 _CHANGE: Final = re.compile(rb"\x02([0-9a-f]{40,64}\x01[^\x02]*)\x02")
 _MANY: Final = 20
-"""Files from which on the history of their folder is read, not of one after the other."""
+"""Number of files from which the history of their folder is read instead of one file after the other."""
 
 
 def _file_commit(fields: Sequence[str], content: bytes | None) -> FileCommit:
@@ -497,14 +501,14 @@ _CHECKERS: Final = {"gpg.openpgp.program": "gpg", "gpg.x509.program": "gpgsm", "
 
 
 class History:
-    """The history of a commit, as seen from the project's folder."""
+    """The history of a commit, as seen from the project folder."""
 
     def __init__(self, git: Git, layout: RepositoryLayout, commit: str | None) -> None:
         self.commit = commit
         self._git, self._layout = git, layout
 
     def last_changes(self, folder: str) -> dict[str, LastChange]:
-        """Return path -> its last change, of every file that was ever below a folder."""
+        """Return path -> its last change, of every file that ever existed below a folder."""
         if self.commit is None:
             return {}
         where = f"{self._layout.prefix}{folder}"
@@ -535,7 +539,7 @@ class History:
         return [_file_commit(fields, content) for fields, content in zip(records, contents, strict=True)]
 
     def of_files(self, folder: str, paths: Collection[str], most: int) -> Iterator[tuple[str, list[FileCommit]]]:
-        """Yield files below a folder, each with its commits; see `of_file`. Git reads the history of all at once."""
+        """Yield files below a folder with their commits; see `of_file`. Git reads the history of all at once."""
         if self.commit is None or len(paths) < _MANY:
             yield from ((path, self.of_file(path, most)) for path in paths)
             return
@@ -556,7 +560,7 @@ class History:
             yield path, [_file_commit(fields, content) for fields, content in zip(records, read, strict=True)]
 
     def _contents(self, names: Collection[str]) -> Iterator[bytes | None]:
-        """Yield the content of each object, None of one that is not there or is no file."""
+        """Yield the content of each object, None if it does not exist or is not a file."""
         output = self._git.read("cat-file", "--batch", stdin=b"".join(encode(name) + b"\n" for name in names)).out
         position = 0
         for _ in names:
@@ -587,7 +591,7 @@ class History:
         return [part for key, program in known.items() for part in ("-c", f"{key}={program}")]
 
     def states(self, commits: Collection[str], folder: str) -> dict[str, str]:
-        """Return commit -> the id of a folder then; of one that was not there, nothing. Equal ids: equal files."""
+        """Return commit -> the id of a folder in it, omitting commits without the folder. Equal ids: equal files."""
         ordered = sorted(commits)
         asked = b"".join(encode(f"{commit}:{self._layout.prefix}{folder}") + b"\n" for commit in ordered)
         output = self._git.read("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=asked).out.splitlines()

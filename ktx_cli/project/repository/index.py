@@ -1,4 +1,4 @@
-"""Reading and editing an index file by git's own commands."""
+"""Reads and edits index files with git's own commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ktx_cli.project.repository.model import IndexEntry, RepositoryLayout, TreeE
 from ktx_cli.project.repository.working_files import Signature, names_in, naming, signature_of
 
 _MANY = 500
-"""From so many paths on, git looks at the whole project in place of a list of paths."""
+"""Number of paths from which git inspects the whole project instead of a list of paths."""
 
 _FEW = 50
-"""`git add --refresh` compares each path with each entry of the index: more paths than this are too slow."""
+"""`git add --refresh` compares each path with each entry of the index, so more paths than this are too slow."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class IndexView:
     unmerged: frozenset[str]
 
     def has_folder(self, path: str) -> bool:
-        """Say whether anything lies below `path`."""
+        """Return whether anything exists below `path`."""
         start = path + "/"
         position = bisect_left(self._names, start)
         return position < len(self._names) and self._names[position].startswith(start)
@@ -72,7 +72,7 @@ def _entry(facts: bytes) -> IndexEntry:
 
 
 def modified_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> frozenset[str]:
-    """Return which tracked paths differ on disk from the index (content, kind, mode, or gone), as git sees it.
+    """Return which tracked paths differ on disk from the index (content, type, mode, or missing), as git sees it.
 
     Entries marked assume-unchanged or skip-worktree never count.
     """
@@ -86,7 +86,7 @@ def modified_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -
 
 
 def committable_paths(git: Git, layout: RepositoryLayout, folder: str) -> list[str]:
-    """Return the files below a folder of the project that `git add --all` would take or keep, sorted."""
+    """Return the files below a folder of the project that `git add --all` would add or keep, sorted."""
     where = encode(f"{layout.prefix}{folder}")
     output = git.read("ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name", "--", where)
     return sorted({decode(path[len(encode(layout.prefix)) :]) for path in output.out.split(b"\0") if path})
@@ -97,7 +97,7 @@ def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) ->
     if not paths:
         return frozenset()
     start = f"./{layout.prefix}"
-    # check-ignore refuses literal pathspecs; with `./` before it, no path is taken for pathspec magic.
+    # check-ignore rejects literal pathspecs; with a leading `./`, no path is read as pathspec magic.
     literal = {"GIT_LITERAL_PATHSPECS": "0"}
     questions = joined(start + path for path in paths)
     output = git.read("check-ignore", "-z", "--stdin", stdin=questions, ok=(0, 1), variables=literal)
@@ -113,8 +113,8 @@ def edit_index(
 ) -> None:
     """Set or (None) remove entries of an index file; paths are full.
 
-    git forgets skip-worktree and assume-unchanged of an entry that is set, so those of `flags_of` are set again; one
-    command sets only one of the two.
+    git drops the skip-worktree and assume-unchanged flags of an entry that is set, so those in `flags_of` are set
+    again; one command can only set one of the two.
     """
     if not changes:
         return
@@ -136,7 +136,7 @@ def _index_info(changes: Mapping[str, TreeEntry | None], zeros: str) -> bytes:
 
 
 def refresh_index(git: Git, layout: RepositoryLayout, index: Path, paths: Iterable[str]) -> None:
-    """Give the entries of full paths the stat data of their files, so that nobody has to read them again."""
+    """Update the entries of full paths with the stat data of their files, so that git need not read them again."""
     wanted = list(paths)
     if not wanted:
         return
@@ -152,18 +152,18 @@ WAIT_SECONDS = 10.0
 """How long to wait for another git command to release the index."""
 
 WAIT_FOR_KTX_SECONDS = 60.0
-"""How long to wait when the holder is another ktx, or a git child of a killed one."""
+"""How long to wait if the holder is another ktx, or a git child of a killed one."""
 
 _OWN = re.compile(r"ktx-([0-9a-f]{16})\.(.+)")
 
 
 class IndexLock:
-    """A run's marker, and git's lock on the index while it is taken; made by `announced` and `hold_index`."""
+    """A run's marker, and git's lock on the index while it is held; created by `announced` and `hold_index`."""
 
     def __init__(self, layout: RepositoryLayout, token: str, descriptor: int) -> None:
         self._layout = layout
         self.token = token
-        """What all names of this run's temporary files hold."""
+        """A text that the names of all temporary files of this run contain."""
         self.descriptor = descriptor
         self.index = index_path(layout)
         self.lock = self.index.with_name(self.index.name + ".lock")
@@ -175,32 +175,32 @@ class IndexLock:
         return self.index.with_name(f"ktx-{self.token}.{name}")
 
     def index_state(self) -> Signature | None:
-        """Return what tells this index from the one another git command writes; None when there is none."""
+        """Return what distinguishes this index from one that another git command writes; None if there is none."""
         return signature_of(self.index)
 
     def take(self) -> None:
-        """Take `index.lock`, unless it is taken already. Raises `BusyError` that names it, `StorageError`."""
+        """Take `index.lock`, unless it is already held. Raises `BusyError` that names it, `StorageError`."""
         if not self._taken:
             _link(self)
             self._taken = True
 
     def give_back(self) -> None:
-        """Give `index.lock` back, if it is taken."""
+        """Release `index.lock` if it is held."""
         self._taken = False
         with naming(self.lock, "remove"):
             if _same_file(self.lock, self.scratch("marker")):
                 self.lock.unlink()
 
     def living(self) -> frozenset[str]:
-        """Return the tokens of the other runs whose marker is there; dead ones are cleared before."""
+        """Return the tokens of other runs with a marker, after removing dead ones."""
         found = (_OWN.fullmatch(name) for name in names_in(self.index.parent) if name.endswith(".marker"))
         return frozenset(match.group(1) for match in found if match) - {self.token}
 
     def copy_index(self, name: str) -> Path:
-        """Copy the index (nothing, when there is none yet) and return the copy's path.
+        """Copy the index (nothing if there is none yet) and return the path of the copy.
 
-        The copy keeps the modification time to the nanosecond: git compares it with those of the files to know
-        which of them it must read to see a change. A younger copy would make it miss edits of other files.
+        The copy keeps the modification time to the nanosecond: git compares it with the times of the files to know
+        which of them it must read to detect a change. With a younger copy it would miss edits of other files.
         """
         copy = self.scratch(name)
         with naming(copy):
@@ -210,9 +210,9 @@ class IndexLock:
         return copy
 
     def swap(self, copy: Path) -> None:
-        """Make the copy the index, durably, and give the lock back. `BusyError` when somebody took it away."""
+        """Make the copy the index, durably, and release the lock. Raises `BusyError` if the lock was taken away."""
         if not _same_file(self.lock, self.scratch("marker")):
-            message = f"{self.lock} was taken away while ktx held it"
+            message = f"{self.lock} was removed while ktx held it"
             raise BusyError(message, hint="run the same command again to finish")
         with naming(self.index), copy.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -221,7 +221,7 @@ class IndexLock:
             sync_directory(self.index.parent)
 
     def release(self) -> None:
-        """Give the lock back and remove everything temporary; the marker goes last."""
+        """Release the lock and remove everything temporary; the marker is removed last."""
         try:
             self.give_back()
             with naming(self.index.parent, "remove temporary files of"):
@@ -233,10 +233,10 @@ class IndexLock:
 
 @contextlib.contextmanager
 def announced(layout: RepositoryLayout) -> Iterator[IndexLock]:
-    """Yield a lock that is not taken yet, after removing what dead runs left and waiting for living ones.
+    """Yield a lock that is not held yet, after removing what dead runs left and waiting for live ones.
 
-    Raises `BusyError` that names the marker of a run that goes on for too long, `StorageError` when the git
-    directory cannot be written.
+    Raises `BusyError` that names the marker of a run that takes too long, `StorageError` if the git directory is not
+    writable.
     """
     removed = _await_others(layout)
     lock = _marked(layout)
@@ -256,7 +256,7 @@ def hold_index(layout: RepositoryLayout) -> Iterator[IndexLock]:
 
 
 def leftover_lock(layout: RepositoryLayout) -> Path | None:
-    """Return `index.lock` when a run that is dead, with all its children, left it; None otherwise. Writes nothing."""
+    """Return `index.lock` if a run left it that is dead, as are all its children; None otherwise. Writes nothing."""
     index = index_path(layout)
     lock = index.with_name(index.name + ".lock")
     if not lock.exists():
@@ -274,12 +274,12 @@ def _markers(folder: Path) -> list[Path]:
 
 
 def index_path(layout: RepositoryLayout) -> Path:
-    """Return the index file, seen through symbolic links, as git does when it locks it."""
+    """Return the index file, following symbolic links, as git does when it locks it."""
     return Path(os.path.realpath(layout.git_dir / "index"))
 
 
 def has_leftovers(layout: RepositoryLayout) -> bool:
-    """Say whether there is any temporary file of a run, dead or alive."""
+    """Return whether there is any temporary file of a run, dead or alive."""
     return any(_OWN.fullmatch(name) for name in names_in(index_path(layout).parent))
 
 
@@ -301,7 +301,7 @@ def _clear_token(index: Path, token: str) -> list[str]:
     with _claimed(marker) as dead:
         if not dead:
             return []
-        # Nobody else removes this lock: that takes the marker's flock, which is ours now.
+        # Nobody else removes this lock: that requires the marker's flock, which we hold.
         if _same_file(lock, marker):
             lock.unlink()
             removed.append(lock.name)
@@ -313,22 +313,22 @@ def _clear_token(index: Path, token: str) -> list[str]:
 
 
 def _await_others(layout: RepositoryLayout) -> list[str]:
-    """Remove what dead runs left and wait until no other is at work; return the names of what was removed.
+    """Remove what dead runs left and wait until no other run is active; return the names of what was removed.
 
-    Two runs that begin at the same moment may both find nobody: the index lock and the branch's old value decide then.
+    Two runs that start at the same moment may both find nobody: the index lock and the branch's old value then decide.
     """
     deadline = time.monotonic() + WAIT_FOR_KTX_SECONDS
     removed: list[str] = []
     while has_leftovers(layout):
         removed += clear_dead(layout)
-        # One that cannot be read is another user's: no telling.
+        # A marker that cannot be read belongs to another user, so its state is unknown.
         markers = [marker for marker in _markers(index_path(layout).parent) if os.access(marker, os.R_OK)]
         if not markers:
             break
         if time.monotonic() > deadline:
             raise BusyError(
-                f"another ktx, or a git command of one that was interrupted, is still at work in {layout.top_level}",
-                hint="wait until it is done, then run the command again",
+                f"another ktx, or a git command of an interrupted one, is still running in {layout.top_level}",
+                hint="wait until it has finished, then run the command again",
                 details={"marker": str(markers[0])},
             )
         time.sleep(0.02)
@@ -336,7 +336,7 @@ def _await_others(layout: RepositoryLayout) -> list[str]:
 
 
 def _marked(layout: RepositoryLayout) -> IndexLock:
-    """Return a lock whose marker is there and locked, not linked yet."""
+    """Return a lock whose marker exists and is locked, not linked yet."""
     while True:
         token = secrets.token_hex(8)
         marker = index_path(layout).parent / f"ktx-{token}.marker"
@@ -350,7 +350,7 @@ def _marked(layout: RepositoryLayout) -> IndexLock:
             os.close(descriptor)
             marker.unlink(missing_ok=True)
             raise storage_error(marker, error, "lock") from error
-        # Another run may have taken the unlocked marker for a dead one and removed it.
+        # Another run may have considered the unlocked marker dead and removed it.
         if os.fstat(descriptor).st_nlink:
             return IndexLock(layout, token, descriptor)
         os.close(descriptor)
@@ -387,13 +387,13 @@ def _is_ktx(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _claimed(marker: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Yield whether the marker's run is dead; while the block lasts nobody else can claim it (`LOCK_SH`: look only)."""
+    """Yield whether the marker's run is dead; during the block nobody else can claim it (`LOCK_SH`: only check)."""
     try:
         descriptor = os.open(marker, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # temporary files without a marker: the marker is made first and removed last
+    except FileNotFoundError:  # temporary files without a marker: the marker is created first and removed last
         yield True
         return
-    except PermissionError:  # another user's: not ours to judge
+    except PermissionError:  # another user's, which we cannot judge
         yield False
         return
     try:
@@ -408,7 +408,7 @@ def _claimed(marker: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
 
 
 def _remove_scratch(folder: Path, token: str) -> list[str]:
-    """Remove all files with a token but the marker."""
+    """Remove all files with a token except the marker."""
     removed = []
     for name in names_in(folder):
         if name.startswith(f"ktx-{token}.") and not name.endswith(".marker"):

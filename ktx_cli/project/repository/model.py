@@ -1,4 +1,4 @@
-"""The repository a project is in, and the data the git store takes and gives: layout, HEAD, settings, held paths."""
+"""The repository around a project, and the data types of commits: layout, HEAD, settings, held paths."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryLayout:
-    """Where a repository and the project in it lie; absolute paths without symbolic links.
+    """The locations of a repository and the project in it, as absolute paths without symbolic links.
 
-    `prefix` is the project's folder seen from `top_level`, `""` or `sub/dir/`. `git_dir` is this working tree's own
-    (index, HEAD), `common_dir` the shared one (objects, branches). Without a working tree (`is_bare`), `top_level`
-    is the git directory.
+    `prefix` is the project folder relative to `top_level`, `""` or `sub/dir/`. `git_dir` belongs to this working tree
+    (index, HEAD), `common_dir` is shared (objects, branches). Without a working tree (`is_bare`), `top_level` is the
+    git directory.
     """
 
     project_dir: Path
@@ -66,7 +66,7 @@ class RepositoryLayout:
 
     @property
     def pending(self) -> Path:
-        """The record of the commit that a run is making, there only while it does."""
+        """The record of the commit that a run is making, which only exists meanwhile."""
         return self.private / "journal.json"
 
 
@@ -101,7 +101,7 @@ NO_COMMIT: Final = "--no-commit"
 
 
 class HeldReason(StrEnum):
-    """Why a path was left as it is."""
+    """Why a path was not changed."""
 
     MODIFIED = "modified"
     DELETED = "deleted"
@@ -129,12 +129,12 @@ class Held:
 
 
 AdjustFunction = Callable[[frozenset[str]], Mapping[str, bytes | None]]
-"""Called with the paths that are held; returns those of the changes that still make sense without them."""
+"""Called with the held paths; returns those changes that still make sense without them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What became of the changes.
+    """The outcome of the changes.
 
     `commit`: the new commit, None when there was nothing to commit. `committed`: its paths. `uncommitted`: those of
     working files that have the changes without a commit. `held`: left alone everywhere. `ignored`: written to disk, not
@@ -156,11 +156,11 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a killed run had left and what was done about it.
+    """What a killed run had left behind and what was done about it.
 
-    `finished`: paths brought to the commit that run made. `left`: paths of it that the user changed since.
-    `commit`: that commit, None when it never reached the branch. `dropped`: a run that had not come that far.
-    `removed`: names of temporary and lock files taken away.
+    `finished`: paths updated to the commit of that run. `left`: its paths that the user changed since. `commit`: that
+    commit, None if it never reached the branch. `dropped`: a run that had not got that far. `removed`: names of removed
+    temporary and lock files.
     """
 
     finished: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """What a tree or the index has at a path: mode as git writes it (`100644`) and object id."""
+    """An entry of a tree or the index: mode as git writes it (`100644`) and object id."""
 
     mode: str
     oid: str
@@ -192,7 +192,7 @@ class IndexEntry(TreeEntry):
     assume_unchanged: bool = False
 
     def same_as(self, other: TreeEntry | None) -> bool:
-        """Say whether mode and object are those of `other`."""
+        """Return whether mode and object equal those of `other`."""
         return other is not None and (self.mode, self.oid) == (other.mode, other.oid)
 
 
@@ -200,8 +200,10 @@ _GIT_NAME: Final = re.compile(r"(?:\.git|git~1)[ .]*(?::.*)?", re.IGNORECASE | r
 _INVISIBLE: Final = dict.fromkeys(
     (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF), ""
 )  # fmt: skip
-"""`.git`, whatever file system the repository is cloned to: on one of Windows with a tail, on one of macOS with these
-characters. git leaves such a path out of an index without a word of failure."""
+"""`.git`, on any file system the repository may be cloned to: on some of Windows with a suffix, on some of macOS
+
+with these characters. git omits such a path from an index without an error.
+"""
 
 
 def encode(path: str) -> bytes:
@@ -220,7 +222,7 @@ def joined(paths: Iterable[str]) -> bytes:
 
 
 def full_paths(prefix: str, paths: Iterable[str]) -> list[str]:
-    """Return project paths as seen from the top level, where the project lies below `prefix`."""
+    """Return project paths relative to the top level, for a project below `prefix`."""
     return [prefix + path for path in paths]
 
 
@@ -233,13 +235,13 @@ def check_paths(paths: Iterable[str]) -> None:
 
 
 def check_changes(changes: Mapping[str, bytes | None]) -> None:
-    """Raise `GitError` for changes as `check_paths` does, and when a written path would be the folder of another."""
+    """Raise `GitError` as `check_paths` does, and if a written path would be the folder of another."""
     check_paths(changes)
     written = {path for path, content in changes.items() if content is not None}
     for path in written:
         for folder in ancestors(path):
             if folder in written:
-                raise GitError(f"{folder!r} cannot be a file and the folder of {path!r}", details={"path": path})
+                raise GitError(f"{folder!r} cannot be both a file and the folder of {path!r}", details={"path": path})
 
 
 def _objection(path: str) -> str | None:
@@ -247,20 +249,20 @@ def _objection(path: str) -> str | None:
     if path.startswith("/"):
         return "it is not relative to the project"
     if "\0" in path:
-        return "it holds a NUL character"
+        return "it contains a NUL character"
     if any(part in ("", ".") for part in parts):
-        return "it is not a plain path of a file"
+        return "it is not a plain file path"
     if ".." in parts:
-        return "it leaves the project"
+        return "it is outside the project"
     if any(_GIT_NAME.fullmatch(part.translate(_INVISIBLE)) for part in re.split(r"[/\\]", path)):
-        return "it is git's own"
+        return "it belongs to git"
     if parts[0].casefold() == ".ktx" and path != ".ktx/.gitignore":
-        return "what is under .ktx is never committed"
+        return "files under .ktx are never committed"
     return None
 
 
 FALLBACK = ("ktx", "ktx@example.com")
-"""Name and mail of commits where nobody is configured."""
+"""Name and email of commits if none are configured."""
 
 _AUTHOR = re.compile(r"\s*([^<>\n]*[^<>\s])\s*<([^<>\s]+)>\s*")
 
@@ -269,7 +271,7 @@ def identity_variables(author: str | None, config: GitConfig, environ: Mapping[s
     """Return the `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables of a commit.
 
     All four are always set, so that git never derives one from host and login names (as root with an empty HOME it
-    fails). Raises `ConfigError` when `author` is not `Name <mail>`.
+    fails). Raises `ConfigError` if `author` is not `Name <mail>`.
     """
     own = own_identity("author", config, environ)
     wanted = _parsed(author) if author else own or FALLBACK
@@ -281,18 +283,18 @@ def identity_variables(author: str | None, config: GitConfig, environ: Mapping[s
 def _parsed(author: str) -> tuple[str, str]:
     match = _AUTHOR.fullmatch(author)
     if match is None:
-        message = f"the commit author {author!r} is not of the form Name <mail>"
+        message = f"the commit author {author!r} does not have the form Name <mail>"
         raise ConfigError(message, hint="write it as: Ann Lee <ann@example.com>")
     return match.group(1), match.group(2)
 
 
 def author_name(config: GitConfig, environ: Mapping[str, str]) -> str | None:
-    """Return the name of the author that a commit by hand would have; None where none is set."""
+    """Return the author name that a manual commit would have; None if none is set."""
     return environ.get("GIT_AUTHOR_NAME") or config.last("author.name") or config.last("user.name")
 
 
 def own_identity(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the name and mail that git has for an `author` or `committer`; None where it lacks one of them."""
+    """Return git's name and email for an `author` or `committer`; None if one of them is not set."""
     upper = f"GIT_{role.upper()}"
     name = environ.get(f"{upper}_NAME") or config.last(f"{role}.name") or config.last("user.name")
     given = environ.get(f"{upper}_EMAIL") or config.last(f"{role}.email")
@@ -310,7 +312,7 @@ class GitConfig:
     values: Mapping[str, tuple[str | None, ...]]
 
     def last(self, name: str) -> str | None:
-        """Return the value that counts, or None when it is not set (or has no value)."""
+        """Return the effective value, or None if it is not set (or has no value)."""
         return self.values.get(name, (None,))[-1]
 
     def flag(self, name: str, default: bool) -> bool:
@@ -323,7 +325,7 @@ class GitConfig:
         return default and word.casefold() not in ("false", "no", "off", "0", "")
 
     def filters(self) -> frozenset[str]:
-        """Return the names of the filter drivers that do anything."""
+        """Return the names of the filter drivers that have an effect."""
         found = (_FILTER.fullmatch(key) for key, values in self.values.items() if values[-1] != "")
         return frozenset(match[1] or "" for match in found if match)
 
@@ -347,7 +349,7 @@ _FACTS = (
 
 def _finish(operation: str) -> Hint:
     go_on, give_up = (Command(operation, flag, program="git") for flag in ("--continue", "--abort"))
-    return Hint("finish it with `{}`, or give it up with `{}`", go_on, give_up)
+    return Hint("finish it with `{}`, or abort it with `{}`", go_on, give_up)
 
 
 _OPERATIONS = (
@@ -361,10 +363,10 @@ _OPERATIONS = (
 
 
 def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
-    """Return the repository around `project_dir`, with a git that runs at its top level; None when there is none.
+    """Return the repository around `project_dir`, with a git that runs at its top level; None if there is none.
 
-    Writes nothing. Raises `GitMissingError`, `StorageError` for a folder that cannot be entered, and `GitError`
-    when there is a repository that git does not open.
+    Writes nothing. Raises `GitMissingError`, `StorageError` for a folder that cannot be entered, and `GitError` for a
+    repository that git does not open.
     """
     project = _resolved(project_dir)
     git = Git(find_git(project_dir=project), project)
@@ -375,7 +377,7 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
     # Outside a working tree, git answers all but the last question, the top level, and fails there.
     facts = _lines(result.out, 6 if result.code else 7, project)
     git_dir, common_dir, object_format, bare, inside, prefix, *top_level = facts
-    # A folder that is itself laid out as a git directory can come with a clone: its settings are not the user's.
+    # A folder that is itself laid out as a git directory can come with a clone, so its settings are not the user's.
     planted = project.is_relative_to(git_dir)
     if bare == "true" or inside != "true" or planted:
         layout = RepositoryLayout(
@@ -392,9 +394,9 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
 
 
 def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
-    """Make a repository in `project_dir`, without a commit; one that is there stays as it is.
+    """Create a repository in `project_dir`, without a commit; an existing one is kept.
 
-    Its branch is `main` unless `init.defaultBranch` says otherwise.
+    Its branch is `main` unless `init.defaultBranch` is set.
     """
     project = _resolved(project_dir)
     git = Git(find_git(project_dir=project), project)
@@ -402,16 +404,18 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
     git.write("init", "--quiet", *branch)
     found = discover_layout(project)
     if found is None:
-        raise GitError(f"git made no repository in {project}", hint=Command("-C", project, "init", program="git"))
+        raise GitError(
+            f"git did not create a repository in {project}", hint=Command("-C", project, "init", program="git")
+        )
     return found
 
 
 def read_head(git: Git, layout: RepositoryLayout) -> Head:
-    """Return where HEAD is. Raises `GitError` for a branch that is there and cannot be read."""
+    """Return where HEAD is. Raises `GitError` for a branch that exists but cannot be read."""
     ref = read_ref(git, layout)
     commit = commit_of(git, ref or "HEAD")
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
-        message = f"{ref or 'HEAD'} of {layout.top_level} does not name a commit"
+        message = f"{ref or 'HEAD'} of {layout.top_level} does not point to a commit"
         raise GitError(message, hint=Command("-C", layout.top_level, "fsck", program="git"))
     return Head(ref, commit)
 
@@ -422,8 +426,8 @@ _ON_BRANCH: Final = re.compile(rb"ref: (refs/heads/(?!\.)[^\s\0]+)\n")
 def read_ref(git: Git, layout: RepositoryLayout) -> str | None:
     """Return the full name of the current branch, None on a detached HEAD.
 
-    That is what the file says, unless the branch is a symbolic ref itself, or the refs are not kept in files: HEAD
-    says `refs/heads/.invalid` then.
+    That is the content of the file, unless the branch is a symbolic ref itself, or the refs are not kept in files, in
+    which case HEAD contains `refs/heads/.invalid`.
     """
     head = layout.git_dir / "HEAD"
     found = None if head.is_symlink() else _ON_BRANCH.fullmatch(read_bytes(head) or b"")
@@ -436,7 +440,7 @@ def read_ref(git: Git, layout: RepositoryLayout) -> str | None:
 
 
 def commit_of(git: Git, ref: str) -> str | None:
-    """Return the commit a ref names, or None when it names none."""
+    """Return the commit that a ref points to, or None if there is none."""
     found = git.object(ref + "^{commit}")
     return None if found is None else found[0]
 
@@ -452,8 +456,8 @@ def check_writable(layout: RepositoryLayout, ref: str | None, *, detached: bool 
             raise GitError(f"{operation} is in progress in {layout.top_level}", hint=hint, details=details)
     if ref is None and not detached:
         back, keep = Command("switch", "BRANCH", program="git"), Command("switch", "-c", "NEW-BRANCH", program="git")
-        hint = Hint("{}, or {} to keep what is here", back, keep)
-        raise GitError(f"{layout.top_level} is on no branch (detached HEAD)", hint=hint)
+        hint = Hint("{}, or {} to keep the current state", back, keep)
+        raise GitError(f"{layout.top_level} is not on a branch (detached HEAD)", hint=hint)
 
 
 def _resolved(project_dir: Path) -> Path:
@@ -462,19 +466,19 @@ def _resolved(project_dir: Path) -> Path:
     except OSError as error:
         raise storage_error(project_dir, error, "use") from error
     if not project.is_dir():
-        raise StorageError(f"{project_dir} is not a folder", hint="name the project's folder")
+        raise StorageError(f"{project_dir} is not a folder", hint="use the project folder")
     return project
 
 
 def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
-    """Raise unless git said that there is no repository at all."""
+    """Raise unless git reported that there is no repository at all."""
     nowhere = b"not a git repository (or any" in stderr
     if nowhere and not os.path.lexists(project / ".git"):
         return
     if nowhere:
         repair = Command("-C", project, "init", program="git")
-        hint = Hint("{} repairs one that is incomplete; or move {} away", repair, project / ".git")
-        message = f"{project / '.git'} is there, but git takes it for no repository"
+        hint = Hint("{} repairs an incomplete repository; or move {} away", repair, project / ".git")
+        message = f"{project / '.git'} exists, but git does not recognize it as a repository"
         raise GitError(message, hint=hint, details={"reason": condensed(stderr)})
     raise failure("rev-parse", code, stderr, project)
 
@@ -482,8 +486,8 @@ def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
 def _lines(output: bytes, count: int, project: Path) -> list[str]:
     lines = os.fsdecode(output).removesuffix("\n").split("\n")
     if len(lines) != count:
-        message = f"the path of the repository around {project} holds a line break"
-        raise GitError(message, hint="move it to a plain path")
+        message = f"the path of the repository around {project} contains a line break"
+        raise GitError(message, hint="move it to a path without line breaks")
     return lines
 
 
@@ -492,22 +496,22 @@ def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
     result = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
     if result.code or Path(os.fsdecode(result.out.removesuffix(b"\n"))) != layout.git_dir:
         message = f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top"
-        hint = f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own"
+        hint = f"unset core.worktree in {layout.git_dir / 'config'}, or use a separate repository for the project"
         raise GitError(message, hint=hint)
 
 
 EDITED_MEANWHILE: Final = "edited meanwhile"
-"""Said of a file that was edited while the commit was made (`CommitResult.left`)."""
+"""Reason for a file that was edited during the commit (`CommitResult.left`)."""
 
 EDITED_AFTER_KILL: Final = "edited after a killed run"
-"""Said of a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
+"""Reason for a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
 
 _HeldHint = Callable[[str, Sequence[str], Path], Hint]
-"""Makes the hint for held paths: the first as a word of a shell, all of them, and the project's folder."""
+"""Builds the hint for held paths: the first as a shell word, all of them, and the project folder."""
 
 
 def _git(sentence: str, *words: str) -> _HeldHint:
-    """Return a hint that names the first path and, at the end, a git command on it."""
+    """Return a hint that names the first path, followed by a git command on it."""
     return lambda first, paths, folder: Hint(
         sentence, *([first] * (sentence.count("{}") - 1)), Command(*words, "--", Placeholder(first), program="git")
     )
@@ -519,28 +523,33 @@ def _edit(sentence: str) -> _HeldHint:
 
 
 def _overlooked(flag: str) -> _HeldHint:
-    return _git("git was told to overlook your changes of {}: {}, then commit or undo them", "update-index", flag)
+    return _git("git is set to ignore your changes of {}: {}, then commit or undo them", "update-index", flag)
 
 
-_EDITED: Final = _git("the commit has ktx's text of {}, the file yours: see {}, then commit or undo yours", "diff")
+_EDITED: Final = _git(
+    "the commit has ktx's version of {}, but the file has yours: see {}, then commit or undo your changes", "diff"
+)
 
 _HINTS: Final[Mapping[str, _HeldHint]] = {
-    HeldReason.MODIFIED: _git("commit your changes of {}, or give them up: {}", "restore"),
+    HeldReason.MODIFIED: _git("commit your changes of {}, or discard them: {}", "restore"),
     HeldReason.DELETED: lambda first, paths, folder: Command("restore", "--", *paths, program="git"),
     HeldReason.UNREADABLE: lambda first, paths, folder: Hint(
-        "let this user read {}: {}", first, Command("u+r", *(folder / path for path in paths), program="chmod")
+        "give this user read access to {}: {}",
+        first,
+        Command("u+r", *(folder / path for path in paths), program="chmod"),
     ),
-    HeldReason.STAGED: _git("commit what is staged of {}, or give it up: {}", *("restore", "--staged", "--worktree")),
+    HeldReason.STAGED: _git("commit what is staged of {}, or discard it: {}", *("restore", "--staged", "--worktree")),
     HeldReason.UNTRACKED: _git("add {} to git ({}) and commit it, or move it away", "add"),
     HeldReason.UNMERGED: _git("resolve the conflict in {}, then: {}", "add"),
     HeldReason.CONFLICT: _edit("somebody else committed a change of {} during the run: run the same command again"),
     HeldReason.ASSUME_UNCHANGED: _overlooked("--no-assume-unchanged"),
     HeldReason.SKIP_WORKTREE: _overlooked("--no-skip-worktree"),
     HeldReason.SYMLINK: _edit(
-        "{}, or a folder above it, is a symbolic link, which ktx does not follow: put a plain file or folder there"
+        "{}, or a folder above it, is a symbolic link, which ktx does not follow: replace it with a plain "
+        "file or folder"
     ),
-    HeldReason.NOT_A_DIRECTORY: _edit("a file stands where a folder above {} has to be: move that file away"),
-    HeldReason.IS_A_DIRECTORY: _edit("a folder stands at {}: move it away"),
+    HeldReason.NOT_A_DIRECTORY: _edit("a file blocks a folder above {}: move that file away"),
+    HeldReason.IS_A_DIRECTORY: _edit("{} is a folder: move it away"),
     HeldReason.NOT_A_FILE: _edit("{} is a pipe, socket or device: move it away"),
     HeldReason.NESTED_REPOSITORY: _edit(
         "{} is in a submodule or another repository, where ktx does not write: move that folder away"
@@ -551,22 +560,22 @@ _HINTS: Final[Mapping[str, _HeldHint]] = {
 
 
 def require_whole(result: CommitResult, project_dir: Path, message: str) -> None:
-    """Raise `PartialError` where files with edits of the user kept a commit from being made; `message` says of what."""
+    """Raise `PartialError` if files with edits of the user prevented a commit; `message` names the commit."""
     if not result.held:
         return
     held = [(each.path, each.reason.value) for each in result.held]
     have = "has" if len(held) == 1 else "have"
     details = {"held": [{"path": path, "reason": reason} for path, reason in held]}
-    text = f"{message}: {listing(path for path, _ in held)} {have} changes of yours"
+    text = f"{message}: {listing(path for path, _ in held)} {have} uncommitted changes"
     raise PartialError(text, hint=held_hint(held, project_dir), details=details)
 
 
 MOST_PATHS: Final = 20
-"""How many paths stand in one command."""
+"""Maximum number of paths in one command."""
 
 
 def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> Hint:
-    """Return what to do about the held paths (path and reason): the first of each reason stands for the others."""
+    """Return what to do about the held paths (path and reason): the first of each reason represents the others."""
     by_hint: dict[_HeldHint, list[str]] = {}
     for path, reason in held:
         by_hint.setdefault(_HINTS[reason], []).append(path)

@@ -1,4 +1,6 @@
-"""After a killed run: if the branch has its commit, index and files are brought to it; else its traces are removed."""
+"""Cleans up after a killed run: if the branch has its commit, updates index and files to it; else
+removes its traces.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ _ANY: Final = re.compile(r".*", re.DOTALL)
 class PendingEntry:
     """One path: its index entry before and after, and the SHA-256 of its file before and after (None: no file).
 
-    `index_only`: a sparse checkout has no file there.
+    `index_only`: the path is outside a sparse checkout and has no file.
     """
 
     path: str
@@ -64,10 +66,10 @@ class PendingEntry:
 
 @dataclass(frozen=True)
 class PendingCommit:
-    """The record of a commit under way: a move of `ref` from `old` (None: unborn) to `new`.
+    """The record of a commit in progress: a move of `ref` from `old` (None: unborn) to `new`.
 
-    `token`: of the marker of the run that makes it. `written` are all paths whose files it may have been writing,
-    ignored ones included.
+    `token`: that of the marker of the run that makes it. `written` are all paths whose files it may have been writing,
+    including ignored ones.
     """
 
     ref: str
@@ -78,22 +80,22 @@ class PendingCommit:
     written: tuple[str, ...]
 
     def save(self, path: Path) -> None:
-        """Write the record durably; `StorageError` when that fails."""
+        """Write the record durably; raises `StorageError` if that fails."""
         write_atomic(path, json.dumps({"version": VERSION, **vars(self)}, default=_plain).encode("ascii"))
 
     @classmethod
     def load(cls, path: Path) -> PendingCommit | None:
-        """Return the record, or None when there is none. Raises `GitError` for one that cannot be read."""
+        """Return the record, or None if there is none. Raises `GitError` for an unreadable one."""
         text = read_bytes(path)
         if text is None:
             return None
         try:
             return _checked(json.loads(text))
         except (ValueError, LookupError, TypeError, GitError) as error:
-            sentence = "look at `{}`: what it shows as changed may be half of that run; then {}"
+            sentence = "check `{}`: its changes may be half of that run; then {}"
             hint = Hint(sentence, Command("status", program="git"), Command(path, program="rm"))
             details = {"path": str(path), "reason": f"{type(error).__name__}: {error}"}
-            message = f"{path}, the record of a run that was killed, cannot be read"
+            message = f"cannot read {path}, the record of a killed run"
             raise GitError(message, hint=hint, details=details) from error
 
 
@@ -102,7 +104,7 @@ def _plain(value: PendingEntry | TreeEntry) -> Any:
 
 
 def _checked(data: Mapping[str, Any]) -> PendingCommit:
-    """Return the record that was read: nothing in it may reach outside the project or be taken for an option."""
+    """Return the validated record: nothing in it may reach outside the project or be read as an option."""
     if data["version"] != VERSION:
         raise ValueError(f"version {data['version']}")
     pending = PendingCommit(
@@ -128,7 +130,7 @@ def _entry(data: Mapping[str, Any]) -> PendingEntry:
 
 def _matching(value: object, pattern: re.Pattern[str]) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError(f"{value!r} is not as ktx writes it")
+        raise ValueError(f"{value!r} does not have the format that ktx writes")
     return value
 
 
@@ -136,8 +138,8 @@ def _matching(value: object, pattern: re.Pattern[str]) -> str:
 class Finish:
     """What is left to do once the branch has the commit.
 
-    `index`: a copy with the new entries (None: the index stays). `refreshed`: project paths whose entries get the
-    stat data of their files.
+    `index`: a copy with the new entries (None: the index stays). `refreshed`: project paths whose entries get the stat
+    data of their files.
     """
 
     index: Path | None
@@ -148,7 +150,7 @@ class Finish:
 def carry_out(
     git: Git, layout: RepositoryLayout, lock: IndexLock, finish: Finish, undo: Undo | None = None
 ) -> tuple[str, ...]:
-    """Put files and index in place; return the paths whose files were touched meanwhile and left alone.
+    """Put files and index in place; return the paths that were skipped because their files were touched meanwhile.
 
     `undo` keeps the old files.
     """
@@ -161,7 +163,7 @@ def carry_out(
 
 
 def drop_pending(layout: RepositoryLayout) -> None:
-    """Remove the record of the commit under way, durably."""
+    """Remove the record of the commit in progress, durably."""
     with naming(layout.pending, "remove"):
         layout.pending.unlink(missing_ok=True)
         if layout.private.is_dir():
@@ -169,13 +171,13 @@ def drop_pending(layout: RepositoryLayout) -> None:
 
 
 LOCK_AGE_SECONDS = 3.5
-"""An empty ref lock from the moment of the record counts as dead after this long; git holds one for milliseconds."""
+"""An empty ref lock from the time of the record counts as dead after this long; git holds one for milliseconds."""
 
 
 def recover(git: Git, layout: RepositoryLayout, lock: IndexLock) -> Recovery:
-    """Finish or drop the commit of the record. For who holds the index lock; may be killed and run again.
+    """Finish or drop the commit of the record. Requires the index lock; safe to be killed and run again.
 
-    Raises `GitError` for a record that cannot be read; nothing is removed then.
+    Raises `GitError` for an unreadable record; nothing is removed then.
     """
     pending = PendingCommit.load(layout.pending)
     if pending is not None:
@@ -203,14 +205,14 @@ def _await_death(layout: RepositoryLayout, pending: PendingCommit) -> None:
     while marker.exists():
         locking.clear_dead(layout)
         if time.monotonic() > deadline:
-            message = f"a run that was interrupted is still at work in {layout.top_level}"
-            hint = "wait until it is done, then run the command again"
+            message = f"an interrupted run is still active in {layout.top_level}"
+            hint = "wait until it has finished, then run the command again"
             raise BusyError(message, hint=hint, details={"marker": str(marker)})
         time.sleep(0.02)
 
 
 def _is_published(git: Git, pending: PendingCommit) -> bool:
-    """Say whether the branch, or where HEAD is now, contains the recorded commit."""
+    """Return whether the branch, or the current HEAD, contains the recorded commit."""
     if commit_of(git, pending.new) is None:
         return False
     tips = {tip for ref in (pending.ref, "HEAD") if (tip := commit_of(git, ref)) is not None}
@@ -218,7 +220,7 @@ def _is_published(git: Git, pending: PendingCommit) -> bool:
 
 
 def _remove_ref_locks(layout: RepositoryLayout, pending: PendingCommit) -> list[str]:
-    """Remove locks that a child left which was itself killed: those with our commit, and empty ones of its time."""
+    """Remove locks left by a child that was itself killed: those with our commit, and empty ones of its time."""
     removed = []
     with naming(layout.git_dir, "remove locks in"):
         since = layout.pending.lstat().st_mtime
@@ -249,7 +251,7 @@ def _is_ours(lock: Path, commit: str, since: float) -> bool:
 
 @dataclass(slots=True)
 class _Work:
-    """What is brought forward: index entries, files, and entries whose stat data is old."""
+    """What is updated: index entries, files, and entries with old stat data."""
 
     git: Git
     layout: RepositoryLayout
@@ -263,7 +265,7 @@ class _Work:
     refreshed: set[str] = field(default_factory=set)
 
     def run(self) -> set[str]:
-        """Do it; return the paths that are the user's now."""
+        """Do it; return the paths that now have the user's edits."""
         index = read_index(self.git, self.layout)
         for entry in self._current():
             self._judge(entry, index)
@@ -298,9 +300,9 @@ class _Work:
             self._judge_file(entry, advanced=known != entry.after, refreshed=not skipped)
 
     def _judge_file(self, entry: PendingEntry, *, advanced: bool, refreshed: bool) -> None:
-        """Decide about the file: already new, still old, or the user's.
+        """Decide whether the file is already new, still old, or edited by the user.
 
-        Once the index had the new entry, files were in place: an old one was put back by the user.
+        Once the index had the new entry, files were in place: the user has put back an old one.
         """
         path = entry.path
         target = self.layout.project_dir / path
@@ -311,7 +313,7 @@ class _Work:
             return
         if entry.after is not None and refreshed:
             self.refreshed.add(path)
-        if digest != entry.file_after or entry.after is None:  # a removal again, for folders it left empty
+        if digest != entry.file_after or entry.after is None:  # repeat a removal, for folders that it left empty
             self.files[path] = (entry.after, found)
         if digest != entry.file_after:
             self.finished.add(path)

@@ -1,4 +1,4 @@
-"""The git store: reads committed contents, and turns a run's changes into one commit beside the user's own work."""
+"""The repository of a project: reads committed content, and turns a run's changes into one commit."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "pro
 
 
 def untracking(project_dir: Path, paths: Sequence[str]) -> str:
-    """Return the command that takes files out of git and leaves them on the disk."""
+    """Return the command that removes files from git but keeps them on disk."""
     named = paths if len(paths) <= _MOST_NAMED else [PRIVATE_NAME]
     return Command("-C", project_dir, "rm", "-r", "--cached", "--quiet", "--", *named, program="git")
 
 
 class Repository:
-    """The repository a project is in: its own, or one around it.
+    """The repository of a project: its own, or one around it.
 
-    All paths are POSIX strings relative to the project. Nothing but `create`, `recover`, `propose` and `commit` writes.
+    All paths are POSIX strings relative to the project. Only `create`, `recover`, `propose` and `commit` write.
     """
 
     def __init__(self, git: Git, layout: RepositoryLayout) -> None:
@@ -59,16 +59,18 @@ class Repository:
 
     @classmethod
     def discover(cls, project_dir: Path) -> Repository | None:
-        """Return the repository around `project_dir`, or None when there is none.
+        """Return the repository around `project_dir`, or None if there is none.
 
-        Raises `GitMissingError`, and `GitError` when there is one that git refuses to open.
+        Raises `GitMissingError`, and `GitError` for a repository that git refuses to open.
         """
         found = model.discover_layout(project_dir)
         return None if found is None else cls(*found)
 
     @classmethod
     def create(cls, project_dir: Path) -> Repository:
-        """Make a repository in `project_dir`, without a commit; its branch is `main` unless git is set otherwise."""
+        """Create a repository in `project_dir`, without a commit; its branch is `main` unless git is configured
+        otherwise.
+        """
         return cls(*model.create_layout(project_dir))
 
     def head(self) -> Head:
@@ -76,15 +78,15 @@ class Repository:
         return model.read_head(self._git, self.layout)
 
     def author_name(self) -> str | None:
-        """Return the name git gives to the author of a commit; None where none is set."""
+        """Return git's name for the author of a commit; None if none is set."""
         return model.author_name(model.read_config(self._git), self._git.environ)
 
     def author(self) -> tuple[str, str] | None:
-        """Return name and e-mail address of the author of a commit by hand; None where git lacks one of them."""
+        """Return git's name and email address for the author of a manual commit; None if one of them is not set."""
         return model.own_identity("author", model.read_config(self._git), self._git.environ)
 
     def check_writable(self) -> None:
-        """Raise `GitError` with a hint when no commit must be added now.
+        """Raise `GitError` with a hint if no commit may be added now.
 
         That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
         """
@@ -105,7 +107,7 @@ class Repository:
         return branch_start(self._git, self.layout, destination.branch)
 
     def tree(self, commit: str | None) -> TreeView:
-        """Return the project's files as `commit` has them; None (an unborn branch) has none."""
+        """Return the project's files in `commit`; None (an unborn branch) has none."""
         return TreeView(self._git, self.layout.prefix, commit)
 
     def history(self) -> History:
@@ -118,23 +120,23 @@ class Repository:
         return ignored_paths(self._git, self.layout, paths)
 
     def committed(self, folder: str) -> list[str]:
-        """Return the files below a folder that the current commit has, sorted."""
+        """Return the files below a folder in the current commit, sorted."""
         view = TreeView(self._git, f"{self.layout.prefix}{folder}/", self.head().commit)
         return [f"{folder}/{path}" for path in view.blobs()]
 
     def exposed(self) -> list[str]:
-        """Return the files of `.ktx` that a commit of everything would have, sorted.
+        """Return the files of `.ktx` that a commit of everything would contain, sorted.
 
-        What the TypeScript ktx commits there on purpose is none of ours, and does not count.
+        Files that the TypeScript ktx commits there on purpose do not count.
         """
         found = [] if self.layout.is_bare else committable_paths(self._git, self.layout, PRIVATE_NAME)
         return [path for path in found if not path.startswith(_FOREIGN)]
 
     def require_hidden(self) -> None:
-        """Raise `GitError` when a commit of everything would have files of `.ktx`: no pattern hides tracked ones."""
+        """Raise `GitError` if a commit of everything would contain files of `.ktx`: no pattern hides tracked files."""
         found = self.exposed()
         if found:
-            message = f"git tracks {listing(found, 3)}, and what is in {PRIVATE_NAME}/ must never be committed"
+            message = f"git tracks {listing(found, 3)}, but files in {PRIVATE_NAME}/ must never be committed"
             raise GitError(message, hint=untracking(self.layout.project_dir, found), details={"paths": found})
 
     def absent(self, committed: Iterable[str]) -> list[Held]:
@@ -142,26 +144,26 @@ class Repository:
         return absent_paths(self._git, self.layout, committed)
 
     def changes(self, paths: Collection[str]) -> Changes:
-        """Return the branch, and which of some files and folders are not as its commit has them; none in a bare one."""
+        """Return the branch, and which of some files and folders differ from its commit; none in a bare repository."""
         check_paths(paths)
         return Changes() if self.layout.is_bare else working_changes(self._git, self.layout, paths)
 
     def leftover_lock(self) -> Path | None:
-        """Return the `index.lock` a killed run left, which stops the user's git until the next run; None otherwise.
+        """Return the `index.lock` of a killed run, which blocks the user's git until the next run; None otherwise.
 
-        None too while the run, or a git child of it, lives: then the lock goes by itself. Writes nothing.
+        None too while the run, or a git child of it, is alive: it then removes the lock itself. Writes nothing.
         """
         return None if self.layout.is_bare else leftover_lock(self.layout)
 
     def recover(self) -> Recovery:
-        """Finish or drop what a killed run left; changes nothing when there is nothing.
+        """Finish or drop what a killed run left behind; changes nothing if there is nothing.
 
-        Raises `BusyError` when another run is at work, `GitError` when its record cannot be read.
+        Raises `BusyError` if another run is active, `GitError` if its record cannot be read.
         """
         if self.layout.is_bare:
             return Recovery()
         removed = clear_dead(self.layout) if has_leftovers(self.layout) else []
-        # What is left now belongs to the living: another run, or a child of a killed one, whose end we wait for.
+        # What remains now belongs to live processes: another run, or a child of a killed one, whose end we wait for.
         if not has_leftovers(self.layout) and not needs_recovery(self.layout):
             return Recovery(removed=tuple(removed))
         from ktx_cli.project.repository.recovery import recover
@@ -171,15 +173,15 @@ class Repository:
             return recover(self._git.guarded(lock.descriptor), self.layout, lock)
 
     def commit_at(self, ref: str) -> str | None:
-        """Return the commit a branch, by its full name, or an id names; None where there is none."""
+        """Return the commit of a branch, given by its full name, or of an id; None if there is none."""
         return model.commit_of(self._git, ref)
 
     def parent_of(self, commit: str) -> str | None:
-        """Return the first parent of a commit, None of the first one of all."""
+        """Return the first parent of a commit, None for the root commit."""
         return model.commit_of(self._git, f"{commit}^")
 
     def commit_of_run(self, run_id: str) -> str | None:
-        """Return the newest commit of the current branch that a run made, as its message says."""
+        """Return the newest commit of a run on the current branch, according to its message."""
         if self.head().commit is None:
             return None
         found = self._git.read("log", "-1", "--format=%H", "--fixed-strings", f"--grep=Ktx-Run: {run_id}", "HEAD")
@@ -195,10 +197,10 @@ class Repository:
         author: str | None = None,
         before_publish: Callable[[], None] | None = None,
     ) -> str:
-        """Make a branch `ref` with one commit of `changes` on `base`, and return that commit.
+        """Create a branch `ref` with one commit of `changes` on `base`, and return that commit.
 
-        The current branch, the index and the working files stay as they are. Raises as `commit` does, and `GitError`
-        where there is such a branch.
+        The current branch, the index and the working files are unchanged. Raises as `commit` does, and `GitError` if
+        the branch already exists.
         """
         steps = [(changes, message)]
         return self.propose_series(steps, ref=ref, base=base, author=author, before_publish=before_publish)[0]
@@ -212,9 +214,9 @@ class Repository:
         author: str | None = None,
         before_publish: Callable[[], None] | None = None,
     ) -> list[str]:
-        """Make a branch `ref` with a commit for each step (changes and message), the first on `base`; return them.
+        """Create a branch `ref` with a commit for each step (changes and message), the first on `base`; return them.
 
-        Behaves as `propose` otherwise.
+        Otherwise behaves like `propose`.
         """
         from ktx_cli.project.repository.commit_plan import merge_by_default
         from ktx_cli.project.repository.commits import Request, propose_changes
@@ -253,8 +255,8 @@ class Repository:
         which changes still make sense without them (default: all). Of the `spared` paths that git ignores, and so has
         no history of, the content that is replaced or removed is kept in `.ktx/replaced`.
 
-        Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
-        `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
+        Raises `BusyError` if git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If `details` of
+        an error has `commit`, the branch has that commit and the next `recover` updates the files to it.
         """
         from ktx_cli.project.repository.commit_plan import merge_by_default
         from ktx_cli.project.repository.commits import Request, commit_changes
@@ -279,7 +281,7 @@ class Repository:
 
                     result = commit_to_branch(git, self.layout, lock, request, other)
         except KtxError as error:
-            if result is not None and result.commit is not None:  # only the lock could not be given back
+            if result is not None and result.commit is not None:  # only releasing the lock failed
                 error.details["commit"] = result.commit
             raise
         return result

@@ -1,4 +1,4 @@
-"""The project's files on disk: what they are now, staging new contents, putting them in place."""
+"""The project's files on disk: their current state, staging of new contents, and moving them into place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAGING_PREFIX = "staging-"
 
 @contextlib.contextmanager
 def naming(path: Path, doing: str = "write") -> Iterator[None]:
-    """Turn the system's errors into `StorageError`s that name the path."""
+    """Turn errors of the operating system into `StorageError`s that name the path."""
     try:
         yield
     except OSError as error:
@@ -31,7 +31,7 @@ def naming(path: Path, doing: str = "write") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What tells a file from one that was touched since: from `lstat`."""
+    """What shows that a file was touched: from `lstat`."""
 
     device: int
     inode: int
@@ -52,20 +52,20 @@ class Signature:
 
 
 def signature_of(path: Path) -> Signature | None:
-    """Return the signature of what is at `path`, or None when nothing is. Does not follow a symbolic link."""
+    """Return the signature of what is at `path`, or None if nothing is. Does not follow a symbolic link."""
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise storage_error(path, error, "look at") from error
+        raise storage_error(path, error, "inspect") from error
     return Signature(found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def obstacle(
     project_dir: Path, path: str, found: Signature | None, clear: dict[str, HeldReason | None]
 ) -> HeldReason | None:
-    """Return why no file can stand at `path`, or None. `clear` remembers what is known of folders."""
+    """Return why no file can be at `path`, or None. `clear` caches what is known about folders."""
     for folder in ancestors(path):
         if folder not in clear:
             clear[folder] = _folder_obstacle(project_dir / folder)
@@ -92,12 +92,12 @@ def _folder_obstacle(folder: Path) -> HeldReason | None:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names of what is in a folder."""
+    """Return the names of the entries of a folder."""
     return [path.name for path in folder.iterdir()]
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the SHA-256 of a regular file's bytes, or None when there is none at `path`."""
+    """Return the SHA-256 of a regular file's bytes, or None if there is none at `path`."""
     found = signature_of(path)
     if found is None or not found.is_file:
         return None
@@ -107,7 +107,7 @@ def digest_of(path: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A file to put in place: only if `expected` is still what is there. `staged` None: the file goes."""
+    """A file to put in place, only if `expected` still matches. `staged` None: the file is removed."""
 
     path: str
     staged: Path | None
@@ -140,13 +140,13 @@ def stage(folder: Path, files: Mapping[str, NewFile]) -> dict[str, Path]:
 
 
 def _permissions(file: NewFile, fresh: int) -> int:
-    """Return the permission bits: those of the replaced file, else what the umask left, executable where readable."""
+    """Return the permission bits: those of the replaced file, else those the umask leaves, executable if readable."""
     bits = stat.S_IMODE(fresh if file.replaces is None else file.replaces.mode)
     return bits | ((bits & 0o444) >> 2) if file.executable else bits
 
 
 def remove_staging(private: Path, living: Collection[str]) -> list[str]:
-    """Remove the staging folders but those of living runs, given by their tokens; return the names."""
+    """Remove the staging folders except those of live runs, given by their tokens; return the names."""
     kept = {f"{STAGING_PREFIX}{token}" for token in living}
     removed = []
     with naming(private, "remove staging folders of"):
@@ -158,7 +158,7 @@ def remove_staging(private: Path, living: Collection[str]) -> list[str]:
 
 
 def check_places(project_dir: Path, placements: Iterable[Placement]) -> None:
-    """Raise `StorageError` for a file whose folder, or the nearest one that is there, takes no new files."""
+    """Raise `StorageError` for a file whose folder, or nearest existing ancestor, accepts no new files."""
     known: dict[Path, bool] = {}
     for placement in placements:
         target = project_dir / placement.path
@@ -173,7 +173,7 @@ def check_places(project_dir: Path, placements: Iterable[Placement]) -> None:
 
 
 class Undo:
-    """Old files, kept until the end of a commit, so that what was put in place can be taken back."""
+    """Old files, kept until the end of a commit, so that the new ones can be undone."""
 
     def __init__(self, project_dir: Path, folder: Path) -> None:
         self._project_dir = project_dir
@@ -181,7 +181,7 @@ class Undo:
         self._done: list[tuple[Placement, Path | None, Signature | None]] = []
 
     def keep(self, placement: Placement) -> Path | None:
-        """Keep what is at the path now; return where."""
+        """Keep what is at the path now; return its location."""
         if placement.expected is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -189,16 +189,16 @@ class Undo:
         target = self._project_dir / placement.path
         try:
             os.link(target, kept)
-        except OSError:  # another file system, or a file of another user's
+        except OSError:  # another file system, or a file of another user
             shutil.copy2(target, kept)
         return kept
 
     def record(self, placement: Placement, kept: Path | None) -> None:
-        """Remember that the file is in place."""
+        """Record that the file is in place."""
         self._done.append((placement, kept, signature_of(self._project_dir / placement.path)))
 
     def take_back(self) -> None:
-        """Put the old files back, but not where somebody touched the new ones meanwhile."""
+        """Restore the old files, except where somebody touched the new ones meanwhile."""
         while self._done:
             placement, kept, placed = self._done.pop()
             target = self._project_dir / placement.path
@@ -214,7 +214,7 @@ class Undo:
 
 
 def place_all(layout: RepositoryLayout, placements: Iterable[Placement], undo: Undo | None = None) -> list[str]:
-    """Put files in place, removals first; return the paths left alone because they were touched meanwhile."""
+    """Put files in place, removals first; return the paths that were skipped because they were touched meanwhile."""
     left, folders = [], set()
     for placement in sorted(placements, key=lambda placement: (placement.staged is not None, placement.path)):
         target = layout.project_dir / placement.path
@@ -258,18 +258,18 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _remove_empty(project_dir: Path, path: str) -> None:
-    """Remove the folders above a path that hold nothing any more, but not the project itself."""
+    """Remove the empty folders above a path, but not the project itself."""
     for folder in reversed(list(ancestors(path))):
         try:
             (project_dir / folder).rmdir()
         except FileNotFoundError:
             continue
-        except OSError:  # not empty, or not ours to remove: git knows no folders, so nothing is wrong with it
+        except OSError:  # not empty, or not ours to remove: git does not track folders, so nothing is wrong with it
             return
 
 
 def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
-    """Remove what `write_atomic` leaves when it is killed beside the given paths; return the names."""
+    """Remove what a killed `write_atomic` left next to the given paths; return the names."""
     removed = []
     for folder in {(project_dir / path).parent for path in paths}:
         with naming(folder, "remove temporary files of"):
@@ -282,7 +282,7 @@ def remove_temporaries(project_dir: Path, paths: Iterable[str]) -> list[str]:
 
 
 def needs_recovery(layout: RepositoryLayout) -> bool:
-    """Say whether there is a record or a leftover of a run. Writes nothing."""
+    """Return whether there is a record or a leftover of a run. Writes nothing."""
     if not layout.private.is_dir():
         return False
     names = names_in(layout.private)
@@ -290,6 +290,6 @@ def needs_recovery(layout: RepositoryLayout) -> bool:
 
 
 def is_leftover(layout: RepositoryLayout, name: str) -> bool:
-    """Say whether a file of the private folder is a leftover of a run that was killed."""
+    """Return whether a file of the private folder is a leftover of a killed run."""
     temporary = name.startswith(f".{layout.pending.name}.") and name.endswith(".ktx-tmp")
     return temporary or name.startswith(STAGING_PREFIX)

@@ -54,10 +54,10 @@ def test_a_verdict_is_kept(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"key": "z", "status": "rejected", "reason": "x"}, "no candidate of this task"),
+        ({"key": "z", "status": "rejected", "reason": "x"}, "not a candidate of this task"),
         ({"key": "a", "status": "rejected"}, "reason"),
         ({"key": "a", "status": "conflict", "reason": "  "}, "reason"),
-        ({"key": "a", "status": "rejected", "reason": "exceeded_run_budget"}, "budget left"),
+        ({"key": "a", "status": "rejected", "reason": "exceeded_run_budget"}, "budget for pages"),
         ({"key": "a", "status": "promoted"}, "no artifact"),
         ({"key": "a", "status": "promoted", "artifact": "wiki:nowhere"}, "no artifact"),
         ({"key": "a", "status": "promoted", "artifact": "wiki:../../ktx"}, "no artifact"),

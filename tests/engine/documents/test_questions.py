@@ -154,7 +154,7 @@ def test_sections_an_answer_leaves_out_are_asked_about_again(
     model_server.play(lambda request: gives({"sections": []}))
     asked = ask(world({"stock.md": STOCK}))
     (warning,) = asked.warnings()
-    assert "the answer left out 1 section" in warning.message
+    assert "the answer omitted 1 section" in warning.message
     assert asked.missing == 1
 
 

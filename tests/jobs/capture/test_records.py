@@ -83,7 +83,7 @@ def test_who_holds_the_run_lock_knows_that_nobody_else_is_at_work(layout: Layout
 
 
 def test_a_record_is_found_by_its_beginning(layout: Layout) -> None:
-    with pytest.raises(UsageError, match="nothing was captured"):
+    with pytest.raises(UsageError, match="nothing has been captured"):
         find(layout, "latest")
     first = made(run_id="20260101T000000-aaaaaa", created="2026-01-01T00:00:00.000Z")
     second = made(run_id="20260101T000000-bbbbbb", created="2026-01-01T00:00:00.100Z")
@@ -116,7 +116,7 @@ def test_a_record_that_somebody_planted_leads_to_no_other_file(layout: Layout, f
     planted = save(layout, made(status=Status.RUNNING))
     path = layout.memory_record(planted.run_id)
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-    with pytest.raises(StorageError, match="no record of a capture"):
+    with pytest.raises(StorageError, match="not a record of a capture"):
         load(layout, planted.run_id)
     settle_dead(layout)
     assert other.read_text() == "{}"

@@ -45,7 +45,7 @@ def test_another_scope_is_another_capture_and_another_way_is_not() -> None:
         ({"text": "x" * 48_001}, "48,001 characters, 48,000 may be"),
         ({"text": "x" * 16_001, "source_type": SourceType.RESEARCH}, "16,000 may be"),
         ({"text": "a\npassword: hunter2-x9"}, "line 2: what looks like the value of `password`"),
-        ({"text": "a", "user": "../x"}, "cannot be a user's id"),
+        ({"text": "a", "user": "../x"}, "is not a valid user id"),
         ({"text": "a", "connection": "shp"}, "there is no connection `shp`"),
         ({"text": "a", "connection": "docs"}, "has no semantic layer"),
     ],

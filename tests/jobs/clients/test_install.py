@@ -295,7 +295,7 @@ def test_a_server_of_that_name_that_is_not_ours_is_never_touched(world: World, w
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "-a", "x" * 65, "a\n"])
 def test_a_name_no_client_takes(world: World, name: str) -> None:
-    with pytest.raises(UsageError, match="--name takes"):
+    with pytest.raises(UsageError, match="--name accepts"):
         world.install(Target.CLAUDE_CODE, name=name)
 
 
@@ -408,7 +408,7 @@ def test_an_entry_that_is_something_else_now_is_left_alone(world: World) -> None
     path.write_text('{"mcpServers": {"ktx": {"command": "other"}}}')
     report = world.uninstall()
     assert report.error is not None
-    assert "is not what ktx wrote" in report.error.message
+    assert "differs from what ktx wrote" in report.error.message
     assert data(path) == {"mcpServers": {"ktx": {"command": "other"}}}
 
 
@@ -491,7 +491,7 @@ def test_a_link_is_written_through(world: World, write: Write) -> None:
 def test_a_link_out_of_the_project_is_refused(world: World, write: Write) -> None:
     before = write(world.home / ".claude.json", JSON.replace("KEY", "mcpServers"))
     (world.project() / ".mcp.json").symlink_to(world.home / ".claude.json")
-    with pytest.raises(StorageError, match="leads out of the project"):
+    with pytest.raises(StorageError, match="points outside the project"):
         world.install(Target.CLAUDE_CODE, scope=Scope.PROJECT)
     assert (world.home / ".claude.json").read_bytes() == before
 
@@ -499,7 +499,7 @@ def test_a_link_out_of_the_project_is_refused(world: World, write: Write) -> Non
 def test_a_link_that_leads_nowhere_is_refused(world: World) -> None:
     link = world.home / ".claude.json"
     link.symlink_to(world.folder / "gone.json")
-    with pytest.raises(StorageError, match="nothing is there"):
+    with pytest.raises(StorageError, match="which does not exist"):
         world.install(Target.CLAUDE_CODE, scope=Scope.USER)
     assert not (world.home / ".claude").exists()
 
@@ -571,7 +571,7 @@ def test_a_file_changed_while_ktx_was_at_work(world: World, write: Write, monkey
             path.write_text("{}")
 
     monkeypatch.setattr(staging, "_put", slowly)
-    with pytest.raises(KtxError, match="by another program") as caught:
+    with pytest.raises(KtxError, match="another program has just changed") as caught:
         world.install(Target.CLAUDE_CODE, Target.CURSOR)
     assert caught.value.code == "conflict"
     assert path.read_text() == "{}"
@@ -698,7 +698,7 @@ def test_a_configuration_folder_of_claude_code(world: World) -> None:
     assert sorted(each.name for each in (world.folder / "cc").iterdir()) == [".claude.json", "skills"]
     del world.environ["CLAUDE_CONFIG_DIR"]
     report = world.uninstall()
-    assert report.error is not None and "looks elsewhere now" in report.error.message
+    assert report.error is not None and "uses another file now" in report.error.message
     world.environ["CLAUDE_CONFIG_DIR"] = str(world.folder / "cc")
     assert world.uninstall().error is None
     assert not (world.folder / "cc").exists()
@@ -730,7 +730,7 @@ def test_a_manifest_reaches_no_file_but_those_of_clients(world: World, write: Wr
     path = Layout(world.project()).agents_manifest
     path.write_text(path.read_text().replace('".mcp.json"', json.dumps(str(victim))))
     report = world.uninstall()
-    assert report.error is not None and "looks elsewhere now" in report.error.message
+    assert report.error is not None and "uses another file now" in report.error.message
     assert victim.read_bytes() == before
     assert os.path.lexists(world.project() / ".mcp.json")
 
@@ -762,7 +762,7 @@ def test_a_planted_manifest_takes_no_skill_and_no_folder_of_others(world: World,
     install = {"target": "codex", "scope": "user", "skills": {str(skill): hashlib.sha256(content).hexdigest()}}
     _planted(world, install, empty)
     report = world.uninstall()
-    assert report.error is not None and "it is no skill of ktx's" in report.error.message
+    assert report.error is not None and "it is not a skill of ktx" in report.error.message
     assert skill.read_bytes() == content
     assert empty.is_dir()
 

@@ -174,16 +174,16 @@ def test_objects_that_ktx_made_go_when_they_are_empty() -> None:
 
 BROKEN = {
     "no brace at the end": ('{\n  "mcpServers": {\n', 3, "`}` is missing"),
-    "a missing comma": ('{\n  "a": 1\n  "b": 2\n}', 3, "a comma or `}` was expected"),
-    "a key without quotes": ("{\n  a: 1\n}", 2, "a key in double quotes was expected"),
-    "quotes of another kind": ("{'a': 1}", 1, "a key in double quotes was expected"),
-    "no colon": ('{"a" 1}', 1, "a colon was expected"),
-    "two values": ("{}\n{}", 2, "something stands behind the end of the JSON"),
-    "a comment without end": ("{} /* a\n", 1, "a comment has no end"),
-    "no value": ('{"a": }', 1, "a value was expected"),
-    "a word that is none": ('{"a": nothing}', 1, "a value was expected"),
-    "a line break in a text": ('{"a": "x\ny"}', 1, "a value was expected"),
-    "merge conflict": ("<<<<<<< HEAD\n{}", 1, "a value was expected"),
+    "a missing comma": ('{\n  "a": 1\n  "b": 2\n}', 3, "expected a comma or `}`"),
+    "a key without quotes": ("{\n  a: 1\n}", 2, "expected a key in double quotes"),
+    "quotes of another kind": ("{'a': 1}", 1, "expected a key in double quotes"),
+    "no colon": ('{"a" 1}', 1, "expected a colon"),
+    "two values": ("{}\n{}", 2, "there is text after the end of the JSON"),
+    "a comment without end": ("{} /* a\n", 1, "a comment is not closed"),
+    "no value": ('{"a": }', 1, "expected a value"),
+    "a word that is none": ('{"a": nothing}', 1, "expected a value"),
+    "a line break in a text": ('{"a": "x\ny"}', 1, "expected a value"),
+    "merge conflict": ("<<<<<<< HEAD\n{}", 1, "expected a value"),
     "too deep": ('{"a": ' + "[" * 300, 1, "more than 200 levels are nested"),
 }
 
@@ -199,13 +199,13 @@ def test_a_broken_file_is_refused_with_its_line(case: str) -> None:
 
 
 REFUSED = {
-    "no object": ("[1]", "what the file holds is not an object"),
-    "a text": ('"x"', "what the file holds is not an object"),
+    "no object": ("[1]", "the content is not an object"),
+    "a text": ('"x"', "the content is not an object"),
     "servers that are a list": ('{"mcpServers": []}', "`mcpServers` is not an object"),
     "servers that are null": ('{"mcpServers": null}', "`mcpServers` is not an object"),
-    "servers twice": ('{"mcpServers": {}, "mcpServers": {}}', "the key stands there more than once"),
-    "the entry twice": ('{"mcpServers": {"ktx": 1, "ktx": 2}}', "the key stands there more than once"),
-    "the entry": ('{"mcpServers": {"ktx": {}}}', "it is there already"),
+    "servers twice": ('{"mcpServers": {}, "mcpServers": {}}', "the key occurs more than once"),
+    "the entry twice": ('{"mcpServers": {"ktx": 1, "ktx": 2}}', "the key occurs more than once"),
+    "the entry": ('{"mcpServers": {"ktx": {}}}', "it already exists"),
 }
 
 

@@ -43,15 +43,15 @@ def test_changed_since(world: World) -> None:
     path = world.project() / ".cursor/mcp.json"
     original = path.read_text()
     path.write_text(original.replace('"stdio",', '"stdio", "env": {},', 1))
-    assert (states(world)[HERE].state, states(world)[HERE].reasons) == ("changed", ["somebody changed `ktx`"])
+    assert (states(world)[HERE].state, states(world)[HERE].reasons) == ("changed", ["`ktx` was edited"])
     path.write_text("{}")
-    assert states(world)[HERE].reasons == ["`ktx` is not in the file any more"]
+    assert states(world)[HERE].reasons == ["`ktx` is no longer in the file"]
     path.unlink()
     assert states(world)[HERE].state == "changed"
     path.write_text(original)
     rule = world.project() / ".cursor/rules/ktx-admin.mdc"
     rule.write_text("mine")
-    assert states(world)[HERE].reasons == [f"somebody changed {rule}"]
+    assert states(world)[HERE].reasons == [f"{rule} was edited"]
     rule.unlink()
     assert states(world)[HERE].reasons == [f"{rule} is missing"]
 
@@ -62,7 +62,7 @@ def test_ktx_is_gone(world: World) -> None:
     world.ktx.unlink()
     found = states(world)
     assert (found[HERE].state, found[HERE].reasons) == ("stale", ["the program `ktx` is not on PATH"])
-    assert (found[MINE].state, found[MINE].reasons) == ("stale", [f"the program `{world.ktx}` is not there any more"])
+    assert (found[MINE].state, found[MINE].reasons) == ("stale", [f"the program `{world.ktx}` no longer exists"])
 
 
 def test_the_project_moved(world: World) -> None:
@@ -73,7 +73,7 @@ def test_the_project_moved(world: World) -> None:
     found = states(world, moved)
     assert found[HERE].state == found[Target.CLAUDE_CODE, Scope.PROJECT].state == "installed"
     assert found[MINE].state == "stale"
-    assert found[MINE].reasons == [f"it serves {shop}, and this project is {moved}"]
+    assert found[MINE].reasons == [f"it serves {shop}, but this project is {moved}"]
 
 
 def test_a_skill_of_another_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_a_name_that_is_no_bare_key_is_quoted() -> None:
         ("a = 1\na = 2\n", "line 2"),
         ("mcp_servers = 1\n", "is not a table"),
         ("mcp_servers = {docs = {}}\n", "no table can follow"),
-        ("[mcp_servers]\nktx = {command = 'x'}\n", "it is there already"),
+        ("[mcp_servers]\nktx = {command = 'x'}\n", "it already exists"),
     ],
 )
 def test_what_cannot_be_edited_safely_is_refused(text: str, problem: str) -> None:
@@ -92,7 +92,7 @@ def test_what_cannot_be_edited_safely_is_refused(text: str, problem: str) -> Non
 
 def test_a_table_written_inline_is_left_to_its_author() -> None:
     text = "[mcp_servers]\nktx = {command = 'x'}\n"
-    with pytest.raises(ConfigError, match="not a table of its own"):
+    with pytest.raises(ConfigError, match="not a separate table"):
         toml_edit.remove(text, SERVERS, "ktx", 0, "file")
 
 

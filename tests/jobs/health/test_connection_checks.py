@@ -22,7 +22,7 @@ A, B = TableRef("public", "a"), TableRef("public", "b")
     [
         ("", 2, (), False, Level.OK, "2 tables"),
         ("", 2, (A,), False, Level.OK, "no SELECT on 1 of them"),
-        ("", 2, (), True, Level.WARN, "could write"),
+        ("", 2, (), True, Level.WARN, "has write access"),
         ("", 2, (A, B), False, Level.WARN, "any table in scope: `public.a`, `public.b`"),
         ("", 0, (), False, Level.WARN, "no tables to read"),
         ("    enabled_tables: [a, b]\n", 2, (A,), False, Level.WARN, "`public.a`"),

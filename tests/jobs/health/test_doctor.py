@@ -117,10 +117,10 @@ def test_ids_are_unique_and_status_asks_for_some_of_them() -> None:
 @pytest.mark.parametrize(
     ("needed", "level", "says"),
     [
-        (["rich>=1", "mcp>=99; extra == 'x'"], Level.OK, "all packages found"),
+        (["rich>=1", "mcp>=99; extra == 'x'"], Level.OK, "with all packages"),
         (["rich>=1", "no-such-package>=3"], Level.FAIL, "no-such-package"),
-        (["rich>=99"], Level.FAIL, "rich>=99 (here: "),
-        (None, Level.OK, "all packages found"),
+        (["rich>=99"], Level.FAIL, "rich>=99 (installed: "),
+        (None, Level.OK, "with all packages"),
     ],
 )
 def test_packages(
@@ -270,7 +270,7 @@ def test_the_role_it_names_is_one_that_may_only_select(tmp_path: Path, mariadb_s
     (tmp_path / "ktx.yaml").write_text("connections:\n  my:\n    driver: mysql\n    url: env:MY_URL\n")
     environ = {"MY_URL": mariadb_server.url("doctor_roles")}
     (finding,) = diagnose(tmp_path, environ, only=["connections"])
-    assert (finding.level, "could write" in finding.message) == (Level.WARN, True)
+    assert (finding.level, "has write access" in finding.message) == (Level.WARN, True)
     statements = (finding.hint or "").partition(": ")[2].partition("; then: ")[0].replace("...", "made-up")
     mariadb_server.execute("DROP USER IF EXISTS ktx_reader@'%'", *statements.split("; "))
     reader = {"MY_URL": mariadb_server.url("doctor_roles", user="ktx_reader", password="made-up")}
@@ -339,7 +339,7 @@ def test_a_server_of_embeddings_that_does_not_do(
         ("stopped", None, False, Level.OK, None),
         ("running", None, True, Level.OK, None),
         ("running", "the audit log fails: disk full", True, Level.WARN, "ktx mcp logs"),
-        ("stale", "its process 9 lives, and does not answer", True, Level.WARN, "ktx mcp stop && ktx mcp start"),
+        ("stale", "its process 9 is running, but does not respond", True, Level.WARN, "ktx mcp stop && ktx mcp start"),
         ("stale", "its process 9 is gone", False, Level.WARN, "ktx mcp stop"),
     ],
 )
@@ -378,7 +378,7 @@ def test_a_server_that_was_started_meanwhile_is_not_ended_by_the_fix(shop_projec
         said = finding.repair()
         assert process.poll() is None
         process.kill()
-    assert (layout.mcp_state.exists(), "left alone" in said) == (lives, lives)
+    assert (layout.mcp_state.exists(), "nothing was changed" in said) == (lives, lives)
 
 
 def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +388,7 @@ def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, m
         dead = dataclasses.replace(state, process_start="another")
         monkeypatch.setattr(doctor, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone"))
         (finding,) = diagnose(shop_project, {}, only=["mcp"])
-    assert f"another program has its port {state.port}" in finding.message
+    assert f"another program uses its port {state.port}" in finding.message
     assert finding.hint == "ktx mcp stop && ktx mcp start --port 0"
 
 

@@ -67,7 +67,7 @@ def test_tables_that_were_left_out_are_named_with_the_reason(
 ) -> None:
     unread(scanned_project, "orders", kind, why)
     found = finding(scanned_project, "profiles")
-    assert found.message == f"connection `shop`: the rows of 1 table were not looked at: orders ({why})"
+    assert found.message == f"connection `shop`: the rows of 1 table were not read: orders ({why})"
     assert (found.level.value, found.hint) == ("warn", hint)
     assert project_status(scanned_project, {}).ready, "what there is can be used"
 
@@ -75,7 +75,7 @@ def test_tables_that_were_left_out_are_named_with_the_reason(
 def test_views_that_nobody_wants_read_are_said_and_are_no_warning(scanned_project: Path) -> None:
     unread(scanned_project, "orders", Unsampled.NOT_READ, PROBLEMS[Unsampled.NOT_READ])
     found = finding(scanned_project, "profiles")
-    assert found.message == "connection `shop`: 1 view not read, as scan.views says: orders"
+    assert found.message == "connection `shop`: 1 view not read because of scan.views: orders"
     assert (found.level.value, found.hint) == ("ok", "ktx config set scan.views always && ktx scan shop")
 
 

@@ -112,7 +112,7 @@ def test_only_runs_of_servers_are_cancelled(layout: Layout) -> None:
     events.parent.mkdir()
     events.write_text('{"event": "run_started", "run_id": "20260101T000000-abcdef", "command": "ktx ingest"}\n')
     held = hold_run_lock(layout, run_id="20260101T000000-abcdef", command="ktx ingest")
-    with held, pytest.raises(NotSupportedError, match="not started by a server"):
+    with held, pytest.raises(NotSupportedError, match="did not start the run"):
         cancel_ingest(layout, "20260101T000000-abcdef")
     assert ingest_state(layout, "20260101T000000-abcdef").status == "killed"
 

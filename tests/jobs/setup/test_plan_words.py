@@ -60,9 +60,9 @@ def test_every_key_is_of_some_driver_and_every_word_is_unique(words: tuple[Word,
 
 
 def test_a_word_that_the_driver_has_nothing_for() -> None:
-    with pytest.raises(UsageError, match="the driver `sqlite` takes no --database-host") as caught:
+    with pytest.raises(UsageError, match="the driver `sqlite` does not accept --database-host") as caught:
         fields_of("sqlite", {"host": "h", "path": "x"}, DATABASE_WORDS, flag="--database-")
-    assert caught.value.hint == "it takes --database-url, --database-path"
+    assert caught.value.hint == "it accepts --database-url, --database-path"
 
 
 ORDERED: list[tuple[dict[str, Any], list[str]]] = [
@@ -117,7 +117,7 @@ def test_a_value_that_is_no_yaml() -> None:
 
 def test_a_key_inside_what_is_no_mapping() -> None:
     fields: dict[str, Any] = {"url": "canary-url"}
-    with pytest.raises(UsageError, match="`url` is no mapping") as caught:
+    with pytest.raises(UsageError, match="`url` is not a mapping") as caught:
         put(fields, "url.x", 1)
     assert "canary" not in caught.value.message
     put(fields, "a.b.c", 1)

@@ -152,8 +152,8 @@ def test_a_keyring_that_refuses(layout: Layout, ring: Ring) -> None:
     ring.error = keyring.errors.PasswordSetError(f"no place for {SECRET}")
     with pytest.raises(NotReadyError) as caught:
         _keep(layout, how=Keeping.KEYRING)
-    assert caught.value.message == "the keyring did not take the secret: PasswordSetError"
-    assert caught.value.hint == "leave the keyring out: --keep-secrets file"
+    assert caught.value.message == "the keyring did not accept the secret: PasswordSetError"
+    assert caught.value.hint == "store it in a file instead: --keep-secrets file"
 
 
 def test_whether_there_is_a_keyring(ring: Ring) -> None:

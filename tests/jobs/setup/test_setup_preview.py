@@ -70,20 +70,20 @@ def test_of_a_new_project(request_for: Request, folder: Path, no_way_out: None) 
     shown = preview(request_for())
     assert _tree(folder.parent) == before
     assert dict(shown.steps) == {
-        "project": f"make ktx.yaml in {folder}",
-        "git": f"make a repository in {folder}",
-        "test": "try the models, the embeddings, pg, the sqlite connection, the metabase connection",
-        "secrets": "keep llm-anthropic-api-key, embeddings-api-key, pg-url, metabase-api-key in the file",
+        "project": f"create ktx.yaml in {folder}",
+        "git": f"create a repository in {folder}",
+        "test": "test the models, the embeddings, pg, the sqlite connection, the metabase connection",
+        "secrets": "store llm-anthropic-api-key, embeddings-api-key, pg-url, metabase-api-key in the file",
         "ktx.yaml": "save and commit it",
         "build": "read the structure of the databases",
-        "agents": "put the project into codex, cursor",
+        "agents": "install the project in codex, cursor",
     }
     assert "canary" not in str(shown.to_json())
 
 
 def test_no_folder_yet(request_for: Request, folder: Path) -> None:
     request = request_for(project_dir=folder / "deep" / "er")
-    assert preview(request).steps[0] == ("project", f"make ktx.yaml in {folder / 'deep' / 'er'}")
+    assert preview(request).steps[0] == ("project", f"create ktx.yaml in {folder / 'deep' / 'er'}")
     assert not (folder / "deep").exists()
 
 

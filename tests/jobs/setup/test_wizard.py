@@ -24,7 +24,7 @@ FULL: dict[str, Any] = {
     "Key (typed": "canary-key",
     "Which models?": "each",
     "Model": "claude-m",
-    "Search by meaning": "openai",
+    "Enable semantic search": "openai",
     "Which database?": "other",
     "Another database?": "none",
     "Which kind of database?": "sqlite",
@@ -69,7 +69,7 @@ NOTHING = {"Which database?": "none", "Which context source": "none"}
 """Every step left out: for the others that is what is proposed."""
 
 ALL_SET = "Everything is set up. What do you want to change?"
-WHAT_NOW = "What now?"
+WHAT_NOW = "What do you want to do?"
 
 
 def _config(folder: Path) -> str:
@@ -106,7 +106,7 @@ def test_stopped_at_every_question(folder: Path, wizard: Wizard) -> None:
         try:
             wizard(person)
         except CancelledError as stopped:
-            kept = "what was answered is kept" if straight else "nothing was saved"
+            kept = "your answers are saved" if straight else "nothing was saved"
             assert (stopped.message, stopped.hint) == (f"setup was stopped; {kept}", "ktx setup")
             assert person.asked[:-1] == straight[-1:], "what was answered is asked again"
             straight.append(person.asked[-1])
@@ -149,7 +149,11 @@ def test_back_and_another_answer(folder: Path, wizard: Wizard) -> None:
             went.append(place)
             raise BackAsked
 
-    script = {**FULL, "Another database?": ("none", "other", "none"), "What is the database": ("warehouse", "copy")}
+    script = {
+        **FULL,
+        "Another database?": ("none", "other", "none"),
+        "What is the id of the database": ("warehouse", "copy"),
+    }
     wizard(Person(script, before=go_back))
     assert EXPECTED.replace(
         "  documents:", "  copy:\n    driver: sqlite\n    path: shop.sqlite\n  documents:"
@@ -222,8 +226,8 @@ def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...
 def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server: ModelServer) -> None:
     model_server.play(lambda asked: says("ready") if "right-key" in str(asked.headers) else UNAUTHORIZED)
     script = {
-        **FULL, "Which model backend?": "gateway", "Address of the gateway": model_server.url, "Which models?": "one",
-        "Key (typed": "canary-wrong-key", "Key (typed unseen, or env:NAME, file:PATH; empty: as before)": "right-key",
+        **FULL, "Which model backend?": "gateway", "URL of the gateway": model_server.url, "Which models?": "one",
+        "Key (typed": "canary-wrong-key", "Key (typed unseen, or env:NAME, file:PATH; empty: unchanged)": "right-key",
     }  # fmt: skip
     script = dict(sorted(script.items(), key=lambda each: -len(each[0])))
     person = Person({**script, WHAT_NOW: "change"})
@@ -231,7 +235,7 @@ def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server
     person.before = lambda place: saved.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
     wizard(person, SetupStep.LLM, test=True)
     assert [text.endswith("backend: none\n") for text in saved] == [True]
-    assert person.proposed["Address of the gateway"] == model_server.url
+    assert person.proposed["URL of the gateway"] == model_server.url
     assert "backend: gateway" in _config(folder)
     assert [*_where(folder, "canary-wrong-key")] == []
     assert [*_where(folder, "right-key")] == [".ktx/secrets/llm-gateway-api-key"]
@@ -278,7 +282,7 @@ def test_a_wrong_password_is_asked_for_again_and_nothing_before_it(
     person = Person({
         **FULL, "Which kind of database?": "postgres", "Host": "127.0.0.1", "Port": str(postgres_server.port),
         "Name of the database": "postgres", "User": postgres_server.user,
-        "Password (typed unseen, or env:NAME, file:PATH; empty: as before)": postgres_server.password,
+        "Password (typed unseen, or env:NAME, file:PATH; empty: unchanged)": postgres_server.password,
         "Password": "canary-wrong",
         WHAT_NOW: "change",
     })  # fmt: skip
@@ -303,9 +307,9 @@ def test_a_secret_of_the_user_stays_where_it_is(folder: Path, wizard: Wizard, ty
 
 def test_where_there_is_a_keyring(folder: Path, wizard: Wizard, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktx_cli.jobs.setup.wizard.dialog.usable_keyring", lambda: True)
-    person = Person({**FULL, "Where are secrets kept?": "keyring"})
+    person = Person({**FULL, "Where do you want to store secrets?": "keyring"})
     wizard(person)
-    assert person.questions.count("Where are secrets kept?") == 1
+    assert person.questions.count("Where do you want to store secrets?") == 1
     assert sorted(ring.kept.values()) == ["canary-key", "canary-key"]
     assert [*_where(folder, "canary")] == []
     assert _config(folder).count("keyring:ktx-") == 2
@@ -313,8 +317,8 @@ def test_where_there_is_a_keyring(folder: Path, wizard: Wizard, ring: Ring, monk
 
 def test_no_project_is_wanted(folder: Path, wizard: Wizard) -> None:
     before = sorted(folder.rglob("*"))
-    with pytest.raises(CancelledError, match="nothing was made"):
-        wizard(Person({"Make a ktx project": False}))
+    with pytest.raises(CancelledError, match="nothing was created"):
+        wizard(Person({"Create a ktx project": False}))
     assert sorted(folder.rglob("*")) == before
 
 

@@ -18,7 +18,7 @@ KINDS = {
     "Which kind of database?": ("sqlite", "sqlite"),
     "File or folder": ("shop.sqlite", "notes.sqlite", "more.sqlite"),
     "Another database?": ("other", "other", "none"),
-    "What now?": "change",
+    "What do you want to do?": "change",
 }
 
 
@@ -49,7 +49,7 @@ def test_another_driver_than_one_without_its_package(
         **KINDS,
         "Which kind of database?": ("sqlite", "snowflake", "sqlite"),
         "File or folder": ("shop.sqlite", "more.sqlite"),
-        "What now?": "other",
+        "What do you want to do?": "other",
     }
     wizard(Person(script))
     assert "path: more.sqlite" in (folder / "ktx.yaml").read_text()
@@ -65,18 +65,18 @@ def test_agent_clients_that_could_not_be_written_are_tried_again(
         **KINDS,
         "Another database?": "none",
         "Which agent clients": ["claude-code", "cursor"],
-        "What now?": decides,
+        "What do you want to do?": decides,
     }
     person = Person(script)
 
     def mended(place: tuple[str, str]) -> None:
-        if place[1] == "What now?":
+        if place[1] == "What do you want to do?":
             (folder / ".mcp.json").write_text("{}")
             script["Which agent clients"] = ["claude-code"]
 
     person.before = mended
     wizard(person)
-    assert person.questions.count("Which agent clients get this project?") == asked
+    assert person.questions.count("Which agent clients should use this project?") == asked
     assert "ktx" in json.loads((folder / ".mcp.json").read_text())["mcpServers"]
 
 
@@ -92,7 +92,7 @@ def test_going_back_where_nothing_was_asked_before_stays(folder: Path, wizard: W
 
     person.before = back_twice
     wizard(person)
-    assert person.questions[:4] == ["Which model backend?"] * 3 + ["Search by meaning, too?"]
+    assert person.questions[:4] == ["Which model backend?"] * 3 + ["Enable semantic search, too?"]
 
 
 def test_going_back_passes_by_a_step_with_nothing_to_ask(folder: Path, wizard: Wizard) -> None:
@@ -106,7 +106,7 @@ def test_going_back_passes_by_a_step_with_nothing_to_ask(folder: Path, wizard: W
 
     person.before = back_once
     wizard(person)
-    at = person.questions.index("Which agent clients get this project?")
+    at = person.questions.index("Which agent clients should use this project?")
     assert person.questions[at + 1].startswith("Which context source")
 
 
@@ -120,8 +120,8 @@ def test_another_database_is_not_called_as_the_one_before(folder: Path, wizard: 
 
     person.before = back
     wizard(person)
-    assert person.questions.count("What is the database called in ktx?") == 3
-    assert person.proposed["What is the database called in ktx?"] == "shop"
+    assert person.questions.count("What is the id of the database in ktx?") == 3
+    assert person.proposed["What is the id of the database in ktx?"] == "shop"
 
 
 def test_a_folder_that_is_not_there_is_made(folder: Path, machine: dict[str, str]) -> None:

@@ -187,7 +187,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
         "scan.relationships.acceptthreshold",
         "did you mean `acceptThreshold`?",
     ),
-    ("storage: {git: {zzz: 1}}", "storage.git.zzz", "known here: author, auto_commit"),
+    ("storage: {git: {zzz: 1}}", "storage.git.zzz", "known settings: author, auto_commit"),
     ("connections: {a: {driver: sqlite, path: x, pth: y}}", "connections.a.pth", "did you mean `path`?"),
     (
         "connections: {a: {driver: postgres, host: h, context: {queryHistry: {}}}}",
@@ -202,7 +202,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
 def test_unknown_keys_are_warned_about_at_every_level(text: str, path: str, hint: str) -> None:
     issue = next(issue for issue in load(text).issues if issue.setting == path)
     assert (issue.code, issue.severity, issue.hint) == ("unknown_key", "warning", hint)
-    assert f"`{path}` is not a setting that ktx knows" in issue.message
+    assert f"`{path}` is not a setting of ktx" in issue.message
 
 
 def test_unknown_keys_are_kept() -> None:

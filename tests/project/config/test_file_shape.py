@@ -29,7 +29,7 @@ def loaded(text: str) -> KtxConfig:
             "connections:\n  a: &base {driver: sqlite, path: x}\n  b:\n    <<: *base\n    path: y\n",
             "connections.b.<<",
             4,
-            "write `driver: ..., path: ...` in its place",
+            "write `driver: ..., path: ...` instead",
         ),
         ("base: &base {backend: none}\nllm:\n  provider: {<<: *base}\n", "llm.provider.<<", 3, "`backend: ...`"),
         ("connections:\n  a:\n    <<: [{driver: sqlite}]\n", "connections.a.<<", 3, "the settings themselves"),

@@ -81,7 +81,7 @@ def test_a_missing_secret_names_reference_and_setting() -> None:
     with pytest.raises(SecretError) as caught:
         options(driver="mysql", host="h", password="env:PW")
     assert caught.value.message == (
-        "the secret reference `env:PW` of connections.wh.password names a variable that is not set"
+        "the secret reference `env:PW` of connections.wh.password refers to a variable that is not set"
     )
 
 

@@ -157,7 +157,7 @@ def test_set(path: str, text: str, value: Any) -> None:
             "`ingest.workUnits.stepBudget` must be a whole number, not the text `many`",
         ),
         ("ingest.workUnits.stepBudget", "0", "must be"),
-        ("llm.provider.backend", "opnai", "cannot be `opnai`; it is one of none, anthropic,"),
+        ("llm.provider.backend", "opnai", "cannot be `opnai`; use one of none, anthropic,"),
         ("connections.wh.port", "x", "must be a port number"),
         ("connections.wh.driver", "no_such_driver", "cannot be `no_such_driver`"),
         ("scan.relationships.enabled", "yes", "must be true or false"),

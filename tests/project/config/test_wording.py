@@ -150,10 +150,10 @@ SENTENCES: list[tuple[str, str, str | None]] = [
     # the file, what is said, the hint
     (
         "storage: {git: {author: me}}",
-        "`storage.git.author` cannot be the text `me`; it is: Author of ktx's commits, `Name <address>`",
+        "`storage.git.author` cannot be the text `me`; expected: Author of ktx's commits, `Name <address>`",
         "for example ktx <ktx@example.com>",
     ),
-    ("storage: {git: {author: ''}}", "`storage.git.author` is empty", "give it a value, for example ktx <ktx@exam"),
+    ("storage: {git: {author: ''}}", "`storage.git.author` is empty", "set a value, for example ktx <ktx@exam"),
     (
         "ingest: {workUnits: {stepBudget: '4'}}",
         "`ingest.workUnits.stepBudget` must be a whole number, not the text `4`",
@@ -203,10 +203,10 @@ def test_sentences_name_the_value_what_is_expected_and_an_example(text: str, say
         ("ingest.workUnits.stepBudget", "-4", "must be more than 0, not -4", "ingest.workUnits.stepBudget 40"),
         ("ingest.rateLimit.throttleThreshold", "abc", "must be a number, not the text `abc`", "throttleThreshold 0.8"),
         ("scan.relationships.acceptThreshold", "3", "must be at most 1, not 3", "acceptThreshold 0.6"),
-        ("scan.privacy", "locl", "cannot be `locl`; it is one of off, local, strict", "did you mean `local`?"),
-        ("scan.privacy", "x", "cannot be `x`; it is one of off", "write one of off, local, strict"),
+        ("scan.privacy", "locl", "cannot be `locl`; use one of off, local, strict", "did you mean `local`?"),
+        ("scan.privacy", "x", "cannot be `x`; use one of off", "write one of off, local, strict"),
         ("connections.c.port", "abc", "`connections.c.port` must be a port number", "connections.c.port 5432"),
-        ("connections.c.path", "\udcff", "cannot be a text that is not UTF-8", "UTF-8 terminal"),
+        ("connections.c.path", "\udcff", "is not valid UTF-8", "UTF-8 terminal"),
     ],
 )  # fmt: skip
 def test_on_the_command_line_the_hint_is_a_command(key: str, text: str, says: str, hint: str) -> None:

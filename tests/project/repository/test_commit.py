@@ -185,7 +185,7 @@ def test_a_lock_that_was_taken_away_is_noticed_and_the_next_run_finishes(work: A
         work.write("mine.txt", "m")
         work.git("add", "mine.txt")
 
-    with pytest.raises(BusyError, match="taken away") as caught:
+    with pytest.raises(BusyError, match="was removed while") as caught:
         work.repo.commit({ORDERS: b"n\n"}, message="m", base=work.head, before_publish=take_away)
     assert caught.value.details["commit"] == work.head
     assert work.repo.recover().finished == (ORDERS,)

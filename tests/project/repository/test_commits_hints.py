@@ -19,7 +19,7 @@ SAID = {
     HeldReason.SKIP_WORKTREE: "--no-skip-worktree -- 'a b'",
     HeldReason.SYMLINK: "symbolic link",
     HeldReason.NOT_A_DIRECTORY: "move that file away",
-    HeldReason.IS_A_DIRECTORY: "a folder stands at 'a b'",
+    HeldReason.IS_A_DIRECTORY: "'a b' is a folder",
     HeldReason.NOT_A_FILE: "pipe",
     HeldReason.NESTED_REPOSITORY: "submodule",
     EDITED_MEANWHILE: "git diff -- 'a b'",

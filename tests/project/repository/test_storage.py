@@ -143,7 +143,7 @@ def test_what_cannot_be_taken_back_is_finished_by_the_next_run(
     write = Git.write
 
     def refuse_the_way_back(git: Git, *words: Any, **more: Any) -> GitResult:
-        if words[0] == "update-ref" and "taken back" in str(words[2]):
+        if words[0] == "update-ref" and "undone" in str(words[2]):
             return GitResult(1, b"", b"no")
         return write(git, *words, **more)
 

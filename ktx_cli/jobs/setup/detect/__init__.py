@@ -1,1 +1,1 @@
-"""Finds what a project could use on this machine."""
+"""Detects what a project could use on this machine."""

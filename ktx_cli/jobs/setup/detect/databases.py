@@ -1,4 +1,4 @@
-"""Databases and context sources within reach: in the folder, and those that environment variables lead to."""
+"""Detects databases and context sources: those in the folder, and those in environment variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_DEPTH: Final = 3
 
 MAX_ENTRIES: Final = 10_000
 MAX_SECONDS: Final = 0.5
-"""The bound of the search in a home folder or on a slow disk: what it does not reach is not offered."""
+"""Limit of the search in a home folder or on a slow disk: what it does not reach is not offered."""
 
 _OWN: Final = frozenset({RAW_NAME, SEMANTIC_NAME, WIKI_NAME})
 _OF_DBT: Final = frozenset({"target", "seeds"})
@@ -46,7 +46,7 @@ _ENVIRONMENT: Final = "pyvenv.cfg"
 
 
 def folders_in(root: Path) -> Iterator[Folder]:
-    """Yield a folder and those below it, the nearest first; none where it cannot be listed."""
+    """Yield a folder and those below it, nearest first; none if it cannot be listed."""
     ends, left = monotonic() + MAX_SECONDS, MAX_ENTRIES
     waiting = deque([PurePosixPath(".")])
     while waiting and left > 0 and monotonic() < ends:
@@ -62,7 +62,7 @@ def folders_in(root: Path) -> Iterator[Folder]:
 
 
 def _passed_over(path: PurePosixPath, files: list[str]) -> frozenset[str]:
-    """Return the names of folders that hold nothing of the user's: what tools leave behind, and what ktx writes."""
+    """Return the names of folders without data of the user: those of tools, and those that ktx writes."""
     passed = LEFT_OUT
     if path == PurePosixPath(".") or CONFIG_NAME in files:
         passed |= _OWN
@@ -90,17 +90,17 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
 
 
 HEAD_BYTES: Final = 64
-"""The bytes of a file that are read to detect its database."""
+"""Number of bytes of a file that are read to detect its database."""
 MOST_FILES: Final = 20
-"""The largest number of databases offered: a folder with more of them is a cache of some program."""
+"""Maximum number of databases to offer: a folder with more of them is a cache of some program."""
 
 SEVERAL: Final = 2
-"""The number of data files that make a folder a database."""
+"""Number of data files that make a folder a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A database to connect. `fields`: by `ktx.yaml` key, without `driver`. `id`: a proposal for its id."""
+    """A database to connect. `fields`: by `ktx.yaml` key, without `driver`. `id`: a suggested id."""
 
     driver: str
     label: str
@@ -109,7 +109,7 @@ class Offer:
 
 
 def file_databases(root: Path) -> list[Offer]:
-    """Return the databases in a folder, the nearest first, then the folders of data files."""
+    """Return the databases in a folder, nearest first, then the folders of data files."""
     folders = list(folders_in(root))
     single = [found for folder in folders for found in _single(root, folder)]
     return [*single[:MOST_FILES], *_of_data_files(root, folders)]
@@ -124,7 +124,7 @@ def _single(root: Path, folder: Folder) -> Iterator[Offer]:
 
 
 def _kind(path: Path) -> tuple[str, str] | None:
-    """Return driver and name of what a file is by its first bytes."""
+    """Return driver and name of a file's format, by its first bytes."""
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
@@ -139,7 +139,7 @@ def _kind(path: Path) -> tuple[str, str] | None:
 
 def _of_data_files(root: Path, folders: list[Folder]) -> Iterator[Offer]:
     counts = {}
-    for folder in folders:  # JSON alone is no data: settings of programs are JSON too
+    for folder in folders:  # JSON alone is not data: settings of programs are JSON too
         names = [name for name in folder.files if _is_data(name)]
         if len(names) >= SEVERAL and any(".json" not in Path(name).suffixes for name in names):
             counts[folder.path] = len(names)
@@ -157,7 +157,7 @@ _LONGEST: Final = 60
 
 
 def free_id(wanted: str, taken: Collection[str]) -> str:
-    """Return an id that may name a connection and is not taken, as near to `wanted` as that goes."""
+    """Return a valid, free connection id, as close to `wanted` as possible."""
     stem = re.sub(r"[^a-z0-9_-]+", "-", wanted.lower())[:_LONGEST].strip("-_") or "warehouse"
     if stem in RESERVED_IDS or is_device_name(stem):
         stem = f"{stem}-db"
@@ -169,20 +169,20 @@ def free_id(wanted: str, taken: Collection[str]) -> str:
 
 
 _Place = tuple[str, ...]
-"""The key of a database, however its settings are written."""
+"""The identity of a database, however its settings are written."""
 
 
 def database_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
     """Return the databases that `ktx.yaml` does not have yet: those in the folder, then those of the environment.
 
-    None is opened or reached; of files the first bytes are read.
+    None is opened or reached; only the first bytes of files are read.
     """
     known = {_place(entry, folder, environ) for entry in config.databases().values()}
     offers: list[Offer] = []
     for offer in (*file_databases(folder), *variable_databases(environ)):
         try:
             entry = parse_connection({"driver": offer.driver, **offer.fields})
-        except ValueError:  # a variable holds what `ktx.yaml` does not take
+        except ValueError:  # a variable contains a value that `ktx.yaml` does not accept
             continue
         place = _place(entry, folder, environ)
         if place is None or place in known or (place[0] == "file" and not Path(place[1]).exists()):
@@ -197,7 +197,7 @@ def _with_free_id(offer: Offer, config: KtxConfig, offers: list[Offer]) -> Offer
 
 
 def _place(entry: Connection, folder: Path, environ: Mapping[str, str]) -> _Place | None:
-    """Return which database a connection is to; no secret but those of the environment is looked up."""
+    """Return the database of a connection; only secrets in the environment are looked up."""
     if not isinstance(entry, Database):
         return None
     try:
@@ -216,7 +216,7 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S")
 _SHOWABLE: Final = re.compile(r"[\w./-]*")
 _PURPOSE: Final = re.compile(r"(.+?)_?(?:DATABASE|DB|DWH)?_?(?:URL|URI|DSN|CONN|CONNECTION|CONNECTION_STRING)", re.I)
 _GENERIC: Final = frozenset({"database", "db", "pg", "sqlalchemy"})
-"""First words of variables that say nothing of what is in the database; neither do drivers and their schemes."""
+"""First words of variables that say nothing about the content; neither do drivers and their schemes."""
 
 _SECRETS: Final = ("password", "token")
 
@@ -227,7 +227,7 @@ def variable_databases(environ: Mapping[str, str]) -> list[Offer]:
 
 
 def server_place(options: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return host, port and database that resolved options lead to; None where that is not to be told."""
+    """Return host, port and database of resolved options; None if that is unclear."""
     address = options.get("host") or options.get("account")
     if options.get("url"):
         scheme, host, port, database = _taken_apart(str(options["url"]))
@@ -251,7 +251,7 @@ def _by_url(environ: Mapping[str, str]) -> Iterator[Offer]:
         named = (each for each in WAREHOUSES.all() if scheme in each.schemes and each.hosts)
         driver = next((each.driver for each in named if host.endswith(each.hosts)), driver)
         if value.count("@") > 1 or not _SHOWABLE.fullmatch(host + database):
-            host = database = ""  # what is taken for them may be a part of the password
+            host = database = ""  # what looks like them may be part of the password
         stem = database.partition("/")[0] if host else PurePosixPath(database).stem
         place = one_line("/".join(filter(None, (host, database))), 80)
         label = f"{driver}: {place} ({name})" if place else f"{driver}: {name}"
@@ -270,7 +270,7 @@ def _by_parts(environ: Mapping[str, str]) -> Iterator[Offer]:
 
 
 def _taken_apart(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, host, port and database of a URL, each empty where it has none; its password is nowhere."""
+    """Return scheme, host, port and database of a URL, each empty if missing, without its password."""
     try:
         parts = urlsplit(redact_url(url.strip()))
         scheme = parts.scheme.lower().partition("+")[0]
@@ -280,7 +280,7 @@ def _taken_apart(url: str) -> tuple[str, str, str, str]:
 
 
 def _purpose(name: str) -> str | None:
-    """Return what a variable says its database is for: `ANALYTICS_DATABASE_URL` is for analytics."""
+    """Return the purpose in the name of a variable: `ANALYTICS_DATABASE_URL` is for analytics."""
     found = _PURPOSE.fullmatch(name)
     word = found[1].lower() if found else ""
     generic = _GENERIC.union(*((each.driver, *each.schemes) for each in WAREHOUSES.all()))
@@ -292,7 +292,7 @@ _ADDRESSES: Final = ("api_url", "base_url")
 
 
 def source_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
-    """Return the context sources that `ktx.yaml` does not have yet; nothing is reached, and no file is read."""
+    """Return the context sources that `ktx.yaml` does not have yet; sends no request and reads no file."""
     folders = list(folders_in(folder))
     known = [_local(entry, folder) for entry in config.sources().values()]
     services = {entry.driver for entry in config.sources().values()}
@@ -306,7 +306,7 @@ def source_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -
 
 
 def _local(entry: SourceConnection, folder: Path) -> tuple[str, Path] | None:
-    """Return the driver and the folder on this disk that a configured source reads."""
+    """Return the driver and the local folder that a configured source reads."""
     keys = ("source_dir", "repo_url", "path")
     given = [str(value) for key in keys if (value := getattr(entry, key, None))]
     if not given:
@@ -318,7 +318,7 @@ def _local(entry: SourceConnection, folder: Path) -> tuple[str, Path] | None:
 
 
 def _offers(folders: list[Folder], environ: Mapping[str, str]) -> Iterator[Offer]:
-    """Yield what is in the folders, then what the environment names."""
+    """Yield what is in the folders, then what is in the environment."""
     kinds: tuple[SourceKind, ...] = SOURCES.all()
     for kind in kinds:
         yield from _in_folders(kind, folders)
@@ -350,7 +350,7 @@ def _of_environment(kind: SourceKind, environ: Mapping[str, str]) -> Iterator[Of
 
 
 def _is_address(url: str) -> bool:
-    """Whether a URL may stand in `ktx.yaml` as it is."""
+    """Return whether a URL may be written to `ktx.yaml` unchanged."""
     try:
         parts = urlsplit(url)
     except ValueError:

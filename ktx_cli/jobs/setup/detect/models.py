@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 0.2
 ANSWER_SECONDS: Final = 0.5
-"""The seconds that all of an answer may take, connecting included."""
+"""Time limit of a response, including the connection, in seconds."""
 
 MAX_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LocalGateway:
-    """A program that speaks the Anthropic API. `keys`: variables its key may be in."""
+    """A program that implements the Anthropic API. `keys`: possible variables of its key."""
 
     name: str
     port: int
@@ -48,7 +48,7 @@ class LocalGateway:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Its URL."""
         return f"http://127.0.0.1:{self.port}"
 
 
@@ -57,19 +57,19 @@ LOCAL_GATEWAYS: Final = (
     LocalGateway("Ollama", 11434),
     LocalGateway("LM Studio", 1234),
 )
-"""The programs and the ports they listen on unless they are told another."""
+"""The programs with their default ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Something answers there. `models`: what it says it has. `asks_for_key`: it says that only to who has one."""
+    """A gateway that responds. `models`: those it lists. `asks_for_key`: it only lists them with a key."""
 
     models: tuple[str, ...] = ()
     asks_for_key: bool = False
 
 
 def ask(url: str) -> Listening | None:
-    """Return what an address of this machine answers to `GET /v1/models`; None where no gateway does in time."""
+    """Return the response of a local address to `GET /v1/models`; None if no gateway responds in time."""
     if not _is_plain_loopback(url):
         return None
     import httpx2
@@ -82,7 +82,7 @@ def ask(url: str) -> Listening | None:
         raise TimeoutError
 
     timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-    # No certificates are read for plain HTTP: that alone takes 40 ms. No proxy stands before loopback.
+    # Plain HTTP needs no certificates, which take 40 ms to read, and there is no proxy before loopback.
     with httpx2.Client(timeout=timeout, trust_env=False, verify=False) as client:
         bound(client, left)
         try:
@@ -101,7 +101,7 @@ def _is_plain_loopback(url: str) -> bool:
 
 
 def _content(response: httpx2.Response) -> Any:
-    """Return the JSON of an answer; `ValueError` for another, or one that is too long."""
+    """Return the JSON of a response; raises `ValueError` for anything else, or if it is too long."""
     content = b""
     for piece in response.iter_bytes():
         content += piece
@@ -111,7 +111,7 @@ def _content(response: httpx2.Response) -> Any:
 
 
 def _understood(status: int, value: Any) -> Listening | None:
-    """Return what an answer means; a web server that knows nothing of models is no gateway."""
+    """Return the meaning of a response; a web server that lists no models is not a gateway."""
     if not isinstance(value, dict):
         return None
     if status in (401, 403) and "error" in value:
@@ -124,10 +124,10 @@ def _understood(status: int, value: Any) -> Listening | None:
 
 
 def embedding_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
-    """Return the backends; `none` is the first and can always be used. No model is loaded, and nothing is fetched."""
+    """Return the backends, starting with `none`, which always works. Loads no model, and downloads nothing."""
     embeddings = config.ingest.embeddings
     return [
-        ModelOffer("none", "search by words alone, without a model"),
+        ModelOffer("none", "full-text search only, without a model"),
         _model2vec(embeddings, project_dir),
         _sentence_transformers(embeddings, project_dir),
         *_openai(embeddings, environ),
@@ -148,7 +148,7 @@ def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> ModelOf
         label = f"{backend} of the server {one_line(redact_url(server), 80)} ({one_line(model, 80)})"
         return ModelOffer(backend, label, {"model": model})
     problem = _local_problem(backend, model, project_dir)
-    label = f"{backend} on this machine ({one_line(model, 80)}), more exact and slower"
+    label = f"{backend} on this machine ({one_line(model, 80)}), slower but more accurate"
     return ModelOffer(backend, label, {"model": model}, problem)
 
 
@@ -159,12 +159,12 @@ def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[Mode
     who = "OpenAI"
     if environ.get("OPENAI_BASE_URL", "").strip():
         settings["base_url"] = "env:OPENAI_BASE_URL"
-        who = "the server of OPENAI_BASE_URL"
-    yield ModelOffer("openai", f"{who} ({one_line(settings['model'], 80)}), which gets the texts", settings)
+        who = "the server in OPENAI_BASE_URL"
+    yield ModelOffer("openai", f"{who} ({one_line(settings['model'], 80)}), which receives the texts", settings)
 
 
 def _model(embeddings: Embeddings, backend: str, default: str) -> str:
-    """Return the model in `ktx.yaml` where it is one of this backend, else the usual one."""
+    """Return the model in `ktx.yaml` if it belongs to this backend, else the default one."""
     return (embeddings.model if embeddings.backend == backend else None) or default
 
 
@@ -173,7 +173,7 @@ def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | No
     if not is_installed(package.replace("-", "_")):
         return missing_package(package)
     try:
-        # sentence-transformers takes its own models without the first part of the name that the hub has
+        # sentence-transformers accepts its own models without the organization of the hub
         bare = package == "sentence-transformers" and "/" not in model and not (project_dir / model).is_dir()
         model_folder(f"{package}/{model}" if bare else model, project_dir)
     except KtxError as error:
@@ -181,20 +181,20 @@ def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | No
     return None
 
 
-SESSION: Final = "your own local Claude Code session"
+SESSION: Final = "your local Claude Code session"
 CLAUDE_CODE: Final = "claude-code"
 ANTHROPIC_HOST: Final = "api.anthropic.com"
 ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
-"""The variable that ktx's own examples name for the key of a gateway."""
+"""The variable for the key of a gateway in ktx's own examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A backend that could run the models, or make the embeddings.
+    """A backend that could run the models, or compute the embeddings.
 
-    `settings`: fields of the provider by the word of their flag; one that the backend needs and that is not here is
-    to be asked for. `problem`: why it cannot be used now; of a missing session `details["sign_in"]` is the command
-    that signs in. `models`: what is known to be there, () where nothing is.
+    `settings`: fields of the provider by the word of their flag; a required one that is missing has to be asked for.
+    `problem`: why it cannot be used now; for a missing session, `details["sign_in"]` is the command that signs in.
+    `models`: those known to exist, () if unknown.
     """
 
     backend: str
@@ -205,14 +205,14 @@ class ModelOffer:
 
     @property
     def value(self) -> str:
-        """The key of an offer: of a gateway with its address."""
+        """The key of an offer: for a gateway with its URL."""
         return f"{self.backend} {self.settings.get('base_url', '')}".strip()
 
 
 def model_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
-    """Return what could run the models, in the order to offer it: `claude-code` always first, asked of the binary.
+    """Return what could run the models, in the order of the offers: `claude-code` is always first.
 
-    No model is asked, and no address beyond this machine. Raises `CancelledError` alone, for Ctrl-C.
+    Calls no model, and sends no request beyond this machine. Only raises `CancelledError`, for Ctrl-C.
     """
     return run_async(_model_offers(config, project_dir, environ))
 
@@ -222,7 +222,7 @@ async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[s
     local = [each for each in LOCAL_GATEWAYS if named is None or not _is_same(named, each)]
     urls = (named or "", *(each.url for each in local))
     asked = asyncio.gather(*(asyncio.to_thread(ask, url) for url in urls))
-    await asyncio.sleep(0)  # the threads begin now: finding the binary may hold up the loop
+    await asyncio.sleep(0)  # start the threads now: finding the binary may block the loop
     session = await _claude_code(config, project_dir, environ)
     listening, *answers = await asked
     offers = [session, *_anthropic(environ, project_dir), *_vertex(environ)]
@@ -238,14 +238,14 @@ async def _claude_code(config: KtxConfig, project_dir: Path, environ: Mapping[st
     except KtxError as error:
         return ModelOffer(CLAUDE_CODE, SESSION, problem=_with_command(error, config, project_dir, environ))
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~`
-        message = f"the `claude` binary cannot be asked: {one_line(str(error), 200)}"
+        message = f"the `claude` binary does not respond: {one_line(str(error), 200)}"
         problem = llm_error("connection", backend=CLAUDE_CODE, message=message, hint=Command("doctor"))
         return ModelOffer(CLAUDE_CODE, SESSION, problem=problem)
-    return ModelOffer(CLAUDE_CODE, f"your own {session.account}, Claude Code {session.binary.version_text}")
+    return ModelOffer(CLAUDE_CODE, f"your {session.account}, Claude Code {session.binary.version_text}")
 
 
 def _with_command(error: KtxError, config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> KtxError:
-    """Add to the details of a missing session the command that signs in, as it runs here: PATH may know no `claude`."""
+    """Add the command that signs in to the details of a missing session, with the path of `claude` if necessary."""
     from ktx_cli.llm import candidates
 
     if error.code == "auth":
@@ -275,11 +275,11 @@ def _vertex(environ: Mapping[str, str]) -> Iterable[ModelOffer]:
 
 
 def _of_environment(url: str, listening: Listening | None, environ: Mapping[str, str], project_dir: Path) -> ModelOffer:
-    """Return the gateway that `ANTHROPIC_BASE_URL` names, with the key that goes to it."""
-    label = f"the gateway {one_line(_without_user(url), 80)} of ANTHROPIC_BASE_URL"
+    """Return the gateway in `ANTHROPIC_BASE_URL`, with its key."""
+    label = f"the gateway {one_line(_without_user(url), 80)} in ANTHROPIC_BASE_URL"
     if has_password(url):
         problem: KtxError | None = ConfigError(
-            "ANTHROPIC_BASE_URL has a password in it, which would stand in ktx.yaml",
+            "ANTHROPIC_BASE_URL contains a password, which would be written to ktx.yaml",
             hint=Command(Placeholder(f"ANTHROPIC_BASE_URL={shell_words(_without_user(url))}"), program="export"),
         )
         return ModelOffer("gateway", label, problem=problem)
@@ -291,7 +291,7 @@ def _of_environment(url: str, listening: Listening | None, environ: Mapping[str,
 
 
 def _on_this_machine(gateway: LocalGateway, listening: Listening, environ: Mapping[str, str]) -> ModelOffer:
-    asks = "asks for a key" if listening.asks_for_key else "takes any key"
+    asks = "requires a key" if listening.asks_for_key else "accepts any key"
     settings = {"base_url": gateway.url, **_key(environ, (*gateway.keys, ANY_GATEWAYS_KEY))}
     return ModelOffer(
         "gateway", f"{gateway.name} on this machine ({gateway.url}), {asks}", settings, None, listening.models
@@ -299,7 +299,7 @@ def _on_this_machine(gateway: LocalGateway, listening: Listening, environ: Mappi
 
 
 def _named_gateway(environ: Mapping[str, str]) -> str | None:
-    """Return the address of `ANTHROPIC_BASE_URL` where it is another than Anthropic's."""
+    """Return the URL in `ANTHROPIC_BASE_URL` unless it is Anthropic's."""
     url = environ.get("ANTHROPIC_BASE_URL", "").strip().rstrip("/")
     return None if _is_anthropic(url) or not _host(url) else url
 
@@ -316,7 +316,7 @@ def _is_same(url: str, gateway: LocalGateway) -> bool:
 
 
 def _host(url: str) -> str:
-    """Return the host of a web address, empty for what is none."""
+    """Return the host of a URL, empty if it is invalid."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -341,7 +341,7 @@ def _key(environ: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _unsendable(
     backend: str, settings: Mapping[str, str], environ: Mapping[str, str], project_dir: Path
 ) -> KtxError | None:
-    """Return why a key cannot be sent as it is."""
+    """Return why a key cannot be sent unchanged."""
     provider: dict[str, Any] = {PROVIDER_KEYS[backend].get(word, word): value for word, value in settings.items()}
     config = KtxConfig.model_validate({"llm": {"provider": {backend: provider}}})
     try:
@@ -357,7 +357,7 @@ FILE: Final = "application_default_credentials.json"
 _LOCATIONS: Final = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
 _PROJECTS: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
 _MEANT: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "CLAUDE_CODE_USE_VERTEX")
-"""Variables that mean Claude on Vertex AI; the others may be there for anything of Google's."""
+"""Variables that indicate Claude on Vertex AI; the others may belong to anything of Google's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +370,7 @@ class VertexFound:
 
 
 def vertex_found(environ: Mapping[str, str]) -> VertexFound | None:
-    """Return what there is for Vertex AI; None without credentials, unless a variable means it."""
+    """Return the state of Vertex AI; None without credentials, unless a variable indicates it."""
     path = _credentials_file(environ)
     known = _read(path) if path is not None else None
     if (
@@ -389,14 +389,14 @@ def _problem(path: Path | None, known: Mapping[str, Any] | None) -> KtxError | N
     if not is_installed("google.auth"):
         return missing_google_auth()
     if path is None:
-        return NotReadyError("there are no Google credentials on this machine", hint=LOGIN)
+        return NotReadyError("this machine has no Google credentials", hint=LOGIN)
     if known is None:
-        return NotReadyError(f"{path} holds no Google credentials", hint=LOGIN, details={"path": str(path)})
+        return NotReadyError(f"{path} does not contain Google credentials", hint=LOGIN, details={"path": str(path)})
     return None
 
 
 def _credentials_file(environ: Mapping[str, str]) -> Path | None:
-    """Return the file Google's libraries take: the one that is named, else that of `gcloud` where it is there."""
+    """Return the file that Google's libraries use: the configured one, else that of `gcloud` if it exists."""
     if environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return Path(environ["GOOGLE_APPLICATION_CREDENTIALS"])
     named, base = environ.get("CLOUDSDK_CONFIG"), environ.get("APPDATA" if os.name == "nt" else "HOME")
@@ -407,7 +407,7 @@ def _credentials_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return what a file of credentials says; None for any other."""
+    """Return the content of a credentials file; None for any other file."""
     try:
         if not path.is_file():
             return None

@@ -1,1 +1,1 @@
-"""The wizard: setup by questions, each step tried and saved before the next; it goes back, and on after a stop."""
+"""The wizard: setup by questions. Each step is tested and saved before the next, and can be revisited or resumed."""

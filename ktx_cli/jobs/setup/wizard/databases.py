@@ -1,4 +1,4 @@
-"""The wizard's step for databases: each is connected to and read, then its tables are chosen."""
+"""The wizard's steps for databases and sources: each is connected to and read, then its tables are chosen."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.setup.answers import Word
 
 MANY_TABLES: Final = 50
-"""From how many tables on a person is asked which are wanted, though they are in one schema."""
+"""Number of tables from which the wizard asks which ones to read, even if they are in one schema."""
 MOST_OFFERS: Final = 12
-"""The largest number of databases offered, so that a menu fits a screen."""
+"""Maximum number of databases to offer, so that a menu fits on a screen."""
 
 
 def databases_step(work: WizardRun) -> None:
@@ -74,7 +74,7 @@ class _Facts:
 
 
 def _look(work: WizardRun, answer: ConnectionAnswer) -> _Facts:
-    """Connect as a run does, and read the structure; raises the error a run would end with."""
+    """Connect as a run does, and read the structure; raises the error that a run would end with."""
     connection = str(answer.id)
     text = config_with_connection(read_bytes(work.layout.config) or b"", connection, answer.fields)
     entry = load_config(work.layout.config, data=text).config.connections[connection]
@@ -94,35 +94,35 @@ def _look(work: WizardRun, answer: ConnectionAnswer) -> _Facts:
     if test.closed and gap is None:
         warnings.append(f"no SELECT on {listing(map(str, test.closed))}")
     if test.can_write:
-        warnings.append("the role could write; ktx only reads, but a role that may only SELECT is better")
+        warnings.append("the role has write access; ktx only reads, but a role that may only SELECT is safer")
     return _Facts(f"{connection}: {', '.join(summary)}", warnings, schemas, len(tables))
 
 
 def _with_scope(work: WizardRun, answer: ConnectionAnswer, facts: _Facts) -> ConnectionAnswer:
-    """Ask which tables are wanted where there are many; patterns, so that tables to come are wanted too."""
+    """Ask which tables to read if there are many; as patterns, which include future tables."""
     if len(facts.schemas) < 2 and facts.tables < MANY_TABLES:
         return answer
-    choices = [MenuItem("all", f"All {facts.tables:,} tables, and those to come")]
+    choices = [MenuItem("all", f"All {facts.tables:,} tables, including future ones")]
     if len(facts.schemas) > 1:
         choices.append(MenuItem("schemas", f"Some of the {len(facts.schemas)} schemas"))
-    choices.append(MenuItem("patterns", "Those that fit patterns, such as mart.*"))
+    choices.append(MenuItem("patterns", "Tables that match patterns, such as mart.*"))
     chosen = work.dialog.select("scope", "Which tables?", choices, "all")
     patterns = []
     if chosen == "schemas":
         named = [MenuItem(name, name, plural(count, "table")) for name, count in sorted(facts.schemas.items())]
         patterns = [f"{name}.*" for name in work.dialog.several("schemas", "Which schemas?", named)]
     elif chosen == "patterns":
-        text = work.dialog.text("include", "Patterns of the tables wanted, with commas between", "", something)
+        text = work.dialog.text("include", "Patterns of the tables, separated by commas", "", something)
         patterns = [part.strip() for part in text.split(",") if part.strip()]
     return replace(answer, fields={**answer.fields, "include": patterns}) if patterns else answer
 
 
 def _with_history(work: WizardRun, answer: ConnectionAnswer) -> ConnectionAnswer:
-    """Ask for the query history of an engine that keeps one."""
+    """Ask for the query history of a database that has one."""
     warehouse = warehouse_of(answer.driver)
     if warehouse is None or not dialect_named(warehouse.dialect).history:
         return answer
-    if not work.dialog.confirm("history", "Read what people ask this database, too?", False):
+    if not work.dialog.confirm("history", "Also read the query history of this database?", False):
         return answer
     return replace(answer, fields={**answer.fields, "context": {"queryHistory": {"enabled": True}}})
 
@@ -150,11 +150,11 @@ SOURCE: Final = ConnectionGroup("context source", _WHICH_SOURCE, SOURCES.names, 
 
 
 def ask_connection(work: WizardRun, kind: ConnectionGroup) -> ConnectionAnswer:
-    """Ask for a connection, the first or one more; raises `LeftOutError` where none is wanted."""
+    """Ask for a connection, the first or another one; raises `LeftOutError` if none is wanted."""
     config, where = work.config, (work.root, work.request.environ)
     known = bool(config.databases() if kind is DATABASE else config.sources())
     if known and not work.revisited and not work.dialog.begun():
-        raise LeftOutError  # nobody is amid connecting, or came back to it: what is there is enough
+        raise LeftOutError  # nobody is in the middle of connecting, or came back to it, so the existing ones suffice
     offers = database_offers(*where, config)[:MOST_OFFERS] if kind is DATABASE else source_offers(*where, config)
     choices = [MenuItem(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
     none = f"No other {kind.noun.split()[-1]}" if known else f"No {kind.noun} for now"
@@ -187,11 +187,11 @@ def _ask_driver(work: WizardRun, kind: ConnectionGroup) -> str:
 
 
 def _require_package(work: WizardRun, driver: str) -> None:
-    """Return when the driver's package is there; raises to choose again, or to leave it out."""
+    """Return if the driver's package is installed; raises to choose again, or to skip it."""
     install = missing_package(driver)
     if install is not None:
-        problem = f"the driver `{driver}` needs a package that is not installed"
-        work.wait_for(problem, install, "Choose another", "Leave this out for now")
+        problem = f"the driver `{driver}` requires a package that is not installed"
+        work.wait_for(problem, install, "Choose another", "Skip this for now")
 
 
 def _ask_id(work: WizardRun, kind: ConnectionGroup, wanted: str) -> str:
@@ -199,24 +199,24 @@ def _ask_id(work: WizardRun, kind: ConnectionGroup, wanted: str) -> str:
 
     def check(text: str) -> str | None:
         if text.strip().lower() in {each.lower() for each in taken}:
-            return f"there is a connection `{text.strip()}` already"
+            return f"the connection `{text.strip()}` already exists"
         try:
             check_connection(text.strip(), {"driver": "sqlite", "path": "x"})
         except KtxError as error:
             return error.hint or error.message
         return None
 
-    return work.dialog.text(f"id {wanted}", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
+    return work.dialog.text(f"id {wanted}", f"What is the id of the {kind.noun} in ktx?", free_id(wanted, taken), check)
 
 
 def _ask_words(work: WizardRun, kind: ConnectionGroup, driver: str, connection: str) -> dict[str, Any]:
-    """Ask for what a driver needs, by word."""
+    """Ask for the fields of a driver, by word."""
     words = {word.name: word for word in words_of(driver, kind.words)}
     warehouse = warehouse_of(driver)
     if warehouse is not None and warehouse.takes_url:
         parts = MenuItem("parts", "Host, database, user and password, one by one")
-        choices = [parts, MenuItem("url", "One URL that has them all")]
-        if work.dialog.select("address", "How is its address given?", choices, "parts") == "url":
+        choices = [parts, MenuItem("url", "One URL with all of them")]
+        if work.dialog.select("address", "How do you want to enter its address?", choices, "parts") == "url":
             return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
     given: dict[str, Any] = {}
     for question in questions_of(driver):
@@ -249,7 +249,7 @@ def _port_check(text: str) -> str | None:
 
 
 def _path_check(root: Path, driver: str) -> Check:
-    """Return what says that nothing is at a path: before anything is opened, while it can be corrected."""
+    """Return the error for a missing path, before anything is opened, while it can be corrected."""
 
     def check(text: str) -> str | None:
         if not text.strip():
@@ -261,7 +261,7 @@ def _path_check(root: Path, driver: str) -> Check:
         warehouse = warehouse_of(driver)
         wanted = "file" if warehouse is not None and warehouse.location == "file" else "folder"
         if not path.exists():
-            return f"there is no {wanted} {path}"
-        return None if path.is_dir() == (wanted == "folder") else f"{path} is no {wanted}"
+            return f"the {wanted} {path} does not exist"
+        return None if path.is_dir() == (wanted == "folder") else f"{path} is not a {wanted}"
 
     return check

@@ -1,4 +1,4 @@
-"""The dialog of the wizard: one question at a time, a draft of the answers, and saving a slice of them."""
+"""The dialog of the wizard: one question at a time, a draft of the answers, and saving parts of them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from ktx_cli.project import (
 
 Kind = Literal["title", "fact", "good", "bad", "hint"]
 Check = Callable[[str], str | None]
-"""Says what is wrong with a text, None where nothing is."""
+"""Returns what is wrong with a text, None if nothing is."""
 
 
 class BackAsked(Exception):
-    """The person wants to go back to the question before."""
+    """The person wants to go back to the previous question."""
 
 
 @dataclass(frozen=True, slots=True)
 class MenuItem:
-    """One line of a menu. `note`: what is to be known before it is chosen."""
+    """One line of a menu. `note`: what is important before choosing it."""
 
     value: str
     label: str
@@ -46,12 +46,12 @@ class MenuItem:
 
     @property
     def line(self) -> str:
-        """The line as it is shown."""
+        """The line for display."""
         return f"{self.label} ({self.note})" if self.note else self.label
 
 
 class Prompter(Protocol):
-    """Asks one question at a time; raises `BackAsked`, and `KeyboardInterrupt` where a person stops.
+    """Asks one question at a time; raises `BackAsked`, and `KeyboardInterrupt` if a person stops.
 
     `back`: what a person types to go back.
     """
@@ -59,55 +59,55 @@ class Prompter(Protocol):
     back: str
 
     def say(self, text: str, kind: Kind = "fact") -> None:
-        """Tell something."""
+        """Print a message."""
         ...
 
     def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
-        """Let one choice be made; returns its value."""
+        """Ask for one choice; returns its value."""
         ...
 
     def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
-        """Let any number of choices be made; returns their values."""
+        """Ask for any number of choices; returns their values."""
         ...
 
     def text(self, question: str, default: str, check: Check) -> str:
-        """Let a text be typed that `check` has nothing against."""
+        """Ask for a text that `check` accepts."""
         ...
 
     def secret(self, question: str, check: Check) -> str:
-        """Let a secret be typed unseen."""
+        """Ask for a secret, typed unseen."""
         ...
 
     def confirm(self, question: str, default: bool) -> bool:
-        """Let a question be answered by yes or no."""
+        """Ask a yes-or-no question."""
         ...
 
 
 def capital(label: str) -> str:
-    """Return a label with a capital first."""
+    """Return a label with an initial capital."""
     return label[:1].upper() + label[1:]
 
 
 def anything(text: str) -> str | None:
-    """Have nothing against any text."""
+    """Accept any text."""
     return None
 
 
 def something(text: str) -> str | None:
-    """Want a text that is not empty."""
-    return None if text.strip() else "an answer is needed here; Esc goes back"
+    """Accept any text that is not empty."""
+    return None if text.strip() else "an answer is required; Esc goes back"
 
 
 def _secret_check(check: Check) -> Check:
     def checked(text: str) -> str | None:
         name = variable_named(text)
-        return f"to read it from the variable each time, write env:{name}" if name else check(text)
+        return f"to read it from the variable each time, enter env:{name}" if name else check(text)
 
     return checked
 
 
 class Dialog:
-    """Asks the questions of a step through a prompter, and keeps the answers in a draft."""
+    """Asks the questions of a step through a prompter, and stores the answers in a draft."""
 
     def __init__(self, prompter: Prompter, draft: WizardDraft) -> None:
         self.prompter = prompter
@@ -123,7 +123,7 @@ class Dialog:
         self._asked = []
 
     def step_back(self) -> bool:
-        """Take the last answer of the step back; False where there is none."""
+        """Remove the last answer of the step; False if there is none."""
         if not self._asked:
             return False
         last = self._asked.pop()
@@ -167,12 +167,12 @@ class Dialog:
         return bool(self._answer(key, question, confirm, shown=lambda value: "yes" if value else "no"))
 
     def secret(self, key: str, question: str, keep: Callable[[str], str], check: Check = something) -> str:
-        """Ask for a secret and return the reference to it; what is typed in clear is kept at once, and nowhere else."""
+        """Ask for a secret and return the reference to it; plaintext is stored at once, and nowhere else."""
         before = self.draft.before.get(self._full(key))
 
         def ask() -> str:
             wanted = anything if before else check
-            empty = "; empty: as before" if before else "; may be empty" if check is anything else ""
+            empty = "; empty: unchanged" if before else "; may be empty" if check is anything else ""
             label = f"{question} (typed unseen, or env:NAME, file:PATH{empty})"
             typed = self.prompter.secret(label, _secret_check(wanted)).strip()
             if not typed:
@@ -182,15 +182,15 @@ class Dialog:
         return str(self._answer(key, question, ask))
 
     def mark(self, key: str) -> None:
-        """Note something of the step beside the answers."""
+        """Record something about the step besides the answers."""
         self.draft.put(self._full(key), True)
 
     def begun(self) -> bool:
-        """Say whether anything of the step was answered or noted."""
+        """Return whether anything of the step was answered or recorded."""
         return any(key.startswith(f"{self.step}/") for key in self.draft.answers)
 
     def before(self, names: Collection[str]) -> tuple[str, ...]:
-        """Return the keys of the answers that were given before the first of some questions; none if none was asked."""
+        """Return the keys of the answers given before the first of some questions; none if none was asked."""
         wrong = (place for place, key in enumerate(self._asked) if key.rpartition("/")[2] in names)
         return tuple(self._asked[: next(wrong, 0)])
 
@@ -225,10 +225,10 @@ class Dialog:
 
 
 class WizardDraft:
-    """The answers by `step/question`, and the steps that are settled; no secret is in it, only references.
+    """The answers by `step/question`, and the settled steps; without secrets, only with references.
 
-    It is kept in `.ktx/setup.json` as soon as there is a project; what cannot be read counts as nothing. So does a
-    draft that came from elsewhere: a repository or an archive could bring answers along that nobody here gave.
+    It is stored in `.ktx/setup.json` as soon as there is a project; an unreadable file counts as empty. So does a draft
+    from elsewhere: a repository or an archive could contain answers that nobody here gave.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -240,17 +240,17 @@ class WizardDraft:
         self.secrets: list[str] = found.get("secrets", [])
 
     def put(self, key: str, value: Any) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         self.answers[key] = value
         self._save()
 
     def drop(self, key: str) -> None:
-        """Take an answer back; it is proposed when the question comes again."""
+        """Remove an answer; it is suggested when the question is asked again."""
         self.before[key] = self.answers.pop(key, None)
         self._save()
 
     def forget(self, step: SetupStep, *, propose: bool, keep: Collection[str] = ()) -> None:
-        """Take the answers of a step back but those to keep; they are proposed again or not at all."""
+        """Remove the answers of a step except those to keep; they are suggested again or not at all."""
         for key in [key for key in self.answers if key.startswith(f"{step}/") and key not in keep]:
             value = self.answers.pop(key)
             if propose:
@@ -260,20 +260,20 @@ class WizardDraft:
         self._save()
 
     def note_secret(self, reference: str) -> None:
-        """Note that the wizard is about to write the file of a secret."""
+        """Record that the wizard is about to write the file of a secret."""
         if reference not in self.secrets:
             self.secrets.append(reference)
             self._save()
 
     def settle(self, step: SetupStep) -> None:
-        """Note that a step is done, or was left out."""
+        """Record that a step is done, or was skipped."""
         if step not in self.settled:
             self.settled.append(step)
         self.secrets = []
         self.forget(step, propose=False)
 
     def reopen(self, step: SetupStep) -> None:
-        """Note that a step is to be gone through again."""
+        """Record that a step is to be repeated."""
         self.settled = [each for each in self.settled if each != step]
         self._save()
 
@@ -308,12 +308,12 @@ def _loaded(layout: Layout) -> dict[str, Any]:
 
 
 def _place(layout: Layout) -> int:
-    """Return what tells this `.ktx/` from every other: a file that was brought along cannot know it."""
+    """Return the identity of this `.ktx/`: a file from elsewhere cannot know it."""
     return layout.private.stat().st_ino
 
 
 def _is_own(path: Path) -> bool:
-    """Say whether a regular file is there, of this user, that nobody else can write."""
+    """Return whether the file is a regular file of this user that nobody else can write."""
     try:
         found = path.lstat()
     except OSError:
@@ -334,27 +334,27 @@ Found = TypeVar("Found")
 
 
 class AgainError(Exception):
-    """The step is to be gone through again."""
+    """The step is to be repeated."""
 
 
 class LeftOutError(Exception):
-    """The person leaves the step out."""
+    """The person skips the step."""
 
 
 def _is_answer(part: str) -> bool:
-    """Whether a part of a hint names or changes a setting of a connection, which is not in `ktx.yaml` yet."""
+    """Return whether a part of a hint names or changes a setting of a connection, which is not in `ktx.yaml` yet."""
     setting = part.sets[0] if isinstance(part, Command) and part.sets else part
     return isinstance(setting, SettingPath) and setting.startswith("connections.")
 
 
 def _setting_of(part: str) -> str:
-    """Return the name of the setting that a part of a hint is about: `host` of `connections.shop.host`."""
+    """Return the name of the setting in a part of a hint: `host` of `connections.shop.host`."""
     setting = part.sets[0] if isinstance(part, Command) and part.sets else part
     return setting.rpartition(".")[2] if setting.count(".") > 1 else ""
 
 
 def _question_of(part: str) -> str:
-    """Return how a sentence names the question that a setting is the answer to."""
+    """Return how a sentence names the question for a setting."""
     name = _setting_of(part)
     return f"the {name.replace('_', ' ')}" if name else "the answers"
 
@@ -367,7 +367,7 @@ def _wrong_questions(hint: Hint | None) -> set[str]:
 
 @dataclass(slots=True)
 class WizardRun:
-    """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled."""
+    """One wizard. `report` sums up what was done. `revisited`: the step is repeated although it is settled."""
 
     request: SetupRequest
     dialog: Dialog
@@ -382,7 +382,7 @@ class WizardRun:
 
     @property
     def root(self) -> Path:
-        """The project's folder."""
+        """The project folder."""
         return self.request.project_dir
 
     @property
@@ -396,19 +396,19 @@ class WizardRun:
         return load_config(self.layout.config).config
 
     def say_once(self, text: str) -> None:
-        """Tell something that need not be told again when the step is gone through again."""
+        """Print a message that need not be repeated if the step is."""
         if text not in self._looked:
             self._looked[text] = True
             self.prompter.say(text)
 
     def looked(self, what: str, look: Callable[[], Found]) -> Found:
-        """Return what was found when this was looked at first; `wait_for` has it looked at anew."""
+        """Return the cached result of a detection; `wait_for` repeats it."""
         if what not in self._looked:
             self._looked[what] = look()
         return self._looked[what]  # type: ignore[return-value]
 
     def keeper(self, name: str) -> Callable[[str], str]:
-        """Return what keeps a secret under a name, in a file of the project, in place of one that was refused."""
+        """Return what stores a secret under a name in a file of the project, replacing a rejected one."""
 
         def keep(secret: str) -> str:
             self.discard_secrets(name)
@@ -421,20 +421,20 @@ class WizardRun:
         return keep
 
     def _keeping(self) -> Keeping:
-        """Return where secrets go; where there is a keyring the person is asked, once."""
+        """Return where to store secrets; if there is a keyring, the person is asked, once."""
         if self.request.answers.keeping is Keeping.KEYRING or not usable_keyring():
             return self.request.answers.keeping
         choices = [
             MenuItem(Keeping.FILE, "A file of this project that git ignores and only you can read"),
             MenuItem(Keeping.KEYRING, "The keyring of this system"),
         ]
-        question = "Where are secrets kept?"
+        question = "Where do you want to store secrets?"
         return Keeping(self.looked("keeping", lambda: self.prompter.select(question, choices, Keeping.FILE)))
 
     def discard_secrets(self, name: str = "") -> None:
-        """Take away the secrets that the wizard wrote under a name (or any) and that `ktx.yaml` does not name.
+        """Remove the secrets that the wizard wrote under a name (or any) and that `ktx.yaml` does not use.
 
-        One that was there before, or that the person named by its path, is theirs.
+        Earlier secrets, and those that the person named by path, are theirs.
         """
         used = read_bytes(self.layout.config) or b""
         for reference in list(self.dialog.draft.secrets):
@@ -446,13 +446,13 @@ class WizardRun:
         return self.root / reference.removeprefix("file:")
 
     def changes(self, what: str) -> bool:
-        """Say whether what is set up is to be changed: only somebody who came back to the step is asked."""
+        """Ask whether to change what is set up, but only if the person came back to the step."""
         return self.revisited and self.dialog.confirm("change", f"Change {what}?", False)
 
     def attempt(self, do: Callable[[], Found]) -> Found:
-        """Do something that may fail; where it does, say why and let the person decide.
+        """Do something that may fail; if it does, report why and let the person decide.
 
-        Raises `AgainError` where they want to answer again, `LeftOutError` where they leave it out.
+        Raises `AgainError` if they want to answer again, `LeftOutError` if they skip it.
         """
         while True:
             try:
@@ -461,14 +461,14 @@ class WizardRun:
                 self.decide(error)
 
     def save(self, answers: Answers) -> SetupReport:
-        """Try and save some answers; raises as `attempt`."""
+        """Test and save some answers; raises as `attempt`."""
         answers = replace(answers, keeping=self.request.answers.keeping)
         done = self.attempt(lambda: setup(replace(self.request, answers=answers)))
         self._add(done)
         return done
 
     def decide(self, error: KtxError) -> None:
-        """Tell an error and return where the person wants the same again; raises as `save`."""
+        """Report an error and return if the person wants to try the same again; raises as `save`."""
         if isinstance(error, CancelledError):
             raise KeyboardInterrupt
         self.prompter.say(error.message, "bad")
@@ -480,21 +480,23 @@ class WizardRun:
             MenuItem("change", "Change the answers"),
             *([MenuItem("over", "Start this step over")] if kept else []),
             MenuItem("again", "Try again with the same answers"),
-            MenuItem("leave", "Leave this out for now"),
+            MenuItem("leave", "Skip this for now"),
         ]
-        chosen = self.prompter.select("What now?", choices, "change")
+        chosen = self.prompter.select("What do you want to do?", choices, "change")
         if chosen in ("change", "over"):
             self.begin_again(propose=True, keep=kept if chosen == "change" else ())
         if chosen == "leave":
             raise LeftOutError
 
     def wait_for(self, problem: str, hint: str | None, other: str, leave: str) -> NoReturn:
-        """Say what is missing; raises to look again when the person has seen to it, to choose again, or to leave it."""
+        """Report what is missing; raises to check again when the person has fixed it, to choose again,
+        or to skip it.
+        """
         self.prompter.say(problem, "bad")
         if hint:
             self.prompter.say(hint, "hint")
-        choices = [MenuItem("again", "Done: look again"), MenuItem("other", other), MenuItem("leave", leave)]
-        chosen = self.prompter.select("What now?", choices, "again")
+        choices = [MenuItem("again", "Done: check again"), MenuItem("other", other), MenuItem("leave", leave)]
+        chosen = self.prompter.select("What do you want to do?", choices, "again")
         if chosen == "leave":
             raise LeftOutError
         self._looked.pop(str(self.dialog.step), None)
@@ -503,7 +505,7 @@ class WizardRun:
         raise AgainError
 
     def begin_again(self, *, propose: bool, keep: Collection[str] = ()) -> NoReturn:
-        """Ask the questions of the step again, but for answers to keep, and note that the step is not settled yet."""
+        """Ask the questions of the step again, except answers to keep, and record that the step is not settled."""
         self.dialog.draft.forget(self.dialog.step, propose=propose, keep=keep)
         self.dialog.mark("more")
         raise AgainError

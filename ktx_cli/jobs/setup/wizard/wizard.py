@@ -1,4 +1,4 @@
-"""The steps of the wizard in their order: forward, back, leaving out, and on from where it was stopped."""
+"""The steps of the wizard in order: forward, back, skipping, and resuming where it was stopped."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def llm_step(work: WizardRun) -> None:
     """Choose a backend and its models."""
     if work.config.llm.provider.backend != NO_BACKEND and not work.changes("the model backend"):
         return
-    work.say_once("A model writes descriptions, pages and measures; ktx computes the rest without one.")
+    work.say_once("A model writes descriptions, pages and measures. ktx does everything else without one.")
 
     def look() -> list[ModelOffer]:
-        work.prompter.say("Looking what models this machine has ...")
+        work.prompter.say("Detecting available models ...")
         return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
 
     done = work.save(Answers(llm=_answer(work, work.looked(str(SetupStep.LLM), look))))
@@ -65,16 +65,16 @@ def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
     offer = next((each for each in offers if each.value == chosen), ModelOffer(chosen, ""))
     if offer.problem is not None:
         hint = str(offer.problem.details.get("sign_in") or offer.problem.hint or "")
-        work.wait_for(offer.problem.message, hint, "Choose another backend", "Leave the model out for now")
+        work.wait_for(offer.problem.message, hint, "Choose another backend", "Skip the model for now")
     provider = _provider(work, offer)
     models = _models(work, offer)
-    says = "Let the model describe tables and columns, too?"
+    says = "Also let the model describe tables and columns?"
     described = "llm" if work.dialog.confirm("descriptions", says, True) else "none"
     return ModelAnswer(offer.backend, models, provider, described)
 
 
 def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
-    """Ask for what the backend needs and this machine does not show."""
+    """Ask for what the backend needs and this machine does not provide."""
     found, dialog = dict(offer.settings), work.dialog
     for each in CHOOSABLE[offer.backend].questions:
         if each.field in found:
@@ -89,7 +89,7 @@ def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
 
 
 def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
-    """Ask which model does what; proposed is one for most, and a cheaper one for what is sorted and picked."""
+    """Ask which model does what; suggests one for most, and a cheaper one for triage and selection."""
     dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
     one, each = MenuItem("one", "One model for everything"), MenuItem("each", "A model for each role")
     choices = [MenuItem("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
@@ -107,7 +107,7 @@ def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
 
 
 def _models_text(models: Mapping[str, str]) -> str:
-    """Return the models in a line: `sonnet to write pages and measures; haiku for triage, candidateExtraction`."""
+    """Return the models as one line: `sonnet to write pages and measures; haiku for triage, candidateExtraction`."""
     others = dict.fromkeys(model for role, model in models.items() if role != "default")
     roles = {other: ", ".join(role for role, model in models.items() if model == other) for other in others}
     if not roles:
@@ -128,23 +128,23 @@ def _model(work: WizardRun, key: str, question: str, offer: ModelOffer, default:
 
 
 def project_step(work: WizardRun) -> None:
-    """Make the project, unless it is there."""
+    """Create the project, unless it exists."""
     if work.layout.config.exists():
         return
     repository = Repository.discover(existing_folder(work.root))
-    git = "A git repository is made here, for there is none."
+    git = "A git repository will be created here, because there is none."
     if repository is not None:
-        git = f"The folder is in the git repository {repository.layout.top_level}: ktx commits its own files there."
-    kept = "ktx keeps ktx.yaml, semantic-layer/, wiki/ and raw-sources/ in git, and .ktx/ out of it."
+        git = f"The folder is in the git repository {repository.layout.top_level}, where ktx commits its own files."
+    kept = "ktx keeps ktx.yaml, semantic-layer/, wiki/ and raw-sources/ in git, but not .ktx/."
     work.prompter.say(f"{kept} {git}")
     default = work.root.resolve() != Path(work.request.environ.get("HOME") or "/").resolve()
-    if not work.dialog.confirm("make", f"Make a ktx project in {work.root}?", default):
-        raise CancelledError("nothing was made", hint=Command("setup", "--project-dir", "FOLDER"))
+    if not work.dialog.confirm("make", f"Create a ktx project in {work.root}?", default):
+        raise CancelledError("nothing was created", hint=Command("setup", "--project-dir", "FOLDER"))
     work.save(Answers())
 
 
 def agents_step(work: WizardRun) -> None:
-    """Put the project into the configuration of agent clients."""
+    """Install the project in agent clients."""
     offers = agent_offers(work.root, work.request.environ)
     there = [offer for offer in offers if offer.installed]
     left = [offer for offer in offers if not offer.installed and offer.target is not Target.UNIVERSAL]
@@ -152,7 +152,7 @@ def agents_step(work: WizardRun) -> None:
         return
     others = [MenuItem(target, target) for target in Target if target is not Target.UNIVERSAL]
     choices = [MenuItem(offer.target, capital(offer.label)) for offer in left] or others
-    chosen = work.dialog.several("targets", "Which agent clients get this project?", choices)
+    chosen = work.dialog.several("targets", "Which agent clients should use this project?", choices)
     if not chosen:
         raise LeftOutError
     while True:
@@ -175,11 +175,11 @@ def build_step(work: WizardRun) -> None:
     counts = [plural(len(config.databases()), "database")]
     if config.sources():
         counts.append(plural(len(config.sources()), "context source"))
-    asks = "" if config.llm.provider.backend == "none" else ", asking the model"
+    asks = "" if config.llm.provider.backend == "none" else ", with the model"
     choices = [
         MenuItem(Build.FULL, f"Read everything now: {' and '.join(counts)}{asks}"),
-        MenuItem(Build.STRUCTURE, "Read the structure of the databases alone"),
-        MenuItem(Build.NONE, "Later, by ktx ingest"),
+        MenuItem(Build.STRUCTURE, "Only read the structure of the databases"),
+        MenuItem(Build.NONE, "Later, with ktx ingest"),
     ]
     chosen = Build(work.dialog.select("build", "Build the context?", choices, Build.FULL))
     if chosen is Build.NONE:
@@ -197,25 +197,25 @@ def build_step(work: WizardRun) -> None:
 
 
 def embeddings_step(work: WizardRun) -> None:
-    """Choose who makes the vectors, if anybody."""
+    """Choose the embeddings, if any."""
     if work.config.ingest.embeddings.backend != "none" and not work.changes("the embeddings"):
         return
 
     def look() -> list[ModelOffer]:
         found = embedding_offers(work.config, project_dir=work.root, environ=work.request.environ)
-        by_hand = ModelOffer("openai", "An API that speaks OpenAI's embeddings, with a key")
+        by_hand = ModelOffer("openai", "An API compatible with OpenAI's embeddings, with a key")
         return found if any(offer.backend == "openai" for offer in found) else [*found, by_hand]
 
     offers = work.looked(str(SetupStep.EMBEDDINGS), look)
     choices = [MenuItem(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
     usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
-    chosen = work.dialog.select("backend", "Search by meaning, too?", choices, usable[-1] if usable else "none")
+    chosen = work.dialog.select("backend", "Enable semantic search, too?", choices, usable[-1] if usable else "none")
     offer = next(each for each in offers if each.backend == chosen)
     if offer.problem is not None:
-        work.wait_for(offer.problem.message, offer.problem.hint, "Choose another", "Search by words alone")
+        work.wait_for(offer.problem.message, offer.problem.hint, "Choose another", "Full-text search only")
     done = work.save(Answers(embeddings=_embedding_answer(work, offer)))
     if done.embeddings is not None:
-        work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers a vector", "good")
+        work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers per vector", "good")
 
 
 def _embedding_answer(work: WizardRun, offer: ModelOffer) -> EmbeddingAnswer:
@@ -223,14 +223,14 @@ def _embedding_answer(work: WizardRun, offer: ModelOffer) -> EmbeddingAnswer:
     if offer.backend == "openai":
         if "api_key" not in found:
             found["api_key"] = work.dialog.secret("api-key", "Key", work.keeper("embeddings-api-key"))
-        address = work.dialog.text("base-url", "Address (empty: OpenAI's own)", found.get("base_url", ""), anything)
+        address = work.dialog.text("base-url", "URL (empty: OpenAI's own)", found.get("base_url", ""), anything)
         found |= {"base_url": address} if address else {}
         found["model"] = work.dialog.text("model", "Model", found.get("model", "text-embedding-3-small"))
     return EmbeddingAnswer(offer.backend, **found)
 
 
 def known(work: WizardRun, step: SetupStep) -> str:
-    """Return what is set up of a step; empty where nothing is."""
+    """Return what is set up for a step; empty if nothing is."""
     config = work.config
     match step:
         case SetupStep.PROJECT:
@@ -264,13 +264,13 @@ _STEPS: Final[Mapping[SetupStep, tuple[str, Callable[[WizardRun], None]]]] = {
     SetupStep.BUILD: ("First build", build_step),
     SetupStep.AGENTS: ("Agent clients", agents_step),
 }
-_KEYS: Final = "Enter takes an answer, {back} goes back, Ctrl-C stops; what was answered is kept."
+_KEYS: Final = "Enter accepts an answer, {back} goes back, Ctrl-C stops; your answers are saved."
 
 
 def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[SetupStep] = ()) -> SetupReport:
-    """Ask what is missing, or go through the steps in `only`; returns what was done.
+    """Ask what is missing, or run the steps in `only`; returns what was done.
 
-    Raises `CancelledError` where the person stops; what was answered by then is kept.
+    Raises `CancelledError` if the person stops; the answers so far are kept.
     """
     layout = Layout(request.project_dir)
     dialog = Dialog(prompter, WizardDraft(layout))
@@ -286,16 +286,16 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[SetupSt
             if not dialog.questions:
                 _offer_changes(work)
     except KeyboardInterrupt:
-        kept = "what was answered is kept" if layout.config.exists() else "nothing was saved"
+        kept = "your answers are saved" if layout.config.exists() else "nothing was saved"
         raise CancelledError(f"setup was stopped; {kept}", hint=Command("setup")) from None
     work.report.has_connections = bool(work.config.connections)
     return work.report
 
 
 def _walk(work: WizardRun, steps: Sequence[SetupStep], again: Sequence[SetupStep]) -> None:
-    """Go through some steps; those in `again` though they are settled. Going back from the first of those ends it.
+    """Run some steps; those in `again` even if they are settled. Going back from the first of those ends it.
 
-    Going back passes by a step that asks nothing; where none before it asks, the question stays that somebody was at.
+    Going back skips steps that ask nothing; if no earlier step asks anything, the current question stays.
     """
     place, back, returned = 0, False, False
     while place < len(steps):
@@ -318,7 +318,7 @@ def _walk(work: WizardRun, steps: Sequence[SetupStep], again: Sequence[SetupStep
 
 
 def _title(work: WizardRun, step: SetupStep) -> None:
-    """Tell where the person is, and what is set up of it."""
+    """Report the current step, and what is set up for it."""
     summary = known(work, step) if work.layout.config.exists() else ""
     if not summary and step in work.dialog.draft.settled:
         summary = "none"
@@ -327,7 +327,7 @@ def _title(work: WizardRun, step: SetupStep) -> None:
 
 
 def _settled(work: WizardRun, step: SetupStep) -> bool:
-    """Go through a step until it is settled; False where the person goes back from its first question."""
+    """Run a step until it is settled; False if the person goes back from its first question."""
     draft = work.dialog.draft
     while True:
         work.dialog.begin(step)
@@ -342,7 +342,7 @@ def _settled(work: WizardRun, step: SetupStep) -> bool:
         except LeftOutError:
             having = {SetupStep.DATABASES: work.config.databases(), SetupStep.SOURCES: work.config.sources()}
             if not having.get(step):
-                work.prompter.say(Hint("left out; {} asks again", Command("setup", "--only", step)), "hint")
+                work.prompter.say(Hint("skipped; {} asks again", Command("setup", "--only", step)), "hint")
         if step is SetupStep.PROJECT:
             draft.forget(step, propose=False)
         else:
@@ -352,7 +352,7 @@ def _settled(work: WizardRun, step: SetupStep) -> bool:
 
 
 def _offer_changes(work: WizardRun) -> None:
-    """Let the person choose what to go through again, as nothing is missing."""
+    """Let the person choose steps to repeat, because nothing is missing."""
     choices = [MenuItem("nothing", "Nothing: done")]
     choices += [MenuItem(step, title) for step, (title, _) in _STEPS.items() if step is not SetupStep.PROJECT]
     while True:

@@ -1,4 +1,4 @@
-"""The backends `anthropic`, `vertex` and `gateway`: turns of the Messages API under the own loop."""
+"""The backends `anthropic`, `vertex` and `gateway`: turns of the Messages API in ktx's own agent loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDS: Final[Mapping[str | None, TurnEnd]] = {
 
 
 class AnthropicBackend:
-    """Runs calls against one Messages API. `observe` is told what responses say of rate limits."""
+    """Runs calls on one Messages API. `observe` receives what responses say about rate limits."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class AnthropicBackend:
         self._observe = observe
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Carry out one call."""
+        """Run one call."""
         repair = self._repair if spec.role != "repair" else None
         return await run_own_loop(self, spec, record, retried=self._retried, repair=repair)
 
@@ -81,7 +81,7 @@ class AnthropicBackend:
             if answer.message_id and not answer.complete:
                 record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec), complete=False)
         if not answer.complete:
-            raise llm_error("connection", **spec.names, message="the answer of the model broke off in the middle")
+            raise llm_error("connection", **spec.names, message="the answer of the model was cut off in the middle")
         if answer.stop_reason not in _ENDS:
             record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec))
             message = (
@@ -91,14 +91,14 @@ class AnthropicBackend:
         return _turn(answer, spec)
 
     async def account(self) -> str:
-        """Say where the credentials come from; a key is proven by the probe's turn alone."""
+        """Return where the credentials come from; only the probe's turn proves that a key works."""
         provider = self._config.llm.provider
         if self.name == "vertex":
             return "Google credentials" if not (provider.vertex and provider.vertex.access_token) else "access token"
         return "API key" if self.name == "anthropic" else f"gateway {provider.gateway.auth}"
 
     def versions(self) -> Mapping[str, str]:
-        """Return the version of the SDK and the address."""
+        """Return the version of the SDK and the URL."""
         return {"anthropic": importlib.metadata.version("anthropic"), "base_url": str(self._client.base_url)}
 
     async def aclose(self) -> None:
@@ -111,7 +111,7 @@ def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:
 
 
 def _turn(answer: StreamedMessage, spec: CallSpec) -> ModelTurn:
-    """Return the answer as a turn; gateways say `end_turn` also where a model calls a tool."""
+    """Return the answer as a turn; gateways also report `end_turn` if a model calls a tool."""
     end = _ENDS[answer.stop_reason]
     if end == "end" and answer.calls:
         end = "tools"
@@ -121,13 +121,15 @@ def _turn(answer: StreamedMessage, spec: CallSpec) -> ModelTurn:
 
 
 def _echo(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the blocks as the next request repeats them: no blank text, which the API refuses, but one at least."""
+    """Return the blocks as the next request repeats them: without blank text, which the API rejects,
+    but at least one.
+    """
     kept = [block for block in blocks if block["type"] != "text" or block.get("text", "").strip()]
     return kept or [{"type": "text", "text": "(empty)"}]
 
 
 def _drop(delta: str) -> None:
-    """Leave the pieces of an object or a probe out of the stream."""
+    """Keep the pieces of an object or a probe out of the stream."""
 
 
 _BY_STATUS: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
@@ -141,7 +143,7 @@ _NO_CREDIT: Final = ("credit balance", "insufficient credit", "billing")
 
 
 def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmError:
-    """Return the error for what a request raised; its words go into `detail` alone."""
+    """Return the error for an exception of a request; its message only goes into `detail`."""
     import anthropic
 
     names = CallNames(backend=backend, model=model, role=role)
@@ -182,7 +184,7 @@ def _of_status(error: Any, names: CallNames, detail: str) -> LlmError:
 
 
 def _type(error: Any) -> str | None:
-    """Return the API's error type, None where the answer is none of the API's."""
+    """Return the API's error type, None if the answer is not from the API."""
     body = error.body
     inside = body.get("error") if isinstance(body, dict) else None
     kind = inside.get("type") if isinstance(inside, dict) else None
@@ -190,15 +192,17 @@ def _type(error: Any) -> str | None:
 
 
 def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
-    """Return the error for an address that has no Messages API behind it."""
+    """Return the error for a URL without a Messages API."""
     url = error.response.request.url
     command = Command("config", "set", f"llm.provider.{facts['backend']}.base_url", "URL")
     message = f"there is no Messages API at {url.copy_with(query=None, username=None, password=None)}"
-    return llm_error("execution", **facts, message=message, hint=Hint("{}, without `/v1/messages` at its end", command))
+    return llm_error(
+        "execution", **facts, message=message, hint=Hint("{}, without the trailing `/v1/messages`", command)
+    )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds a response asks to wait: `retry-after-ms`, `retry-after` in seconds or as a date."""
+    """Return the seconds that a response asks to wait: `retry-after-ms`, `retry-after` in seconds or as a date."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -213,7 +217,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def rate_signal(headers: Mapping[str, str]) -> RateSignal:
-    """Return how much of its limits a response says is in use, the fullest limit of all."""
+    """Return the used share of the fullest limit that a response reports."""
     used = [
         1 - remaining / limit
         for kind in ("requests", "tokens", "input-tokens", "output-tokens")
@@ -241,10 +245,10 @@ GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 def make_client(
     backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
 ) -> anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex:
-    """Return the client of a backend; raises `ConfigError` or `SecretError` for settings that are missing.
+    """Return the client of a backend; raises `ConfigError` or `SecretError` for missing settings.
 
-    The SDK reads addresses, tokens, projects and headers from the environment where it is not told: all are given
-    here, and the header variables it would add are taken out again. Its own spans are off: ktx writes one a call.
+    The SDK reads URLs, tokens, projects and headers from the environment unless they are given: all are given here, and
+    the header variables it would add are removed again. Its own spans are off: ktx writes one per call.
     """
     problem = missing_setting(config, backend)
     if problem is not None:
@@ -264,9 +268,9 @@ def make_client(
 
 
 def load_sdk() -> None:
-    """Import the SDK, whose 3,000 modules take most of a second, with the collector of garbage at rest: there is none.
+    """Import the SDK, whose 3,000 modules take most of a second, with the garbage collector off: there is no garbage.
 
-    Every import of it is a look-up from then on.
+    Every later import of it is a look-up.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -278,7 +282,7 @@ def load_sdk() -> None:
 
 
 def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
-    """Return a client; `headers` carry the key another way than the SDK sends it to Anthropic."""
+    """Return a client; `headers` send the key in another way than the SDK does for Anthropic."""
     import anthropic
 
     client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, **_client_options())
@@ -311,9 +315,9 @@ def _client_options() -> dict[str, Any]:
 
 
 async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
-    """Give a Vertex client without a project that of the machine's Google credentials: the SDK looks too late.
+    """Set the project of the machine's Google credentials on a Vertex client without one: the SDK checks too late.
 
-    Raises `ConfigError` where they name none.
+    Raises `ConfigError` if they have no project.
     """
     import anthropic
 
@@ -330,14 +334,14 @@ async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVe
 
 
 def missing_google_auth() -> ConfigError:
-    """Return the error for the package that the machine's Google credentials take."""
-    message = "the backend `vertex` needs the package google-auth"
+    """Return the error for a missing package that the machine's Google credentials require."""
+    message = "the backend `vertex` requires the package google-auth"
     return ConfigError(message, hint=Command("install", "ktx-cli[vertex]", program="pip"))
 
 
 def _no_project() -> ConfigError:
     where = "llm.provider.vertex.project"
-    return ConfigError(f"the backend `vertex` needs `{where}`", hint=Command("config", "set", where, "PROJECT"))
+    return ConfigError(f"the backend `vertex` requires `{where}`", hint=Command("config", "set", where, "PROJECT"))
 
 
 def _vertex_url(location: str) -> str:

@@ -1,4 +1,4 @@
-"""A call as a request of the Messages API: blocks, tools, cache marks, structured output."""
+"""Builds requests of the Messages API from a call: blocks, tools, cache marks, structured output."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ktx_cli.project import PromptCaching
 
 MAX_TOKENS: Final = 32_000
 MAX_TOKENS_GATEWAY: Final = 8_192
-"""Output tokens asked for at most; models behind a gateway that are not known often allow no more."""
+"""Maximum number of output tokens to request; unknown models behind a gateway often do not allow more."""
 
 TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
-"""Keywords that say what a value may be."""
+"""Keywords that define what a value may be."""
 
 VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
 LOSSY_KEYS: Final = frozenset(
     {"patternProperties", "prefixItems", "not", "if", "then", "else", "contains", "dependentSchemas", "propertyNames"}
 )
-"""Keywords the response format has nothing for."""
+"""Keywords that the response format does not support."""
 
 DEFINITION: Final = "#/$defs/"
 
 _CLAUDE: Final = re.compile(r"(?:^|[/.:])(?:claude-|anthropic/)")
-"""What the ids of the models that know cache marks have, also behind a gateway."""
+"""In the ids of models that support cache marks, also behind a gateway."""
 
 ANSWER_TOOL: Final = "give_answer"
-"""The tool that carries an object where the response format cannot."""
+"""The tool that returns an object if the response format cannot."""
 
 
 def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCaching) -> dict[str, Any]:
@@ -61,16 +61,16 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
 
 
 MOST_MARKS: Final = 4
-"""Cache marks that the API takes in one request."""
+"""Maximum number of cache marks that the API accepts per request."""
 
 
 def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
     """Put cache marks on the blocks of a request: tools, system prompt, cached parts of the prompt, history.
 
-    The mark of the tools is on the last one that other loops have as well; that of the system prompt holds the others.
-    A stored prefix is found at most 20 blocks before a mark. A turn of ten calls adds more than that, so the history
-    has two marks: the first is where the request before this one had its last. That makes one too many from the second
-    request on, when the tools have been stored: their mark goes.
+    The mark of the tools is on the last one that other loops also have; that of the system prompt covers the others. A
+    stored prefix is found at most 20 blocks before a mark. A turn of ten calls adds more than that, so the history has
+    two marks: the first is where the previous request had its last. That makes one too many from the second request on,
+    when the tools are already stored, so their mark is dropped.
     """
     wanted: list[tuple[list[dict[str, Any]], int, Part]] = []
     common = sum(tool.common for tool in spec.tools.values())
@@ -91,7 +91,9 @@ def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a value without halves of surrogate pairs, which a model or a tool can write and UTF-8 cannot."""
+    """Return a value without halves of surrogate pairs, which a model or a tool can write but UTF-8
+    cannot represent.
+    """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -102,9 +104,9 @@ def _encodable(value: Any) -> Any:
 
 
 class _Marks:
-    """Puts cache marks on blocks, for models that know them, in the order the API reads: tools, system, history.
+    """Puts cache marks on blocks, for models that support them, in the order of the API: tools, system, history.
 
-    A long-lived mark may not follow a short-lived one: behind one of 5 minutes there are only such.
+    A long-lived mark may not follow a short-lived one: after one of 5 minutes, all others are as short.
     """
 
     def __init__(self, caching: PromptCaching, spec: CallSpec) -> None:
@@ -158,14 +160,14 @@ def _ask_for_object(body: dict[str, Any], spec: CallSpec) -> None:
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema in the form the response format takes: closed objects, no limits it does not know."""
+    """Return a schema in the form of the response format: closed objects, no limits that it does not support."""
     from anthropic import transform_schema
 
     return transform_schema(json.loads(json.dumps(schema)))
 
 
 def is_lossless(schema: Mapping[str, Any]) -> bool:
-    """Say whether the response format can carry a schema: no free-form maps, tuples, recursion or untyped values."""
+    """Return whether the response format supports a schema: no free-form maps, tuples, recursion or untyped values."""
     definitions = schema.get("$defs", {})
     return all(_is_carried(one) for one in (schema, *definitions.values())) and not _is_recursive(definitions)
 
@@ -191,7 +193,7 @@ def _is_carried(schema: Any) -> bool:
 
 
 def _is_recursive(definitions: Mapping[str, Any]) -> bool:
-    """Say whether a definition leads back to itself."""
+    """Return whether a definition refers to itself."""
     leads_to = {name: _references(schema) for name, schema in definitions.items()}
     for name in definitions:
         seen: set[str] = set()
@@ -244,9 +246,9 @@ class StreamedMessage:
 
 
 async def read_answer(events: AsyncIterator[Any], answer: StreamedMessage, on_text: Callable[[str], None]) -> None:
-    """Add to the answer what the events bring; `on_text` gets each piece of text as it comes.
+    """Add the content of events to the answer; `on_text` receives each piece of text as it arrives.
 
-    What came is in the answer also when this raises; `complete` says whether its end came.
+    Received content is in the answer even if this raises; `complete` says whether the end was received.
     """
     blocks: dict[int, _Block] = {}
     async for event in events:
@@ -284,7 +286,7 @@ def _start(answer: StreamedMessage, message: dict[str, Any]) -> None:
 
 
 def _take_usage(answer: StreamedMessage, usage: dict[str, Any] | None) -> None:
-    """Take the counts, which only grow: some gateways send zeros first, some last."""
+    """Record the counts, which only grow: some gateways send zeros first, some last."""
     counts = usage or {}
     for name, count in (*counts.items(), *(counts.get("cache_creation") or {}).items()):
         if isinstance(count, int):

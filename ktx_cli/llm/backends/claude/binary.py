@@ -1,4 +1,4 @@
-"""The `claude` binary: how it is found, what its processes are given, and how one is run to its end."""
+"""Finds the `claude` binary, prepares the environment of its processes, and runs one to its end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ktx_cli.project import (
 OVERRIDE: Final = "KTX_CLAUDE_CLI_BIN"
 LAUNCHER: Final = "ktx-claude-launcher"
 MINIMUM: Final = (2, 1, 248)
-"""The first version that takes prompts as they are: without that, `@path` in a prompt reads a file."""
+"""The first version that takes prompts literally: in earlier ones, `@path` in a prompt reads a file."""
 
 VERSION_SECONDS: Final = 20.0
 _SETTING: Final = "llm.provider.claude.cli_path"
@@ -46,7 +46,7 @@ _SETTING: Final = "llm.provider.claude.cli_path"
 
 @dataclass(frozen=True, slots=True)
 class ClaudeBinary:
-    """A binary that can be run. `origin` is where it was found: a setting, a variable, the SDK, or PATH."""
+    """A usable binary. `origin` is where it was found: a setting, a variable, the SDK, or PATH."""
 
     path: Path
     origin: str
@@ -63,19 +63,21 @@ class ClaudeBinary:
 
 
 def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str], backend: str) -> ClaudeBinary:
-    """Return the binary to run; raises `LlmError` when there is none, or it is too old.
+    """Return the binary to run; raises `LlmError` if there is none, or it is too old.
 
     The order: `llm.provider.claude.cli_path`, `KTX_CLAUDE_CLI_BIN`, the one bundled with claude-agent-sdk, PATH. A
-    binary that is named and does not work is an error, never a reason to take the next; so is one in the project that
-    its settings name, for `ktx status` would run whatever a shared repository brings along.
+    configured binary that does not work is an error, never a reason to use the next one; so is one inside the project,
+    because otherwise `ktx status` would run whatever a shared repository contains.
     """
     for origin, path in candidates(cli_path=cli_path, project_dir=project_dir, environ=environ):
         if not (path.is_file() and os.access(path, os.X_OK)):
             place = SettingPath(origin) if origin == _SETTING else Variable(origin)
             hint = Hint("correct {}, or remove it", place)
-            raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
+            raise _unusable(backend, f"{origin} is {path}, which is not an executable program", hint)
         if origin == _SETTING and is_in_project(path, project_dir):
-            message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
+            message = (
+                f"ktx does not run {path}, set by {origin}: it is inside the project, so it could have come with it"
+            )
             again = Command("config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
         bundled = path == bundled_binary()
@@ -85,7 +87,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             found = ".".join(str(part) for part in version)
             raise _unusable(
                 backend,
-                f"{path} is Claude Code {found}; ktx needs {least} or later",
+                f"{path} is Claude Code {found}, but ktx requires {least} or later",
                 Command("update", program="claude"),
             )
         restricted = bundled or _knows_restricted(str(path), path.stat().st_mtime_ns, backend)
@@ -98,7 +100,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
 
 
 def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """Return what the lookup may take, best first, with the place that names it."""
+    """Return the candidates of the lookup, best first, with what names each."""
     found: list[tuple[str, Path]] = []
     reference = SecretRef.parse(cli_path) if cli_path else None
     if cli_path and reference is not None and reference.kind == "env":
@@ -126,13 +128,13 @@ def bundled_binary() -> Path | None:
 
 
 def find_launcher(backend: str) -> Path:
-    """Return the launcher's program; raises `LlmError` when it is not installed: nothing runs without it."""
+    """Return the launcher's program; raises `LlmError` if it is not installed: nothing runs without it."""
     name = LAUNCHER + (".exe" if os.name == "nt" else "")
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    message = f"the program `{LAUNCHER}` is not installed, and Claude Code is never run without it"
+    message = f"the program `{LAUNCHER}` is not installed, and ktx never runs Claude Code without it"
     hint = Command("-m", "pip", "install", "--force-reinstall", "--no-deps", "ktx-cli", program=sys.executable)
     raise llm_error("isolation", backend=backend, message=message, hint=hint)
 
@@ -146,7 +148,7 @@ def _version(path: str, modified: int, backend: str, bundled: bool) -> tuple[int
     answer = _asked(path, "--version", backend)
     found = _parse(answer)
     if found is None:
-        raise _unusable(backend, f"{path} does not say its version, so it is not Claude Code", f"{path} --version")
+        raise _unusable(backend, f"{path} does not print its version, so it is not Claude Code", f"{path} --version")
     return found
 
 
@@ -191,7 +193,7 @@ SYSTEM_PREFIX: Final = "system-"
 
 @dataclass(frozen=True)
 class Host:
-    """What every process of one runtime shares. `environment` is the whole environment a process gets."""
+    """What every process of one runtime shares. `environment` is the whole environment of a process."""
 
     project_dir: Path
     launcher: Path
@@ -203,7 +205,7 @@ class Host:
 def claude_host(
     backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
 ) -> tuple[Host, ClaudeBinary]:
-    """Return the host and the binary for a project; raises `LlmError` when a program is missing."""
+    """Return the host and the binary for a project; raises `LlmError` if a program is missing."""
     binary = find_claude(
         cli_path=config.llm.provider.claude.cli_path, project_dir=project_dir, environ=environ, backend=backend
     )
@@ -215,7 +217,9 @@ def claude_host(
 
 
 def write_system_file(host: Host, system: str) -> Path:
-    """Write a system prompt to a file only this user can read, below `.ktx/`; those of dead processes go first."""
+    """Write a system prompt to a file below `.ktx/` that only this user can read, after removing those of dead
+    processes.
+    """
     layout = Layout(host.project_dir)
     prepare_private_folder(layout)
     layout.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -230,7 +234,7 @@ def write_system_file(host: Host, system: str) -> Path:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process of this machine lives; a number no process can have is that of none."""
+    """Return whether a process of this machine is alive; False for an impossible number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -241,7 +245,7 @@ def is_alive(pid: int) -> bool:
 
 
 def secret_names(config: KtxConfig) -> frozenset[str]:
-    """Return the variables `ktx.yaml` names in `env:` references, wherever they stand."""
+    """Return the variables in all `env:` references of `ktx.yaml`."""
     references = (SecretRef.parse(value) for _, _, value in values_of(config) if isinstance(value, str))
     return frozenset(one.name for one in references if one is not None and one.kind == "env")
 
@@ -258,7 +262,7 @@ POLL_SECONDS: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CliAnswer:
-    """What a process left: its exit code, and both streams."""
+    """The result of a process: its exit code, and both streams."""
 
     code: int
     out: str
@@ -266,22 +270,22 @@ class CliAnswer:
 
 
 def child_environment(host: Host, folder: Path) -> dict[str, str]:
-    """Return the whole environment of a process; one request goes out for one call, the retries are ktx's."""
+    """Return the whole environment of a process; it sends one request per call, because ktx does the retries."""
     return {**host.environment, **logs_in(folder), "CLAUDE_CODE_MAX_RETRIES": "0", "PWD": str(folder)}
 
 
 def logs_in(folder: Path) -> dict[str, str]:
     """Return the variables that make Claude Code write its logs below a folder.
 
-    It logs each MCP server's calls, with their errors, below the user's cache folder for ever. On macOS nothing but
-    the home folder says where that is.
+    It logs the calls of each MCP server, with their errors, below the user's cache folder and never removes them. On
+    macOS, only the home folder determines that location.
     """
     return {CACHE_HOME: str(folder / "cache")}
 
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make an empty folder only this user can enter, and remove it afterwards; those of dead processes go too."""
+    """Create an empty folder that only this user can enter, and remove it afterwards, like those of dead processes."""
     folder = make_private_folder()
     try:
         yield folder
@@ -290,7 +294,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def make_private_folder() -> Path:
-    """Make an empty folder only this user can enter; those of dead processes go."""
+    """Create an empty folder that only this user can enter, after removing those of dead processes."""
     sweep()
     return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
 
@@ -309,7 +313,7 @@ def sweep() -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Say whether a folder is this user's; it may go away while it is looked at."""
+    """Return whether a folder belongs to this user; it may disappear meanwhile."""
     try:
         return folder.lstat().st_uid == os.getuid()
     except FileNotFoundError:
@@ -317,18 +321,18 @@ def _is_ours(folder: Path) -> bool:
 
 
 async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str, backend: str) -> CliAnswer:
-    """Run a process to its end with the prompt on stdin; cancelled, its whole process group is ended first.
+    """Run a process to its end with the prompt on stdin; if cancelled, its whole process group is ended first.
 
     Raises `LlmError` for a program that cannot be started.
     """
-    given = prompt.encode("utf-8", "replace")  # half a surrogate pair, which a model can write, is no UTF-8
+    given = prompt.encode("utf-8", "replace")  # half a surrogate pair, which a model can write, is not valid UTF-8
     starting = asyncio.ensure_future(_start(command, environment, folder))
     try:
         process = await asyncio.shield(starting)
     except (OSError, ValueError) as error:  # ValueError: a null byte in an argument
         message = f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
         raise llm_error("connection", backend=backend, message=message, hint=Command("doctor")) from error
-    except asyncio.CancelledError:  # asyncio itself would end the process alone, and not what it started
+    except asyncio.CancelledError:  # asyncio itself would only end the process, not its children
         with contextlib.suppress(OSError, ValueError):
             await _finished(asyncio.ensure_future(terminate(await _finished(starting))))
         raise
@@ -353,7 +357,7 @@ async def _start(command: list[str], environment: dict[str, str], folder: Path) 
 
 
 async def _finished(task: asyncio.Future[Result]) -> Result:
-    """Return the result of a task, waited for to its end however often the waiting is cancelled."""
+    """Return the result of a task, waiting to its end however often the wait is cancelled."""
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
@@ -361,7 +365,7 @@ async def _finished(task: asyncio.Future[Result]) -> Result:
 
 
 async def terminate(process: Any) -> None:
-    """End a process and its group: the process politely, then not; what it leaves behind at once."""
+    """End a process and its group: the process first with SIGTERM, then with SIGKILL; its children at once."""
     _signal(process.pid, signal.SIGTERM)
     ended = await _ended(process)
     _signal(process.pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
 """The environment of a Claude Code process, and `ktx-claude-launcher`, which becomes the real `claude` with exactly it.
 
-The environment is the user's, without anything that could lead a call elsewhere. `DENIED` is the documented list, by
-exact name; `DENIED_PREFIXES` covers what later versions add; `KEPT` names the exceptions. The SDK only adds to an
-environment: it starts what `cli_path` names with its parent's plus ours. The launcher, named there, keeps the listed
-variables and a few of the SDK's own, says on stderr which names it dropped, and replaces itself by the binary. This
-module imports nothing of ktx, so that the launcher starts in a few milliseconds.
+The environment is the user's, without anything that could redirect a call. `DENIED` is the documented list, by exact
+name; `DENIED_PREFIXES` covers what later versions add; `KEPT` lists the exceptions. The SDK can only add to an
+environment: it starts the program in `cli_path` with its parent's environment plus ours. The launcher, set there, keeps
+the listed variables and a few of the SDK's own, prints on stderr which names it dropped, and replaces itself by the
+binary. This module imports nothing of ktx, so that the launcher starts in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 _DENIED_BY_REASON: Final = {
-    "the sources of another account, and where requests go": """
+    "credentials of another account, and request targets": """
         ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_MODEL ANTHROPIC_VERTEX_PROJECT_ID
         CLOUD_ML_REGION GOOGLE_APPLICATION_CREDENTIALS GOOGLE_CLOUD_PROJECT AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
         AWS_SESSION_TOKEN AWS_REGION AWS_PROFILE CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX AI_GATEWAY_API_KEY
     """,
-    "switches of the provider": """
+    "provider switches": """
         CLAUDE_CODE_USE_FOUNDRY CLAUDE_CODE_USE_ANTHROPIC_AWS CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD
         CLAUDE_CODE_USE_MANTLE CLAUDE_CODE_USE_GATEWAY CLAUDE_CODE_SKIP_BEDROCK_AUTH CLAUDE_CODE_SKIP_VERTEX_AUTH
         CLAUDE_CODE_SKIP_FOUNDRY_AUTH CLAUDE_CODE_SKIP_ANTHROPIC_AWS_AUTH
@@ -49,7 +49,7 @@ _DENIED_BY_REASON: Final = {
         CLAUDE_CODE_SESSION_ACCESS_TOKEN CLAUDE_CODE_HOST_AUTH_ENV_VAR CLAUDE_CODE_HOST_CREDS_FILE
         CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH
     """,
-    "another model than the one asked for": """
+    "another model than the requested one": """
         ANTHROPIC_DEFAULT_MODEL ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL
         ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_FABLE_MODEL ANTHROPIC_SMALL_FAST_MODEL
         ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION ANTHROPIC_CUSTOM_MODEL_OPTION CLAUDE_CODE_SUBAGENT_MODEL
@@ -61,7 +61,7 @@ _DENIED_BY_REASON: Final = {
         CLAUDE_CODE_SYNC_SKILLS CLAUDE_CODE_MAX_TURNS CLAUDE_CODE_REMOTE CLAUDE_CODE_ENTRYPOINT
         CLAUDE_CODE_SESSION_ID CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_SSE_PORT CLAUDECODE NODE_OPTIONS BUN_OPTIONS
     """,
-    "code that a process, or one it starts, would load": """
+    "code that a process, or one of its children, would load": """
         BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PERL5OPT PERL5LIB RUBYOPT
         CLAUDE_CODE_DEBUG_LOGS_DIR
     """,
@@ -69,12 +69,12 @@ _DENIED_BY_REASON: Final = {
         USE_LOCAL_OAUTH USE_STAGING_OAUTH FALLBACK_FOR_ALL_PRIMARY_MODELS SDK_NATIVE_BIN ENABLE_CLAUDEAI_MCP_SERVERS
         ENABLE_TOOL_SEARCH ENABLE_ENHANCED_TELEMETRY_BETA
     """,
-    "another behaviour than the one ktx counts on": """
+    "behavior that ktx does not expect": """
         MAX_STRUCTURED_OUTPUT_RETRIES MAX_THINKING_TOKENS API_TIMEOUT_MS DEBUG DISABLE_PROMPT_CACHING
     """,
 }
 DENIED: Final = tuple(name for names in _DENIED_BY_REASON.values() for name in names.split())
-"""Names no Claude Code process of ktx may have."""
+"""Variables that no Claude Code process of ktx may have."""
 
 DENIED_PREFIXES: Final = tuple(
     """
@@ -83,7 +83,7 @@ DENIED_PREFIXES: Final = tuple(
     IDENTITY_ IMDS_ MSI_ BUN_ OTEL_ LD_ DYLD_ GIT_ NODE_
     """.split()  # noqa: SIM905
 )
-"""No variable that begins like this gets through, but those of `KEPT`."""
+"""Prefixes of variables that are removed, except those in `KEPT`."""
 
 KEPT: Final = frozenset({
     "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN",
@@ -96,7 +96,7 @@ KEPT: Final = frozenset({
 ESSENTIAL: Final = frozenset(
     {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "LANG", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "USERPROFILE"}
 )
-"""Kept even where `ktx.yaml` names one in an `env:` reference: without them the process does not start."""
+"""Kept even if an `env:` reference in `ktx.yaml` names one: without them the process does not start."""
 
 SWITCHED_OFF: Final[Mapping[str, str]] = dict.fromkeys((
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY", "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS", "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS",
@@ -107,7 +107,7 @@ SWITCHED_OFF: Final[Mapping[str, str]] = dict.fromkeys((
 
 
 def is_denied(name: str, extra: Iterable[str] = ()) -> bool:
-    """Say whether a variable must not reach a Claude Code process; `extra` names more that must not."""
+    """Return whether a variable must not reach a Claude Code process; `extra` lists additional ones."""
     if os.name == "nt":
         name = name.upper()
     if name in ESSENTIAL:
@@ -122,7 +122,7 @@ def claude_environment(
 ) -> dict[str, str]:
     """Return the whole environment for a Claude Code process.
 
-    `secret_names` are the variables `ktx.yaml` names in `env:` references; `settings` are ours, set last.
+    `secret_names` are the variables in `env:` references of `ktx.yaml`; `settings` are ours, set last.
     """
     extra = frozenset(secret_names) - KEPT
     kept = {name: value for name, value in environ.items() if not is_denied(name, extra)}
@@ -130,7 +130,7 @@ def claude_environment(
 
 
 def dropped_names(environ: Mapping[str, str], *, secret_names: Iterable[str] = ()) -> list[str]:
-    """Return the names the scrub takes out of an environment, sorted."""
+    """Return the names that the scrub removes from an environment, sorted."""
     extra = frozenset(secret_names) - KEPT
     return sorted(name for name in environ if is_denied(name, extra))
 
@@ -156,16 +156,18 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 class LauncherError(Exception):
-    """The launcher was not told what to start, or was told to pass on a denied variable."""
+    """The launcher does not know what to start, or was asked to pass on a denied variable."""
 
 
 def child_environment(environ: Mapping[str, str]) -> tuple[str, dict[str, str], list[str]]:
-    """Return the binary, its environment, and the names left out; raises `LauncherError`."""
+    """Return the binary, its environment, and the dropped names; raises `LauncherError`."""
     try:
         real = environ[REAL_CLI]
         keys = frozenset(_names(json.loads(environ[KEYS])))
     except (KeyError, ValueError) as error:
-        raise LauncherError(f"{REAL_CLI} and {KEYS} say what to start; one is missing or broken") from error
+        raise LauncherError(
+            f"{REAL_CLI} and {KEYS} define what to start, but one of them is missing or invalid"
+        ) from error
     denied = sorted(name for name in keys if name not in OURS and is_denied(name))
     if denied:
         raise LauncherError(f"asked to pass on {', '.join(denied)}")
@@ -182,7 +184,7 @@ def _names(value: Any) -> list[str]:
 
 
 def _end_with_parent() -> None:
-    """Have the system end this process when ktx is killed, where it can: on Linux. It holds after `execve`."""
+    """Have the system end this process when ktx is killed, where possible: on Linux. This remains after `execve`."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -192,14 +194,14 @@ def _end_with_parent() -> None:
 
 
 def main() -> NoReturn:
-    """Replace this process by the real binary; exit 127 when that cannot be done."""
+    """Replace this process by the real binary; exit 127 if that fails."""
     try:
         real, environment, dropped = child_environment(os.environ)
         sys.stderr.write(f"{REPORT_PREFIX}{json.dumps(dropped)}\n")
         sys.stderr.flush()
         if os.name == "nt":
             sys.exit(subprocess.run([real, *sys.argv[1:]], env=environment, check=False).returncode)
-        with contextlib.suppress(PermissionError):  # it leads a process group already
+        with contextlib.suppress(PermissionError):  # it already leads a process group
             os.setsid()
         _end_with_parent()
         os.execve(real, [real, *sys.argv[1:]], environment)

@@ -1,8 +1,8 @@
-"""An organisation's managed settings for Claude Code: they stay in force under every isolation, so they are looked for.
+"""Detects an organization's managed settings for Claude Code, which apply under every isolation, and the local session.
 
-The files are looked for before a prompt is sent and after a call. The binary itself is asked which settings are in
-force: that names those its server sent without leaving a file, and those of a device management system, too. What they
-do is seen by hook events and by the route of a call (`isolation.py`).
+Managed files are looked for before a prompt is sent and after a call. The binary itself is asked which settings apply:
+that includes settings that its server sent without leaving a file, and those of a device management system. Their
+effect shows in hook events and in the route of a call (`isolation.py`).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ FOLDERS: Final[Mapping[str, str]] = {
     "darwin": "/Library/Application Support/ClaudeCode",
     "win32": "C:/Program Files/ClaudeCode",
 }
-"""Where a system keeps them, by `sys.platform`."""
+"""Their location on each system, by `sys.platform`."""
 
 REMOTE: Final = "remote-settings.json"
-"""What Claude Code keeps of the settings its server sends, in its configuration folder."""
+"""Where Claude Code stores the settings that its server sends, in its configuration folder."""
 
 OURS: Final = "flagSettings"
 POLICY: Final = "policySettings"
-"""Where settings come from, as Claude Code names it: its command line, and an organisation."""
+"""Claude Code's names for the sources of settings: its command line, and an organization."""
 
 QUESTIONS: Final = ("initialize", "get_settings")
 SETTINGS_SECONDS: Final = 30.0
 
 
 class PolicyError(LlmError):
-    """An organisation's policy changes what a local session is; a user may accept that (`allow_managed_policy`)."""
+    """An organization's policy changes what a local session is; a user may accept that (`allow_managed_policy`)."""
 
 
 @contextlib.contextmanager
 def allowing_policy(allowed: bool, warn: Callable[[ResultWarning], None]) -> Iterator[None]:
-    """Make a `PolicyError` of the block a warning where the policy is `allowed`."""
+    """Turn a `PolicyError` of the block into a warning if the policy is `allowed`."""
     try:
         yield
     except PolicyError as error:
@@ -56,7 +56,7 @@ def allowing_policy(allowed: bool, warn: Callable[[ResultWarning], None]) -> Ite
 
 
 HINT: Final = Hint(
-    "ask the organisation, or accept its policy for ktx: {}",
+    "ask your organization, or accept its policy for ktx: {}",
     Command("config", "set", "llm.provider.claude.allow_managed_policy", "true"),
 )
 
@@ -67,7 +67,7 @@ def system_folder() -> Path:
 
 
 def managed_files(environ: Mapping[str, str]) -> list[Path]:
-    """Return the managed files that are there and say something, sorted."""
+    """Return the managed files that exist and are not empty, sorted."""
     system = system_folder()
     found = [system / "managed-settings.json", system / "managed-mcp.json", system / "CLAUDE.md"]
     drop_ins = system / "managed-settings.d"
@@ -77,7 +77,7 @@ def managed_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder Claude Code keeps its own files in."""
+    """Return the folder of Claude Code's own files."""
     named = environ.get("CLAUDE_CONFIG_DIR")
     return Path(named) if named else Path(environ.get("HOME") or Path.home()) / ".claude"
 
@@ -85,7 +85,7 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 def check_managed(
     environ: Mapping[str, str], *, backend: str, allowed: bool, warn: Callable[[ResultWarning], None]
 ) -> None:
-    """Raise `LlmError` (`isolation`) where managed files are in force; `allowed` makes it a warning."""
+    """Raise `LlmError` (`isolation`) if managed files apply; `allowed` makes it a warning."""
     files = managed_files(environ)
     if not files:
         return
@@ -96,7 +96,7 @@ def check_managed(
 
 
 def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], None]:
-    """Return a function that passes each warning on once."""
+    """Return a function that passes on each warning once."""
     seen: set[str] = set()
 
     def say(warning: ResultWarning) -> None:
@@ -108,40 +108,40 @@ def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], Non
 
 
 def managed_error(files: list[Path], *, backend: str) -> LlmError:
-    """Return the error that names the files."""
+    """Return the error that lists the files."""
     names = [str(path) for path in files]
-    message = f"an organisation's managed Claude Code settings are in force: {listing(names)}"
+    message = f"managed Claude Code settings of your organization apply: {listing(names)}"
     return llm_error("isolation", backend=backend, message=message, hint=HINT, origin=names)
 
 
 def check_sources(
     answer: Mapping[str, Any], *, backend: str, allowed: bool, warn: Callable[[ResultWarning], None]
 ) -> None:
-    """Check what a process answers to `get_settings`: only the settings ktx passed on the command line may be in force.
+    """Check a process's answer to `get_settings`: only the settings that ktx passed on the command line may apply.
 
-    Raises `LlmError` (`isolation`); `allowed` makes an organisation's policy, and nothing else, a warning.
+    Raises `LlmError` (`isolation`); `allowed` turns an organization's policy, and nothing else, into a warning.
     """
     sources = answer.get("sources")
     if not isinstance(sources, list):
-        message, update = "Claude Code does not say which settings are in force", Command("update", program="claude")
+        message, update = "Claude Code does not report which settings apply", Command("update", program="claude")
         raise llm_error("isolation", backend=backend, message=message, hint=update)
     found = {str(one.get("source")): sorted(one["settings"]) for one in sources if one.get("settings")}
     found.pop(OURS, None)
     policy = found.pop(POLICY, None)
     if found:
         names = listing(sorted(found))
-        message = f"settings that are not ktx's are in force inside Claude Code: {names}"
+        message = f"settings other than ktx's apply inside Claude Code: {names}"
         raise llm_error("isolation", backend=backend, message=message, origin=sorted(found))
     if policy is None:
         return
-    message = f"an organisation's managed settings are in force inside Claude Code ({listing(policy)})"
+    message = f"managed settings of your organization apply inside Claude Code ({listing(policy)})"
     if not allowed:
         raise llm_error("isolation", backend=backend, message=message, hint=HINT, origin=POLICY)
     warn(ResultWarning("managed_policy", message, hint=None))
 
 
 async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
-    """Return what a process of its own answers to `get_settings`; no model is asked."""
+    """Return the answer of a separate process to `get_settings`; no model is called."""
     command = [str(host.binary), "--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
     command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
     command += ["--disable-slash-commands", *(["--restricted"] if host.restricted else [])]
@@ -154,7 +154,7 @@ async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
                     command, environment=child_environment(host, folder), folder=folder, prompt=lines, backend=backend
                 )
         except TimeoutError as error:
-            message = "Claude Code did not say which settings are in force"
+            message = "Claude Code did not report which settings apply"
             raise llm_error("connection", backend=backend, message=message, hint=Command("doctor")) from error
     if forbids_own_servers(answer.err):
         raise managed_servers_error(backend)
@@ -162,7 +162,7 @@ async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
 
 
 def _answer_of(line: str) -> dict[str, Any] | None:
-    """Return the answer to `get_settings` where a line is it."""
+    """Return the answer to `get_settings` if the line is one."""
     try:
         frame = json.loads(line)
     except ValueError:
@@ -175,21 +175,21 @@ def _answer_of(line: str) -> dict[str, Any] | None:
 
 
 def forbids_own_servers(words: str) -> bool:
-    """Say whether the binary refused to run because a `managed-mcp.json` is there."""
+    """Return whether the binary refused to run because of a `managed-mcp.json`."""
     seen = words.lower()
     return "mcp" in seen and ("strict" in seen or "enterprise" in seen)
 
 
 def managed_servers_error(backend: str) -> LlmError:
-    """Return the error for a `managed-mcp.json`: no setting of ktx gets past it."""
+    """Return the error for a `managed-mcp.json`, which no setting of ktx can override."""
     path = system_folder() / "managed-mcp.json"
-    message = f"an organisation's {path} forbids Claude Code to run with ktx's tools alone"
+    message = f"{path} of your organization does not allow Claude Code to run with only the tools of ktx"
     hint = Command("setup", "--llm-backend", "anthropic")
     return llm_error("isolation", backend=backend, message=message, hint=hint, origin="managed-mcp.json")
 
 
 def _says_something(path: Path) -> bool:
-    """Say whether a file is there and not empty; one that cannot be read counts."""
+    """Return whether a file exists and is not empty; an unreadable file counts."""
     try:
         text = path.read_text("utf-8", "replace").strip()
     except FileNotFoundError:
@@ -212,7 +212,7 @@ STATUS_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """A session that is there; whether it still works, only a call shows. `account` names where it comes from."""
+    """An existing session; only a call shows whether it still works. `account` says where it comes from."""
 
     account: str
     binary: ClaudeBinary
@@ -221,7 +221,7 @@ class LocalSession:
 async def local_session(
     backend: str, config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]
 ) -> LocalSession:
-    """Return the local session; raises `LlmError` where there is none, no binary, or managed settings are in force."""
+    """Return the local session; raises `LlmError` if there is no session or no binary, or managed settings apply."""
     host, binary = claude_host(backend, config, project_dir=project_dir, environ=environ)
     allowed = config.llm.provider.claude.allow_managed_policy
     check_managed(host.environment, backend=backend, allowed=allowed, warn=lambda warning: None)
@@ -229,7 +229,7 @@ async def local_session(
 
 
 async def session_account(host: Host, backend: str) -> str:
-    """Return who is signed in, in a few words; raises `LlmError` (`auth`) where nobody is."""
+    """Return who is signed in, in a few words; raises `LlmError` (`auth`) if nobody is."""
     status = await auth_status(host, backend)
     if not status.get("loggedIn"):
         raise llm_error("auth", backend=backend)
@@ -237,7 +237,7 @@ async def session_account(host: Host, backend: str) -> str:
 
 
 async def auth_status(host: Host, backend: str) -> dict[str, Any]:
-    """Return what `claude auth status` says in the scrubbed environment; it says so for any token, unproven."""
+    """Return the answer of `claude auth status` in the scrubbed environment; it accepts any token without a check."""
     with private_folder() as folder:
         command = [str(host.binary), "auth", "status"]
         try:
@@ -252,6 +252,6 @@ async def auth_status(host: Host, backend: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict) or "loggedIn" not in value:
-        message, detail = "`claude auth status` did not say who is signed in", answer.err or answer.out
+        message, detail = "`claude auth status` did not report who is signed in", answer.err or answer.out
         raise llm_error("connection", backend=backend, message=message, detail=detail, hint=Command("doctor"))
     return value

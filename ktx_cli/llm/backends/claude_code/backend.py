@@ -1,4 +1,4 @@
-"""The backend `claude-code`: every call is one process of the local Claude Code session, isolated and watched."""
+"""The backend `claude-code`: every call is one process of the local Claude Code session, isolated and monitored."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ NAME: Final = "claude-code"
 INTERRUPT_SECONDS: Final = 3.0
 PROBE_RETRIES: Final = 1
 FOREIGN_TOKENS: Final = ("ANTHROPIC_AUTH_TOKEN", "apiKeyHelper")
-"""`tokenSource` of an account that is no session of the user's."""
+"""`tokenSource` of an account that is not a session of the user."""
 
 
 class ClaudeCodeBackend:
-    """Runs calls on the local session. `warn` is told what the user should know once."""
+    """Runs calls on the local session. `warn` receives what the user should know, once."""
 
     name = NAME
 
@@ -77,7 +77,7 @@ class ClaudeCodeBackend:
         self._account_known = False
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
-        """Carry out one call in a process of its own."""
+        """Run one call in a separate process."""
         self._check_managed()
         try:
             async with self.pool.process(self._process_spec(spec)) as process:
@@ -94,7 +94,7 @@ class ClaudeCodeBackend:
             raise translate(error, **spec.names, stderr=error.stderr) from error
 
     async def account(self) -> str:
-        """Ask a process that has not been asked anything where its credentials come from."""
+        """Ask an unused process where its credentials come from."""
         spec = ProcessSpec(model="haiku", system="", max_turns=1, retries=PROBE_RETRIES)
         try:
             async with self.pool.process(spec) as process:
@@ -120,7 +120,10 @@ class ClaudeCodeBackend:
     def _process_spec(self, spec: CallSpec) -> ProcessSpec:
         schema = json.dumps(binary_schema(spec.schema), sort_keys=True) if spec.schema else None
         if schema is not None and len(schema.encode()) > MAX_ARGUMENT:
-            message = f"the schema has {len(schema.encode()) // 1024} KiB; Claude Code takes {MAX_ARGUMENT // 1024}"
+            message = (
+                f"the schema has {len(schema.encode()) // 1024} KiB, but Claude Code accepts at most "
+                f"{MAX_ARGUMENT // 1024}"
+            )
             raise llm_error("structured_output", **spec.names, message=message, hint=_api_backend(spec.role))
         turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
         return ProcessSpec(
@@ -140,12 +143,12 @@ class ClaudeCodeBackend:
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_settings(self, process: Process) -> None:
-        """Look for managed files, and ask the process which settings are in force."""
+        """Look for managed files, and ask the process which settings apply."""
         self._check_managed()
         check_sources(await process.settings(), backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_account(self, process: Process) -> None:
-        """Look at the account once, before the first prompt: without a session no call is made at all."""
+        """Check the account once, before the first prompt: without a session no call is made at all."""
         if not self._account_known:
             with allowing_policy(self._allow_managed, self._warn):
                 describe_account(await process.account())
@@ -155,7 +158,7 @@ class ClaudeCodeBackend:
         reader = MessageReader(
             record, process.spec.allowed, allow_managed=self._allow_managed, observe=self._observe, warn=self._warn
         )
-        context = contextvars.copy_context()  # the SDK calls from a task of its own, which knows neither slot nor span
+        context = contextvars.copy_context()  # the SDK calls from its own task, which has neither slot nor span
 
         async def run_tool(name: str, arguments: Mapping[str, Any], call_id: str | None) -> ToolInvocation:
             work = invoke(spec.tools, name, arguments, call_id or f"call-{len(record.invocations) + 1}")
@@ -177,7 +180,7 @@ class ClaudeCodeBackend:
 
 
 async def _interrupt(process: Process, reader: MessageReader) -> None:
-    """Stop the model, and take down what the call took until then."""
+    """Stop the model, and record the usage of the call so far."""
     try:
         async with asyncio.timeout(INTERRUPT_SECONDS):
             await reader.close_whole_step()
@@ -192,7 +195,7 @@ async def _interrupt(process: Process, reader: MessageReader) -> None:
 def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
     reason = stop_reason(reader.ending)
     if reason != "error" and not reader.init_seen:
-        raise isolation_error("Claude Code did not say what it was started with", backend=NAME)
+        raise isolation_error("Claude Code did not report how it was started", backend=NAME)
     if reason == "natural" and reader.ending is not None:
         text = "".join(reader.texts) or reader.ending.text
         return Outcome(text, value=_checked(reader.structured, spec) if spec.kind == "object" else None)
@@ -202,7 +205,7 @@ def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
 
 
 def _checked(value: Any, spec: CallSpec) -> Any:
-    """Return the object checked by its own model: a JSON Schema cannot say all that a model asks."""
+    """Return the object checked by its own model: a JSON Schema cannot express all requirements of a model."""
     if spec.check is None or value is None:
         raise llm_error("structured_output", **spec.names)
     try:
@@ -212,14 +215,15 @@ def _checked(value: Any, spec: CallSpec) -> Any:
 
 
 def describe_account(account: Mapping[str, Any]) -> str:
-    """Return where the credentials come from; raises `LlmError` where there is no local session.
+    """Return where the credentials come from; raises `LlmError` if there is no local session.
 
-    `apiProvider` other than `firstParty`, a key or a token of another source, is another route than the session's.
+    An `apiProvider` other than `firstParty`, or a key or token from another source, is another route than the
+    session's.
     """
     provider = account.get("apiProvider", "firstParty")
     key, token = account.get("apiKeySource", "none"), account.get("tokenSource")
     if provider != "firstParty":
-        raise route_error(f"Claude Code is set up for {provider}, not for a local session", backend=NAME)
+        raise route_error(f"Claude Code is configured for {provider}, not for a local session", backend=NAME)
     for source in (key if key not in SESSION_SOURCES else None, token if token in FOREIGN_TOKENS else None):
         if source is not None:
             message = f"Claude Code takes its credentials from {source}, not from the local session"
@@ -232,14 +236,16 @@ def describe_account(account: Mapping[str, Any]) -> str:
 
 
 REFUSED_SCHEMA: Final = "--json-schema is not a valid"
-"""In what the binary says on stderr of a schema it does not take."""
+"""In the binary's stderr for a schema that it does not accept."""
 
 TOO_DEEP: Final = "maximum recursion depth exceeded"
 
 
 def translate(error: Exception, *, backend: str, model: str, role: str, stderr: Iterable[str] = ()) -> KtxError:
-    """Return the error for what a process or the SDK raised; its words, and the process's on stderr, go into `detail`
-    alone."""
+    """Return the error for an exception of a process or the SDK; its message, and the process's stderr, only go into
+
+    `detail`.
+    """
     if isinstance(error, KtxError):
         return error
     names = CallNames(backend=backend, model=model, role=role)
@@ -251,17 +257,17 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
     if isinstance(error, RecursionError) or TOO_DEEP in words:
         return too_deep(**names, detail=words)
     if type(error).__name__ == "CLINotFoundError":
-        return llm_error("connection", **names, message="the `claude` binary cannot be started", detail=words)
+        return llm_error("connection", **names, message="cannot start the `claude` binary", detail=words)
     if "on_failure" in words or "too old" in words:
-        message = "this Claude Code is too old to be guarded"
+        message = "this version of Claude Code is too old to be isolated"
         return llm_error("isolation", **names, message=message, hint=Command("update", program="claude"), detail=words)
     message = "Claude Code ended unexpectedly"
     return llm_error("connection", **names, message=message, detail=words, hint=Command("doctor"))
 
 
 def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmError:
-    """Return the error of a call whose schema the binary does not take; its words are in `detail`."""
-    message = "Claude Code does not take the schema of the answer"
+    """Return the error of a call whose schema the binary does not accept; its message is in `detail`."""
+    message = "Claude Code does not accept the schema of the answer"
     names = CallNames(backend=backend, model=model, role=role)
     return llm_error("structured_output", **names, message=message, hint=_api_backend(role), detail=detail)
 
@@ -272,14 +278,14 @@ def _api_backend(role: str) -> Hint:
 
 
 def too_deep(*, backend: str, model: str, role: str, detail: str = "") -> LlmError:
-    """Return the error of an answer whose JSON cannot be read for its depth."""
+    """Return the error of an answer whose JSON is nested too deeply."""
     message = f"the model `{model}` wrote JSON that is nested too deeply to be read"
-    hint = "rerun this command; the answer of the model is what is wrong"
+    hint = "run this command again; the model's answer was invalid"
     return llm_error("execution", backend=backend, model=model, role=role, message=message, hint=hint, detail=detail)
 
 
 def describe(error: BaseException) -> str:
-    """Return everything an error says, with what caused it."""
+    """Return the message of an error and of its causes."""
     causes: list[str] = []
     found: BaseException | None = error
     while found is not None:

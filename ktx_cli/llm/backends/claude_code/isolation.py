@@ -1,4 +1,4 @@
-"""The options of every Claude Code process ktx starts: one function, and nothing left to a default."""
+"""The options of every Claude Code process of ktx: set in one function, with nothing left to a default."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 SERVER: Final = "ktx"
 PREFIX: Final = f"mcp__{SERVER}__"
 STRUCTURED_OUTPUT: Final = "StructuredOutput"
-"""The tool Claude Code adds to a call with a schema."""
+"""The tool that Claude Code adds to a call with a schema."""
 
 OBJECT_TURNS: Final = 6
-"""Five answers Claude Code allows for a schema, and the turn that ends."""
+"""The five answers that Claude Code allows for a schema, and the final turn."""
 
 MAX_ARGUMENT: Final = 96 * 1024
-"""Bytes of a system prompt that still go on the command line; a longer one goes into a file."""
+"""Maximum size of a system prompt on the command line, in bytes; a longer one goes into a file."""
 
 BUFFER_BYTES: Final = 64 * 1024 * 1024
 
@@ -40,7 +40,7 @@ BUILT_IN_TOOLS: Final = (
     "Workflow", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "ExitPlanMode", "EnterWorktree",
     "ExitWorktree", "ListAgents", "ListMcpResourcesTool", "ReadMcpResourceTool", "ScheduleWakeup", "ReportFindings",
 )  # fmt: skip
-"""Claude Code's own tools; `tools=[]` takes them away, this refuses them by name as well."""
+"""Claude Code's own tools; `tools=[]` removes them, and this list also denies them by name."""
 
 BUILT_IN_PLUGINS: Final = ("cc-plugin-agents-md", "cc-plugin-privacy", "cc-plugin-plugin-authoring")
 
@@ -54,21 +54,21 @@ LOCKDOWN_ARGUMENTS: Final[Mapping[str, str | None]] = {"no-session-persistence":
 
 
 def needs_file(text: str) -> bool:
-    """Say whether a text is too long for an argument, or holds what none may hold."""
+    """Return whether a text is too long for an argument, or contains a character that no argument may contain."""
     return "\0" in text or len(text.encode("utf-8", "replace")) > MAX_ARGUMENT
 
 
 def argument(text: str) -> str:
-    """Return a text as UTF-8 can carry it: half a surrogate pair, which a model can write, becomes `?`."""
+    """Return a text that UTF-8 can represent: half a surrogate pair, which a model can write, becomes `?`."""
     return text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What a process is started for. Processes of equal specs can stand in for each other.
+    """What a process is started for. Processes with equal specs are interchangeable.
 
     `tools` is name, description, schema and the read-only mark of each tool as one JSON text. `reuse`: it serves
-    several calls, cleared in between; for that Claude Code must take commands, and each prompt is marked as none.
+    several calls, cleared in between; for that, Claude Code must accept commands, and each prompt is marked as none.
     """
 
     model: str
@@ -104,7 +104,7 @@ def build_options(
     folder: Path,
     system_file: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """Return the options of a process; `server`: of its tools, None without tools; `folder`: for its logs."""
+    """Return the options of a process; `server`: that of its tools, None without tools; `folder`: for its logs."""
     from claude_agent_sdk import ClaudeAgentOptions
 
     ids = [PREFIX + name for name in spec.tool_names]
@@ -156,11 +156,11 @@ def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> di
 DENIAL = "this call has no such tool"
 
 OnDenial = Callable[[str, Any], None]
-"""Told the id of a tool that was denied, and its input."""
+"""Called with the id of a denied tool, and its input."""
 
 
 def guard_hooks(allowed: frozenset[str], on_denial: OnDenial) -> dict[Any, Any]:
-    """Return the hooks of a process: every tool call passes here first, and a hook that breaks blocks it."""
+    """Return the hooks of a process: every tool call passes here first, and a failing hook blocks it."""
     from claude_agent_sdk import HookMatcher
 
     async def before_tool(data: Any, tool_use_id: str | None, context: Any) -> Any:
@@ -175,7 +175,7 @@ def guard_hooks(allowed: frozenset[str], on_denial: OnDenial) -> dict[Any, Any]:
 
 
 def permission_callback(allowed: frozenset[str], on_denial: OnDenial) -> Any:
-    """Return the permission callback. Under `dontAsk` Claude Code does not call it today; the hook is what guards."""
+    """Return the permission callback. Under `dontAsk`, Claude Code does not call it today; the hook is the guard."""
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
     async def can_use_tool(name: str, arguments: dict[str, Any], context: Any) -> Any:
@@ -188,7 +188,7 @@ def permission_callback(allowed: frozenset[str], on_denial: OnDenial) -> Any:
 
 
 SESSION_SOURCES: Final = ("none", "/login managed key")
-"""`apiKeySource` of a local session: the subscription's, or the key a console login manages."""
+"""`apiKeySource` of a local session: the subscription's, or the key that a console login manages."""
 
 
 def isolation_error(message: str, *, backend: str, hint: str | None = None, **facts: Any) -> LlmError:
@@ -197,26 +197,28 @@ def isolation_error(message: str, *, backend: str, hint: str | None = None, **fa
 
 
 def route_error(message: str, *, backend: str) -> LlmError:
-    """Return the error of a call that goes another way than the local session's; a policy may be why."""
+    """Return the error of a call that takes another route than the local session; a policy may be the reason."""
     return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError)
 
 
 def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str) -> None:
     """Check the first frame of a process: its tools, servers and plugins are those of the call, its route the session.
 
-    Slash commands, skills and agents may be listed: they are what the host has, and cannot be used. Raises `LlmError`
+    Slash commands, skills and agents may be listed: the host has them, but they cannot be used. Raises `LlmError`
     (`isolation`).
     """
     tools = frozenset(init.get("tools") or ())
     if tools != allowed:
         more, less = sorted(tools - allowed), sorted(allowed - tools)
         says = "; ".join(f"{word} {', '.join(names)}" for word, names in (("has", more), ("lacks", less)) if names)
-        raise isolation_error(f"Claude Code started with other tools than this call's: {says}", backend=backend)
+        raise isolation_error(f"Claude Code started with other tools than those of this call: {says}", backend=backend)
     expected = {SERVER} if any(name.startswith("mcp__") for name in allowed) else set()
     servers = {server.get("name"): server.get("status") for server in init.get("mcp_servers") or ()}
     if set(servers) != expected or any(status != "connected" for status in servers.values()):
         found = ", ".join(f"{name} ({status})" for name, status in sorted(servers.items())) or "none"
-        raise isolation_error(f"Claude Code started with other MCP servers than this call's: {found}", backend=backend)
+        raise isolation_error(
+            f"Claude Code started with other MCP servers than those of this call: {found}", backend=backend
+        )
     plugins = [plugin for plugin in init.get("plugins") or () if plugin.get("path") != "builtin"]
     if plugins:
         names = ", ".join(sorted(str(plugin.get("name")) for plugin in plugins))
@@ -225,7 +227,7 @@ def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str
 
 
 def init_facts(init: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the first frame of a process says it was started with, as far as `check_init` looks at it."""
+    """Return what the first frame of a process reports about its start, as far as `check_init` checks it."""
     return {
         "tools": sorted(map(str, init.get("tools") or ())),
         "mcp_servers": sorted(str(server.get("name")) for server in init.get("mcp_servers") or ()),
@@ -235,7 +237,7 @@ def init_facts(init: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_route(init: Mapping[str, Any], *, backend: str) -> None:
-    """Check that the process runs on the local session and talks to Anthropic itself."""
+    """Check that the process uses the local session and sends its requests to Anthropic itself."""
     source = init.get("apiKeySource", "none")
     if source not in SESSION_SOURCES:
         message = f"Claude Code took its credentials from {source}, not from the local session"
@@ -245,7 +247,7 @@ def check_route(init: Mapping[str, Any], *, backend: str) -> None:
 
 
 def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, backend: str) -> None:
-    """Check the providers a finished call names."""
+    """Check the providers that a finished call reports."""
     providers = {str(usage.get("provider")) for usage in (model_usage or {}).values() if usage.get("provider")}
     foreign = sorted(providers - {"firstParty"})
     if foreign:
@@ -253,9 +255,9 @@ def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, b
 
 
 def foreign_hook(frame: Mapping[str, Any], *, backend: str) -> LlmError:
-    """Return the error for a hook that ran and is not ktx's: only managed settings can bring one."""
+    """Return the error for a hook that is not ktx's: only managed settings can add one."""
     event = frame.get("hook_event") or frame.get("hook_event_name") or "unknown"
-    message = f"a {event} hook of an organisation's managed settings ran inside Claude Code"
+    message = f"a {event} hook from managed settings of your organization ran inside Claude Code"
     facts = {"hook_event": str(event), "origin": "managed settings"}
     return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError, **facts)
 
@@ -269,20 +271,22 @@ _WORDS: Final = """
     allOf anyOf oneOf not if then else
 """
 KNOWN: Final = frozenset(_WORDS.split())
-"""What the binary takes; `$schema` names another draft than its own, and says nothing of the answer."""
+"""What the binary accepts; `$schema` names another draft than its own, and says nothing about the answer."""
 
 DESCRIBED_WORDS: Final = (
     "prefixItems", "dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "minContains",
     "maxContains", "pattern",
 )  # fmt: skip
-"""Keywords that ask something of the answer: where they cannot stay, the model reads them in the description."""
+"""Keywords that constrain the answer: where they cannot stay, the model reads them in the description."""
 
 FOREIGN_PATTERN: Final = re.compile(r"\(\?(?!:|=|!|<[=!A-Za-z_])|\\[AZz]")
-"""In a regular expression that JavaScript has no word for."""
+"""Parts of a regular expression that JavaScript does not support."""
 
 
 def binary_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema to send. It asks no more than the given one, which the answer is checked against afterwards."""
+    """Return the schema to send. It is no stricter than the given one, which the answer is checked
+    against afterwards.
+    """
     known = {word: value for word, value in schema.items() if _is_known(word, value)}
     kept = changed_inside(known, _rewritten)
     init_facts = {word: schema[word] for word in DESCRIBED_WORDS if word in schema and word not in kept}
@@ -303,7 +307,7 @@ def _rewritten(part: Any) -> Any:
 
 
 def _tuple(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can be said of a tuple: what each of its items may be, but not at which place."""
+    """Return what can be expressed of a tuple: what each of its items may be, but not their order."""
     first, rest = [_rewritten(part) for part in schema["prefixItems"]], schema.get("items", True)
     most = schema.get("maxItems")
     if rest is False or (isinstance(most, int) and most <= len(first)):

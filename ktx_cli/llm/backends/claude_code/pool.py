@@ -1,7 +1,7 @@
-"""Connected Claude Code processes: each serves one call, and the next of its kind connects meanwhile.
+"""A pool of connected Claude Code processes: each serves one call, while the next of its kind connects.
 
-A process that was asked once keeps the conversation, so none is used twice, but those that are to be reused: such a one
-is cleared after its call. The number of processes, at work and in waiting, never passes `size`.
+A process keeps the conversation of its call, so none is used twice, except with `reuse`: it is then cleared after its
+call. The number of processes, busy and waiting, never exceeds `size`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SETTINGS_SECONDS: Final = 10.0
 CLEAR_SECONDS: Final = 10.0
 CLEAR: Final = "/clear"
 MOST_CALLS: Final = 50
-"""Calls of one process that is reused; then a fresh one begins."""
+"""Maximum number of calls of one reused process."""
 
 KINDS_REMEMBERED: Final = 64
-"""Kinds of process of which the pool knows whether they were asked for before."""
+"""Number of kinds of process for which the pool remembers whether they were used before."""
 
 Connect = Callable[[Any], Any]
-"""Makes a client from options: the one place where the SDK is entered."""
+"""Creates a client from options: the only place that uses the SDK."""
 
 
 def sdk_client(options: Any) -> Any:
@@ -56,7 +56,7 @@ def sdk_client(options: Any) -> Any:
 
 
 class ProcessStartError(Exception):
-    """A process did not start; `stderr` is what it said."""
+    """A process did not start; `stderr` is its output."""
 
     def __init__(self, cause: Exception, stderr: list[str]) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
@@ -64,7 +64,7 @@ class ProcessStartError(Exception):
 
 
 class Process:
-    """A connected process, before or during its one call. `again`: its kind had been asked for before."""
+    """A connected process, before or during its one call. `again`: its kind had been used before."""
 
     def __init__(self, spec: ProcessSpec, host: Host, connect: Connect) -> None:
         self.spec = spec
@@ -89,7 +89,7 @@ class Process:
         self.client = connect(options)
 
     async def connect(self) -> None:
-        """Start the process and wait until it listens."""
+        """Start the process and wait until it is ready."""
         try:
             await self.client.connect()
         except Exception as error:
@@ -100,19 +100,19 @@ class Process:
             raise
 
     async def close(self) -> None:
-        """End the process; its files go with it."""
+        """End the process and remove its files."""
         try:
             await asyncio.wait_for(self.client.disconnect(), CLOSE_SECONDS)
         finally:
             self._forget_files()
 
     async def ask(self, prompt: str) -> None:
-        """Send a prompt: nothing in it is a command or names a file to read."""
+        """Send a prompt, in which nothing is a command or names a file to read."""
         self.calls += 1
         await self.client.query(_as_written(prompt) if self.spec.reuse else prompt)
 
     async def clear(self) -> bool:
-        """Forget the conversation; return whether the process said so, and nobody's hook had a part in it."""
+        """Clear the conversation; return whether the process confirmed it, and no foreign hook was involved."""
         await self.client.query(CLEAR)
         kinds = {type(message).__name__ async for message in self.client.receive_response()}
         self.stderr.clear()
@@ -120,19 +120,19 @@ class Process:
         return "ConversationResetMessage" in kinds and "HookEventMessage" not in kinds
 
     async def account(self) -> dict[str, Any]:
-        """Return what the process says of the account, without asking a model."""
+        """Return what the process reports about the account, without calling a model."""
         info = await self.client.get_server_info()
         return dict((info or {}).get("account") or {})
 
     async def settings(self) -> dict[str, Any]:
-        """Return which settings are in force in the process, and where each comes from.
+        """Return which settings apply in the process, and where each comes from.
 
-        The SDK has no method for this question of the protocol. A process that refuses to answer it says nothing.
+        The SDK has no method for this request of the protocol. A process that refuses to answer returns nothing.
         """
         try:
             answer = await self.client._query._send_control_request({"subtype": "get_settings"}, SETTINGS_SECONDS)
         except Exception as error:
-            if type(error) is not Exception:  # the SDK's plain one: an answer that is an error, or none in time
+            if type(error) is not Exception:  # the SDK's plain exception: an answer that is an error, or none in time
                 raise
             log.debug("no answer to get_settings: %s", error)
             return {}
@@ -155,7 +155,7 @@ class Process:
 
 
 class Pool:
-    """The processes of one backend. Kinds of process that were asked for before are connected ahead."""
+    """The processes of one backend. Kinds of process that were used before are connected ahead."""
 
     def __init__(self, host: Host, *, size: int, connect: Connect = sdk_client) -> None:
         if size < 1:
@@ -175,8 +175,10 @@ class Pool:
 
     @contextlib.asynccontextmanager
     async def process(self, spec: ProcessSpec) -> AsyncIterator[Process]:
-        """Lend a process for one call. It is ended afterwards: behind the caller's back, but before an error or an
-        abort goes on."""
+        """Provide a process for one call. It is ended afterwards: in the background, but before an error or an
+
+        abort continues.
+        """
         self._busy[spec] += 1
         try:
             process = await self._take(spec)
@@ -192,7 +194,7 @@ class Pool:
                 del self._busy[spec]
 
     async def aclose(self) -> None:
-        """End every process that waits, and wait for those that are ending."""
+        """End every waiting process, and wait for those that are ending."""
         self._closed = True
         waiting = [task for tasks in self._ready.values() for task in tasks]
         self._ready.clear()
@@ -274,7 +276,9 @@ class Pool:
             log.debug("a process that was connected ahead did not connect")
 
     async def _room(self, spec: ProcessSpec) -> None:
-        """Wait until one more process may start, or one of this kind is free; one of another kind makes room."""
+        """Wait until another process may start, or one of this kind is free; a waiting one of another
+        kind makes room.
+        """
         self._in_line += 1
         try:
             await self._make_room(spec)
@@ -293,7 +297,7 @@ class Pool:
                     await self._freed.wait()
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Do work that goes on when the caller is cancelled; `aclose` waits for it."""
+        """Do work that continues if the caller is cancelled; `aclose` waits for it."""
         task = asyncio.create_task(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -316,13 +320,13 @@ class Pool:
             await self._left()
 
     async def _end_and_replace(self, process: Process) -> None:
-        """End a process; there may be room for the next of its kind now, unless somebody is in line."""
+        """End a process; this may make room for the next of its kind, unless somebody is in line."""
         await self._end(process)
         if process.again and not self._in_line:
             self._connect_ahead(process.spec)
 
     async def _renew(self, process: Process) -> None:
-        """Clear a process for the next call of its kind; one that does not say it is cleared ends."""
+        """Clear a process for the next call of its kind; one that does not confirm is ended."""
         try:
             async with asyncio.timeout(CLEAR_SECONDS):
                 cleared = process.calls < MOST_CALLS and await process.clear()
@@ -347,18 +351,18 @@ async def _itself(process: Process) -> Process:
 
 
 async def _as_written(prompt: str) -> AsyncIterator[dict[str, Any]]:
-    """Yield a message that Claude Code takes as it is, though it takes commands."""
+    """Yield a message that Claude Code takes literally, although it accepts commands."""
     message = {"role": "user", "content": prompt}
     yield {"type": "user", "message": message, "parent_tool_use_id": None, "client_composed": True}
 
 
 def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
-    """Write a system prompt that no command line can hold to a private file."""
+    """Write a system prompt that is too long for a command line to a private file."""
     return write_system_file(host, spec.system) if needs_file(spec.system) else None
 
 
 RunTool = Callable[[str, Mapping[str, Any], str | None], Awaitable[ToolInvocation]]
-"""Carries out a call: name, arguments, and Claude Code's id of the call where it says it."""
+"""Executes a call: name, arguments, and Claude Code's id of the call if it has one."""
 
 
 def describe_tools(tools: Mapping[str, RuntimeTool]) -> str:
@@ -371,15 +375,17 @@ def describe_tools(tools: Mapping[str, RuntimeTool]) -> str:
 
 
 class ToolServer:
-    """An MCP server for the tools of one process. Arguments are checked by the tool, not here: the model then reads
-    the same words on every backend."""
+    """An MCP server for the tools of one process. The tool checks the arguments, so that the model reads
+
+    the same errors on every backend.
+    """
 
     def __init__(self, tools: str) -> None:
         self._run: RunTool | None = None
         self._definitions = json.loads(tools)
 
     def bind(self, run: RunTool) -> None:
-        """Say who carries out the calls."""
+        """Set who executes the calls."""
         self._run = run
 
     def make(self) -> Any:
@@ -420,14 +426,14 @@ SDK: Final = "claude_agent_sdk"
 
 
 class _ToDebugLog(logging.Handler):
-    """Says what the SDK says again, as a message of ours for the debug log."""
+    """Turns messages of the SDK into debug messages of ktx's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.debug("%s: %s", SDK, record.getMessage())
 
 
 def quieten() -> None:
-    """Lead the SDK's log into ours; each failure it logs is raised too, and told in our words."""
+    """Redirect the SDK's log into ktx's; each failure it logs is also raised, and reported in ktx's words."""
     logger = logging.getLogger(SDK)
     logger.propagate = False
     if not any(isinstance(handler, _ToDebugLog) for handler in logger.handlers):

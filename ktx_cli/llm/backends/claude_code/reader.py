@@ -1,4 +1,4 @@
-"""The messages of one Claude Code call, turned into steps, tool calls, usage and an ending."""
+"""Turns the messages of one Claude Code call into steps, tool calls, usage and an ending."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from ktx_cli.llm.types import Cost, RateLimitWait, StopReason, ToolInvocation, U
 log = logging.getLogger(__name__)
 
 REFUSED: Final = "stopped by a safety classifier"
-"""In the note the binary writes when it asks again after a refusal: what the model said before it is withdrawn."""
+"""In the note that the binary writes when it asks again after a refusal: the model's text before it is withdrawn."""
 
 
 class MessageReader:
     """Reads the messages of one call, in order. A step begins with a new message id and ends with the next, or with
-    the result; what the binary adds by itself (continuations, notes of its own) is no step."""
+
+    the result; what the binary adds itself (continuations, its own notes) is not a step.
+    """
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class MessageReader:
         self._waiting: str | None = None
 
     async def feed(self, message: Any) -> None:
-        """Take in one message; raises `LlmError` when the process is not isolated as it must be."""
+        """Process one message; raises `LlmError` if the process is not isolated as required."""
         kind = type(message).__name__
         self._wait_is_over()
         if kind == "HookEventMessage":
@@ -82,7 +84,7 @@ class MessageReader:
             await self._result(message)
 
     def note_tool(self, invocation: ToolInvocation) -> None:
-        """Note a call a handler of ours carried out."""
+        """Record a call that a handler of ktx executed."""
         if invocation.call_id not in self._done:
             self._done.add(invocation.call_id)
             self.record.tool_finished(invocation)
@@ -105,7 +107,7 @@ class MessageReader:
             await self._retry(message.data)
 
     async def _retry(self, data: Mapping[str, Any]) -> None:
-        """Note that the binary asks again: the step before is over. A 401 makes it look for its session, no more."""
+        """Record that the binary asks again, so the step before is over. A 401 only makes it look for its session."""
         await self.close_whole_step()
         self.record.retries += 1
         self.record.attempts += 0 if data.get("error_status") == 401 else 1
@@ -117,7 +119,7 @@ class MessageReader:
             self._observe(RateSignal("warning", retry_after=seconds))
 
     def _wait_is_over(self) -> None:
-        """Say that a wait the binary began is over: it says something again."""
+        """End a wait that the binary began, because it sends messages again."""
         if self._waiting is not None:
             self.record.emit(RateLimitWait("finished", 0.0, self._waiting))
             self._waiting = None
@@ -146,7 +148,7 @@ class MessageReader:
         self._open, self._open_has_results = message_id, False
 
     async def close_whole_step(self) -> None:
-        """Close the open step where every tool it called has answered, though no next one has begun."""
+        """Close the open step if every tool it called has answered, although no next one has begun."""
         if self._open_has_results and self._called <= self._done:
             await self._close_step()
 
@@ -238,13 +240,13 @@ class MessageReader:
                 check_result_route(message.model_usage, backend=self.record.spec.backend)
 
     def note_usage(self, message: Any) -> None:
-        """Report what the call took; all that counts of the result of a call that was stopped."""
+        """Report the usage of the call, which is all that counts of the result of a stopped call."""
         usage, cost = usage_of(message.model_usage, message.usage, message.total_cost_usd)
         unit = message.session_id or self.session_id or "unknown"
         self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
 
     def lost(self) -> None:
-        """Report the unit of a call whose process ended without a result, and the end of its waits."""
+        """Report the usage unit of a call whose process ended without a result, and the end of its waits."""
         self._wait_is_over()
         if self.session_id is not None:
             self.record.unit(self.session_id, Usage(), Cost(), complete=False)
@@ -265,7 +267,7 @@ _TOTAL_COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_token
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
-    """Return tool arguments; those the binary could not parse come as the text the model wrote."""
+    """Return tool arguments; those that the binary could not parse are the text that the model wrote."""
     if isinstance(value, Mapping) and set(value) == {"__unparsedToolInput"}:
         inside = value["__unparsedToolInput"]
         return str(inside.get("raw", "")) if isinstance(inside, Mapping) else str(inside)
@@ -299,12 +301,12 @@ _SIGNS: Final[Mapping[str, tuple[object, ...]]] = {
     "context": ("prompt_too_long", "blocking_limit", "rapid_refill_breaker", 413),
     "structured_output": ("structured_output_retry_exhausted",),
 }  # fmt: skip
-"""By code, what a call that ended so says: terminal reasons, error words and statuses of the API."""
+"""By code, the signs of a call that ended that way: terminal reasons, error words and statuses of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The last frame of a call, reduced to what decides. `word` is the last error word of an assistant message."""
+    """The last frame of a call, reduced to what matters. `word` is the last error word of an assistant message."""
 
     subtype: str
     is_error: bool
@@ -317,7 +319,7 @@ class Ending:
 
 
 def stop_reason(ending: Ending | None) -> StopReason:
-    """Return how a call ended. Any sign that the turns are used up wins; an API failure says `success` and is none."""
+    """Return how a call ended. Any sign of used-up turns wins; an API failure has `success` but is an error."""
     if ending is None:
         return "error"
     if "max_turns" in (ending.subtype.removeprefix("error_"), ending.terminal_reason, ending.stop_reason):
@@ -343,7 +345,7 @@ def ending_error(ending: Ending | None, *, backend: str, model: str, role: str) 
 
 
 def error_code(ending: Ending) -> str:
-    """Return the code of an error ending, the most telling sign first."""
+    """Return the code of an error ending, from the most specific sign."""
     if stop_reason(ending) == "budget":
         return "max_turns"
     if ending.subtype == "error_max_structured_output_retries":

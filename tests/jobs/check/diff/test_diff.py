@@ -166,4 +166,4 @@ def test_a_snapshot_is_not_read_from_elsewhere(shop: Shop) -> None:
     manifest.rename(shop.root.parent / "elsewhere")
     manifest.symlink_to(shop.root.parent / "elsewhere")
     assert shop.diff().basis == "manifest"
-    assert any("leads out of the project" in warning.message for warning in shop.warnings), shop.warnings
+    assert any("points outside the project" in warning.message for warning in shop.warnings), shop.warnings

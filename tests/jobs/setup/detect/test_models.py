@@ -49,7 +49,7 @@ def test_a_session_that_is_there(model_server: ModelServer, tmp_path: Path) -> N
     with offline_session(model_server) as offline:
         (offer,) = model_offers(config(), project_dir=tmp_path, environ=offline.environ)
     assert (offer.backend, offer.problem, offer.settings) == ("claude-code", None, {})
-    assert offer.label.startswith("your own local Claude Code session (oauth_token), Claude Code 2.")
+    assert offer.label.startswith("your local Claude Code session (oauth_token), Claude Code 2.")
     assert model_server.model_calls == []
     assert list(tmp_path.iterdir()) == []
 
@@ -79,10 +79,10 @@ def test_the_command_that_signs_in_is_one_the_shell_finds(
 @pytest.mark.table(
     ("script", "message"),
     [
-        (None, "which is no program that can be run"),
-        ("echo nothing", "does not say its version"),
-        ("echo 1.0.3", "ktx needs"),
-        ("exit 3", "does not say its version"),
+        (None, "which is not an executable program"),
+        ("echo nothing", "does not print its version"),
+        ("echo 1.0.3", "ktx requires"),
+        ("exit 3", "does not print its version"),
     ],
 )
 def test_a_broken_binary_is_an_offer_with_a_problem(script: str | None, message: str, tmp_path: Path) -> None:
@@ -161,10 +161,10 @@ def test_what_is_not_there_is_not_offered(environ: dict[str, str], tmp_path: Pat
 @pytest.mark.table(
     ("environ", "hint"),
     [
-        ({"ANTHROPIC_API_KEY": f"{KEY}\n\n"}, "export ANTHROPIC_API_KEY=..., with the key alone"),
+        ({"ANTHROPIC_API_KEY": f"{KEY}\n\n"}, "export ANTHROPIC_API_KEY=..., with nothing but the key"),
         (
             {"ANTHROPIC_AUTH_TOKEN": "tok en\r\n\r\n", "ANTHROPIC_BASE_URL": GATEWAY},
-            "export ANTHROPIC_AUTH_TOKEN=..., with the key alone",
+            "export ANTHROPIC_AUTH_TOKEN=..., with nothing but the key",
         ),
         (
             {"ANTHROPIC_BASE_URL": "https://me:hunter22@gateway.example.com"},
@@ -235,12 +235,12 @@ def test_a_gateway_on_this_machine(
     monkeypatch.setattr(gateways, "ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", (LocalGateway("Ollama", silent_port), there))
     (offer,) = offers(tmp_path, {})
-    assert offer.label == f"LiteLLM on this machine ({gateway.url}), takes any key"
+    assert offer.label == f"LiteLLM on this machine ({gateway.url}), accepts any key"
     assert (offer.settings, offer.models) == ({"base_url": gateway.url}, ("qwen3:8b", "glm"))
 
     gateway.status, gateway.body = 401, b'{"error": {}}'
     (offer,) = offers(tmp_path, {"LITELLM_MASTER_KEY": "sk-1234"})
-    assert offer.label.endswith("asks for a key")
+    assert offer.label.endswith("requires a key")
     assert offer.settings == {"base_url": gateway.url, "api_key": "env:LITELLM_MASTER_KEY"}
 
 

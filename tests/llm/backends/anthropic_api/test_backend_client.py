@@ -190,7 +190,7 @@ def test_google_credentials_without_a_project_are_the_same_error(
         async with make_client("vertex", vertex_config(), project_dir=tmp_path, environ={}) as client:
             await complete(client)
 
-    with pytest.raises(ConfigError, match=r"needs `llm\.provider\.vertex\.project`"):
+    with pytest.raises(ConfigError, match=r"requires `llm\.provider\.vertex\.project`"):
         asyncio.run(ask())
 
 
@@ -209,7 +209,7 @@ def test_google_that_knows_nobody_is_an_auth_error_with_the_command(
         async with runtime("vertex", model_server.url, provider=provider) as port:
             return await port.generate_text("hello")
 
-    with pytest.raises(Exception, match="Vertex AI did not accept the credentials") as caught:
+    with pytest.raises(Exception, match="Vertex AI rejected the credentials") as caught:
         asyncio.run(ask())
     assert getattr(caught.value, "code", None) == "auth"
     assert getattr(caught.value, "hint", None) == "gcloud auth application-default login"

@@ -208,7 +208,7 @@ def test_a_page_instead_of_an_api_names_the_address_and_the_edit(runtime: Make, 
     error = failed(runtime("gateway", server.url + "/claude"))
     assert error.code == "execution"
     assert error.message == f"there is no Messages API at {server.url}/claude/v1/messages"
-    assert error.hint == "ktx config set llm.provider.gateway.base_url URL, without `/v1/messages` at its end"
+    assert error.hint == "ktx config set llm.provider.gateway.base_url URL, without the trailing `/v1/messages`"
 
 
 def test_nobody_listens(runtime: Make) -> None:

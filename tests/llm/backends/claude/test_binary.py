@@ -90,7 +90,7 @@ def test_a_program_that_came_with_the_project_is_run_only_where_the_environment_
         path.write_text(f"#!/bin/sh\ntouch {ran}\n{claude()}")
         path.chmod(0o755)
     (project / "link").symlink_to("../tools/claude")
-    with pytest.raises(LlmError, match="lies in the project"):
+    with pytest.raises(LlmError, match="is inside the project"):
         find_claude(cli_path=place, project_dir=project, environ={}, backend="claude-code")
     assert not ran.exists()
     named = find_claude(cli_path=None, project_dir=project, environ={OVERRIDE: place}, backend="claude-code")
@@ -127,7 +127,7 @@ def test_a_named_binary_that_cannot_run_is_an_error_and_not_a_reason_to_take_the
         path = path.parent
     environ, cli_path = ({}, str(path)) if origin != OVERRIDE else ({OVERRIDE: str(path)}, None)
     error = refused(tmp_path, cli_path=cli_path, **environ)
-    assert error.message == f"{origin} names {path}, which is no program that can be run"
+    assert error.message == f"{origin} is {path}, which is not an executable program"
     assert error.hint == f"correct {origin}, or remove it"
 
 
@@ -149,13 +149,15 @@ def test_versions(version: str, accepted: bool, program: Program, tmp_path: Path
         assert find(tmp_path, cli_path=str(path)).version >= MINIMUM
         return
     error = refused(tmp_path, cli_path=str(path))
-    assert error.message == f"{path} is Claude Code {version.split()[0]}; ktx needs 2.1.248 or later"
+    assert error.message == f"{path} is Claude Code {version.split()[0]}, but ktx requires 2.1.248 or later"
     assert error.hint == "claude update"
 
 
 def test_a_program_that_says_no_version_is_refused(program: Program, tmp_path: Path) -> None:
     path = program("echo hello\n")
-    assert refused(tmp_path, cli_path=str(path)).message == f"{path} does not say its version, so it is not Claude Code"
+    assert (
+        refused(tmp_path, cli_path=str(path)).message == f"{path} does not print its version, so it is not Claude Code"
+    )
 
 
 def test_a_program_that_cannot_be_started_or_hangs_is_refused(
@@ -235,4 +237,4 @@ def test_a_missing_launcher_is_an_isolation_error(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(LlmError) as caught:
         find_launcher("claude-code")
     assert caught.value.code == "isolation"
-    assert "never run without it" in caught.value.message
+    assert "never runs Claude Code without it" in caught.value.message

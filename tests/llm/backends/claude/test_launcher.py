@@ -105,11 +105,11 @@ def test_the_exit_code_and_the_streams_are_the_binarys(program: Program, tmp_pat
 REFUSED = {
     "a denied name": ({KEYS: '["HOME", "ANTHROPIC_API_KEY"]'}, "asked to pass on ANTHROPIC_API_KEY"),
     "a name of tomorrow": ({KEYS: '["AWS_OF_TOMORROW"]'}, "asked to pass on AWS_OF_TOMORROW"),
-    "no list": ({KEYS: None}, "one is missing or broken"),
-    "a list that is no JSON": ({KEYS: "HOME,PATH"}, "one is missing or broken"),
-    "a list that is none": ({KEYS: "5"}, "one is missing or broken"),
-    "names that are none": ({KEYS: "[1, [2]]"}, "one is missing or broken"),
-    "no binary": ({REAL_CLI: None}, "one is missing or broken"),
+    "no list": ({KEYS: None}, "one of them is missing or invalid"),
+    "a list that is no JSON": ({KEYS: "HOME,PATH"}, "one of them is missing or invalid"),
+    "a list that is none": ({KEYS: "5"}, "one of them is missing or invalid"),
+    "names that are none": ({KEYS: "[1, [2]]"}, "one of them is missing or invalid"),
+    "no binary": ({REAL_CLI: None}, "one of them is missing or invalid"),
     "a binary that is not there": ({REAL_CLI: "/nowhere/claude"}, "No such file or directory"),
     "a binary that is a folder": ({REAL_CLI: "/"}, "Permission denied"),
 }

@@ -13,12 +13,12 @@ STRICT = "Error: You cannot use --strict-mcp-config when an enterprise MCP confi
 REFUSED = 'Error: --json-schema is not a valid JSON Schema: strict mode: unknown keyword: "x"'
 
 ROWS: list[tuple[Exception, list[str], str, str]] = [
-    (CLINotFoundError("gone", "/x/claude"), [], "connection", "cannot be started"),
+    (CLINotFoundError("gone", "/x/claude"), [], "connection", "cannot start the"),
     (ProcessError("failed", exit_code=1), [STRICT], "isolation", "managed-mcp.json"),
-    (CLIConnectionError("does not honor on_failure on hook matchers"), [], "isolation", "too old to be guarded"),
+    (CLIConnectionError("does not honor on_failure on hook matchers"), [], "isolation", "too old to be isolated"),
     (ProcessError("failed", exit_code=9), ["boom"], "connection", "ended unexpectedly"),
     (CLIJSONDecodeError("{", ValueError("x")), [], "connection", "ended unexpectedly"),
-    (ProcessError("failed", exit_code=1), [REFUSED], "structured_output", "does not take the schema"),
+    (ProcessError("failed", exit_code=1), [REFUSED], "structured_output", "does not accept the schema"),
     (RecursionError("maximum recursion depth exceeded"), [], "execution", "nested too deeply"),
     (Exception("maximum recursion depth exceeded while decoding"), [], "execution", "nested too deeply"),
     (Exception("Control request timeout: initialize"), [], "connection", "ended unexpectedly"),

@@ -93,7 +93,7 @@ ISOLATION: list[tuple[str, Sequence[dict[str, Any]], str]] = [
     ("a tool", [{"init": {"tools": ["Bash"]}}, TEXT, RESULT], "has Bash"),
     ("another provider", [{"init": {"served_by_anthropic": False}}, TEXT, RESULT], "another provider"),
     ("a key", [{"init": {"apiKeySource": "ANTHROPIC_API_KEY"}}, TEXT, RESULT], "ANTHROPIC_API_KEY"),
-    ("no first frame", [TEXT, RESULT], "did not say what it was started with"),
+    ("no first frame", [TEXT, RESULT], "did not report how it was started"),
     (
         "a foreign hook before the first frame",
         [{"frame": {"type": "system", "subtype": "hook_started", "hook_event": "SessionStart"}}, INIT, TEXT, RESULT],
@@ -133,7 +133,7 @@ SETTINGS: list[tuple[str, Any, str | None, str | None]] = [
     ("empty ones", [{"source": "policySettings", "settings": {}}], None, None),
     ("a policy", [{"source": "policySettings", "settings": {"env": {}}}], "(env)", "warning"),
     ("the user's", [{"source": "userSettings", "settings": {"env": {}}}], "userSettings", "error"),
-    ("no answer", None, "does not say", "error"),
+    ("no answer", None, "does not report", "error"),
 ]
 
 

@@ -128,7 +128,7 @@ def test_the_providers_words_are_detail_alone() -> None:
     error = ending_error(ending, backend="claude-code", model="haiku", role="triage")
     assert error.detail == words
     assert words not in f"{error.message}{error.hint}{error.details}"
-    assert "authenticate Claude Code locally" in (error.hint or "")
+    assert "sign in to Claude Code" in (error.hint or "")
     assert error.details["status"] == 401
 
 
