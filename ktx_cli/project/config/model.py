@@ -127,7 +127,7 @@ class KtxConfig(Block):
     ingest: Ingest = setting(Ingest, "How runs work.")
     scan: Scan = setting(Scan, "How databases are scanned.")
     semantic: Semantic = setting(
-        Semantic, "How the semantic layer truncates dates, and which definitions answers may use."
+        Semantic, "The files of the semantic layer, how it truncates dates, and which definitions answers may use."
     )
     mcp: Mcp = setting(Mcp, "The MCP server for agents.")
     storage: Storage = setting(Storage, "Where ktx stores its state.")
