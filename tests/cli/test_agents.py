@@ -136,7 +136,7 @@ def test_a_broken_client_file_is_named_with_its_line(ktx: Run, project: Path) ->
     (project / ".mcp.json").write_text('{\n  "mcpServers": {\n    "a": 1\n    "b": 2\n  }\n}\n')
     answer = ktx("agents", "install", "--target", "claude-code")
     assert answer.code == 2
-    assert answer.err.startswith(f"error: {project / '.mcp.json'}, line 4, column 5: a comma or `}}` was expected\n")
+    assert answer.err.startswith(f"error: {project / '.mcp.json'}, line 4, column 5: expected a comma or `}}`\n")
     assert "nothing was written" in answer.err
 
 

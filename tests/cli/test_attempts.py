@@ -46,7 +46,7 @@ ADD: list[tuple[str, int, str]] = [
     ("../x --driver sqlite --path s", 2, f"use another id: {AGAIN} x --driver sqlite --path s"),
     ("/ --driver sqlite --path s", 2, f"use another id: {AGAIN} warehouse --driver sqlite --path s"),
     ("warehouse --driver sqlite --path x", 2, "change it with ktx config set connections.warehouse.KEY VALUE"),
-    ("Warehouse --driver sqlite --path x", 2, "use another id, for example `Warehouse-2`"),
+    ("Warehouse --driver sqlite --path x", 2, "choose another id, for example `Warehouse-2`"),
     ("c --driver postgres --url env:NOT_SET", 2, "export NOT_SET=..."),
     ("c --driver dbt --path none", 2, "ktx connection add c --driver dbt --set source_dir=none"),
     ("c --driver dbt --url https://a.b/c", 2, "ktx connection add c --driver dbt --set repo_url=https://a.b/c"),

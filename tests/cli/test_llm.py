@@ -237,10 +237,10 @@ def test_caching_settings_that_are_ignored_are_named_everywhere(
         answer = ktx(command, "--json")
         rows = answer.data.get("checks") or answer.data.get("findings")
         assert [r["message"] for r in rows if r["check"] == "prompt_caching"] == [
-            "the backend `claude-cli` cannot honour llm.promptCaching.cacheTools"
+            "the backend `claude-cli` does not support llm.promptCaching.cacheTools"
         ]
     shown = ktx("ingest")
-    assert shown.err.count("cannot honour llm.promptCaching.cacheTools") == 1
+    assert shown.err.count("does not support llm.promptCaching.cacheTools") == 1
 
 
 def test_debug_shows_the_providers_words_and_nothing_else_does(

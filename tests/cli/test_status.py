@@ -60,7 +60,7 @@ def llm(answer: Any) -> list[tuple[str, str]]:
 def test_without_a_project(ktx: Run) -> None:
     answer = ktx("status", "--json")
     assert answer.code == 3
-    assert answer.envelope["error"]["hint"].startswith("`ktx setup` ")
+    assert answer.envelope["error"]["hint"].startswith("create a project here with `ktx setup`")
 
 
 def test_everything_is_there_as_data(ktx: Run, ingested: Path) -> None:
