@@ -291,7 +291,7 @@ class Resolver:
     def _no_source(self, reference: Reference) -> Missing:
         what = "table" if reference.kind is Kind.TABLE else "source"
         near = self._near(reference) or self._near(replace(reference, name=reference.name.partition(".")[0]))
-        hint = f"did you mean `{near}`?" if near else Hint("run {} for a list of sources", Command("sl", "list"))
+        hint = f"did you mean `{near}`?" if near else Hint("{} lists the sources", Command("sl", "list"))
         return Missing(f"dangling_{what}", f"the semantic layer has no {what} `{reference.name}`", hint)
 
     def _near(self, reference: Reference) -> str | None:
@@ -329,7 +329,7 @@ def _no_entity(model: Model, name: str, entity: str, kind: Kind | None = None) -
     if others:
         return Missing("dangling_entity", message, f"`{name}.{entity}` is a {others[0].value}: write `{name}.{entity}`")
     near = did_you_mean(entity, names)
-    shows = Hint("run {} for what it contains", Command("sl", "read", name))
+    shows = Hint("{} shows what it contains", Command("sl", "read", name))
     return Missing("dangling_entity", message, f"did you mean `{prefix}{name}.{near}`?" if near else shows, names)
 
 

@@ -319,7 +319,7 @@ def test_progress_is_told_to_who_asks_for_it(company: Company) -> None:
                 while len(heard) < 3:
                     await anyio.lowlevel.checkpoint()
             assert [each for each, _ in heard] == [0.0, 0.3, 1.0], name
-            assert heard[1][1] == "asking shop"
+            assert heard[1][1] == "querying shop"
 
     company.client(work)
 

@@ -405,7 +405,7 @@ ORDERS_LINE = "  - {name: amount, type: number, unit: EUR}"
 def test_files_that_hold_something_hidden_are_not_shown(company: Company) -> None:
     for name in ("customers", "staff"):
         error = company.call("sl_read_source", {"source": name, "form": "files"}).error
-        assert error is not None and error["code"] == "hidden" and error["hint"] == "form: composed"
+        assert error is not None and error["code"] == "hidden" and error["hint"] == "use form: composed"
         assert "email" not in company.call("sl_read_source", {"source": name}).data["yaml"]
     assert "user.region" not in company.call("sl_read_source", {"source": "staff"}).data["yaml"]
     error = company.call("sl_read_source", {"source": "orders", "form": "files"}, privacy=True).error

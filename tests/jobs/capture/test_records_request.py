@@ -42,8 +42,8 @@ def test_another_scope_is_another_capture_and_another_way_is_not() -> None:
     ("fields", "told"),
     [
         ({"text": "  \n"}, "there is no text"),
-        ({"text": "x" * 48_001}, "48,001 characters, 48,000 may be"),
-        ({"text": "x" * 16_001, "source_type": SourceType.RESEARCH}, "16,000 may be"),
+        ({"text": "x" * 48_001}, "48,001 characters, but the limit for `external_ingest` is 48,000"),
+        ({"text": "x" * 16_001, "source_type": SourceType.RESEARCH}, "but the limit for `research` is 16,000"),
         ({"text": "a\npassword: hunter2-x9"}, "line 2: what looks like the value of `password`"),
         ({"text": "a", "user": "../x"}, "is not a valid user id"),
         ({"text": "a", "connection": "shp"}, "there is no connection `shp`"),

@@ -326,7 +326,7 @@ def test_three_projects_whose_folders_have_one_name(world: World) -> None:
     one, two, three = (world.project(f"{each}/Our Shop") for each in "abc")
     world.install(Target.CURSOR, scope=Scope.USER, project=one)
     world.install(Target.CURSOR, scope=Scope.USER, project=two)
-    with pytest.raises(UsageError, match="has a server `ktx-our-shop` already"):
+    with pytest.raises(UsageError, match="already has a server `ktx-our-shop`"):
         world.install(Target.CURSOR, scope=Scope.USER, project=three)
     world.install(Target.CURSOR, scope=Scope.USER, project=three, name="third")
     assert set(data(world.home / ".cursor/mcp.json")["mcpServers"]) == {"ktx", "ktx-our-shop", "third"}
@@ -635,7 +635,7 @@ def _save_once() -> Any:
 def test_a_scope_the_client_does_not_have() -> None:
     with pytest.raises(UsageError) as caught:
         scope_of(Target.CLAUDE_DESKTOP, Scope.PROJECT)
-    assert caught.value.hint == "for claude-desktop: --scope user"
+    assert caught.value.hint == "use --scope user for claude-desktop"
     assert scope_of(Target.CLAUDE_DESKTOP, None) is Scope.USER
     assert scope_of(Target.CODEX, None) is Scope.PROJECT
 
@@ -714,7 +714,7 @@ def test_a_manifest_that_is_none_of_ours(world: World) -> None:
     path = Layout(world.project()).agents_manifest
     path.parent.mkdir(parents=True)
     path.write_text('{"version": 2}')
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match="cannot read"):
         world.install(Target.CLAUDE_CODE)
     path.unlink()
     path.symlink_to(world.folder / "elsewhere.json")

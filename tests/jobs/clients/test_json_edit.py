@@ -184,7 +184,7 @@ BROKEN = {
     "a word that is none": ('{"a": nothing}', 1, "expected a value"),
     "a line break in a text": ('{"a": "x\ny"}', 1, "expected a value"),
     "merge conflict": ("<<<<<<< HEAD\n{}", 1, "expected a value"),
-    "too deep": ('{"a": ' + "[" * 300, 1, "more than 200 levels are nested"),
+    "too deep": ('{"a": ' + "[" * 300, 1, "it is nested more than 200 levels deep"),
 }
 
 

@@ -52,7 +52,7 @@ def test_one_that_has_the_project_comes_first(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path / "home"), "PATH": str(tools)}
     install(Wanted((Target.VSCODE,), Scope.PROJECT), Where(project, environ))
     first, second, universal = agent_offers(project, environ)
-    assert (first.target, first.installed, first.label) == (Target.VSCODE, True, "VS Code (has this project)")
+    assert (first.target, first.installed, first.label) == (Target.VSCODE, True, "VS Code (this project is installed)")
     assert (second.target, second.installed) == (Target.CLAUDE_CODE, False)
     assert universal.target is Target.UNIVERSAL
 

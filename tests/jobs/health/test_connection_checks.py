@@ -21,7 +21,7 @@ A, B = TableRef("public", "a"), TableRef("public", "b")
     ("more", "tables", "closed", "can_write", "level", "says"),
     [
         ("", 2, (), False, Level.OK, "2 tables"),
-        ("", 2, (A,), False, Level.OK, "no SELECT on 1 of them"),
+        ("", 2, (A,), False, Level.OK, "without SELECT on 1 of them"),
         ("", 2, (), True, Level.WARN, "has write access"),
         ("", 2, (A, B), False, Level.WARN, "any table in scope: `public.a`, `public.b`"),
         ("", 0, (), False, Level.WARN, "no tables to read"),
@@ -68,7 +68,7 @@ def test_the_superuser_of_a_server_fails(tmp_path: Path, postgres_server: Postgr
     (tmp_path / "ktx.yaml").write_text(CONFIG)
     (finding,) = diagnose(tmp_path, {"PG_URL": postgres_server.url()}, only=["connections"])
     assert finding.level is Level.FAIL
-    assert "a superuser: it can leave a read-only session" in finding.message
+    assert "a superuser, so it can leave a read-only session" in finding.message
 
 
 @pytest.mark.postgres

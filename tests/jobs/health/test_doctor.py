@@ -146,7 +146,7 @@ def test_a_missing_driver_is_named_once_with_its_connections(tmp_path: Path, mon
     (tmp_path / "ktx.yaml").write_text(f"connections:\n  a: {entry}\n  b: {entry}\n")
     monkeypatch.setattr(registry, "is_installed", lambda package: False)
     (finding,) = diagnose(tmp_path, {}, only=["extras"])
-    assert finding.message.endswith("`mysql` is not installed: `a`, `b` cannot be read")
+    assert finding.message.endswith("`mysql` is not installed, so `a`, `b` cannot be read")
     assert (finding.hint, finding.concern) == ("pip install 'ktx-cli[mysql]'", Concern.SETUP)
     assert {each.concern for each in diagnose(tmp_path, {}, only=["connections"])} == {Concern.SETUP}
 
@@ -187,7 +187,7 @@ def test_of_many_dangling_references_the_first_are_told(shop_project: Path) -> N
     found = diagnose(shop_project, {}, only=["wiki"])
     assert len(found) == project_checks.MOST + 1
     assert (found[0].location.path, found[0].location.line, found[0].level) == ("wiki/global/a.md", 4, Level.WARN)
-    assert (found[-1].message, found[-1].hint) == ("5 more: ktx wiki lint lists them", "ktx wiki lint")
+    assert (found[-1].message, found[-1].hint) == ("5 more: run ktx wiki lint to list them", "ktx wiki lint")
 
 
 def test_errors_of_definitions_fail_with_their_place(ingested_project: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_model_that_makes_vectors_and_an_index_that_lacks_them(ingested_projec
     config = ingested_project / "ktx.yaml"
     config.write_text(config.read_text() + "ingest:\n  embeddings: {backend: model2vec, model: model}\n")
     (made,) = diagnose(ingested_project, {}, only=["embeddings"])
-    assert (made.level, made.message) == (Level.OK, "model2vec:model makes vectors of 3 numbers")
+    assert (made.level, made.message) == (Level.OK, "model2vec:model computes vectors of 3 numbers")
     (lacks,) = diagnose(ingested_project, {}, only=["index"])
     assert (lacks.level, lacks.message, lacks.hint) == (Level.WARN, "the index has no vectors", "ktx index")
     mended = examine(ingested_project, {}, only=["index"], fix=True)
@@ -401,4 +401,4 @@ def test_a_history_of_queries_is_read_as_a_run_reads_it(shop_project: Path) -> N
     assert missing.hint
     (shop_project / "queries.sql").write_text("SELECT id FROM orders;\n")
     (found,) = diagnose(shop_project, {}, only=["history"])
-    assert (found.level, found.message) == (Level.OK, "queries.sql can be read")
+    assert (found.level, found.message) == (Level.OK, "queries.sql is readable")
