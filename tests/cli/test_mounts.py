@@ -245,7 +245,7 @@ def test_a_page_of_one_mount_shows_no_secret_of_another(ktx: Run, root: Path, gi
     secret.write_text("canary")
     (root / "domains/sales/wiki/global/notes.md").symlink_to("../../../finance/.ktx/secrets/warehouse")
     read = ktx("wiki", "read", "sales/notes", "--json")
-    assert read.code == 1 and "leads to a hidden file" in read.envelope["error"]["message"]
+    assert read.code == 1 and "points to a hidden file" in read.envelope["error"]["message"]
     for words in (("search", "canary"), ("wiki",), ("wiki", "canary"), ("pack", "canary"), ("lint",), ("index",)):
         shown = ktx(*words, "--json")
         assert "canary" not in (shown.out + shown.err).replace('"query": "canary"', ""), words

@@ -51,7 +51,7 @@ def test_a_link_to_a_hidden_file_is_not_read(project: Path, target: str) -> None
     (project / "wiki/page.md").symlink_to(target)
     (project / "wiki/folder").symlink_to(real.parent)
     for path in ("wiki/page.md", f"wiki/folder/{real.name}"):
-        with pytest.raises(StorageError, match="leads to a hidden file") as caught:
+        with pytest.raises(StorageError, match="points to a hidden file") as caught:
             WorkingTree(project).read(path)
         assert "canary" not in str(caught.value.to_json())
 
