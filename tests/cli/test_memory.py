@@ -110,7 +110,8 @@ def test_the_kind_of_text_bounds_steps_and_length(
     assert (unit["steps"], unit["budget_used"]) == (steps, True)
     answer = ktx("memory", "capture", "--text", "x" * (longest + 1), *options)
     assert (answer.code, answer.envelope["error"]["code"]) == (2, "usage")
-    assert f"{longest + 1:,} characters, {longest:,} may be" in answer.envelope["error"]["message"]
+    message = answer.envelope["error"]["message"]
+    assert f"{longest + 1:,} characters, but the limit for" in message and message.endswith(f"is {longest:,}")
 
 
 def test_a_text_with_nothing_in_it_is_no_commit(ktx: Run, shop: Path, model_server: ModelServer) -> None:

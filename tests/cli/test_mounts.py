@@ -523,4 +523,4 @@ def test_a_project_that_mounts_none_loads_nothing_for_it(root: Path) -> None:
 
 def test_a_mount_is_added_by_the_command_line(ktx: Run, root: Path) -> None:
     done("config", "set", "mounts.extra", "domains/sales")
-    assert "mounted already, as `sales`" in ktx("sl", "list").err
+    assert "is already mounted as `sales`" in ktx("sl", "list").err
