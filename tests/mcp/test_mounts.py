@@ -236,7 +236,7 @@ def test_a_mount_that_goes_away_while_it_is_served_is_not_read_any_more(root: Co
     (root.folder / ".git").mkdir()
     finance.symlink_to(tmp_path / "away")
     linked = root.call("sl_query", asked).error
-    assert linked is not None and "a symbolic link that points outside the project" in linked["message"]
+    assert linked is not None and "a link that points outside the project" in linked["message"]
     finance.unlink()
     (tmp_path / "away").rename(finance)
     assert data(root, "sl_query", asked)["rows"] == [[60]]
