@@ -143,7 +143,7 @@ class LockedRun:
                 ResultWarning(
                     "ignored_paths",
                     f"{plural(len(result.ignored), 'file')} {written}, because git ignores them",
-                    hint="take the folder out of .gitignore to keep its history",
+                    hint="remove the folder from .gitignore to keep its history",
                     paths=list(result.ignored),
                 )
             )
@@ -311,7 +311,7 @@ def _begin(
     report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
-        plan.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+        plan.emit(Notice(f"finished an interrupted run: {count} updated to the last commit"))
     start = repository.start(plan.destination)
     report.branch = start.ref
     is_elsewhere = plan.destination.branch is not None and start.ref != repository.head().ref
