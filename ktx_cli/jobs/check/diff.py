@@ -199,7 +199,11 @@ class ConnectionDrift(Record):
             return f"failed: {self.error.message}"
         counts = f"{plural(self.tables, 'table')}, {plural(self.columns, 'column')}"
         breaking = sum(change.breaking for change in self.changes)
-        changed = f"{plural(len(self.changes), 'change')}, {breaking} breaking" if self.changes else "as it was scanned"
+        changed = (
+            f"{plural(len(self.changes), 'change')}, {breaking} breaking"
+            if self.changes
+            else "unchanged since the scan"
+        )
         return f"{counts}; {changed}"
 
     json_keys = (

@@ -100,7 +100,7 @@ class ArmProject(ServedProject):
 class Arms:
     """The folders of the arms of one proof, created on demand. A context manager.
 
-    `ablates` is true if artifacts are left out, which requires knowing what they affect. `tree` provides the context
+    `ablates` is true if artifacts are ablated, which requires knowing what they affect. `tree` provides the context
     instead of the project files. `digest` identifies the full context.
     """
 

@@ -69,7 +69,7 @@ _GROUPS: Final = {
     "decisions": (ArtifactKind.DECISION,),
     "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE, ArtifactKind.DECISION),
 }
-"""The keywords of `--ablate`. Sources are only left out by name, because most questions need most of them."""
+"""The keywords of `--ablate`. Sources are only ablated by name, because most questions need most of them."""
 
 
 def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[Artifact]:

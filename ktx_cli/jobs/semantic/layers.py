@@ -498,7 +498,7 @@ class Exchange:
         return {kind.value: found[kind] for kind in Kind}
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in an envelope."""
+        """Return it as in the envelope."""
         placed = self.placed
         return {
             "connection": self.connection,

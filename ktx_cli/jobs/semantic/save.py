@@ -60,7 +60,7 @@ class SavedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SavedQuestion(Record):
-    """A question that is saved. `name`: `orders.revenue`, or the name of the case; `why`: why it is no measure.
+    """A question that is saved. `name`: `orders.revenue`, or the name of the case; `why`: why it is not a measure.
 
     `has_sql`: whether a golden question has SQL to compare with.
     """
@@ -185,7 +185,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 class _NotAMeasure(KtxError):
-    """A question that is no measure of its source; the message says why."""
+    """A question that is not a measure of its source; the message says why."""
 
 
 _WORD: Final = re.compile(r"[^\W\d]\w{0,99}")
@@ -206,7 +206,7 @@ def _require_measure_name(name: str) -> None:
 
 
 def _no_measure(parsed: Query, asked: CompiledQuery) -> str | None:
-    """Return why the question of a query is no measure, None where it may be one."""
+    """Return why the question of a query is not a measure, or None if it can be one."""
     if len(parsed.measures) != 1:
         return f"it has {len(parsed.measures) or 'no'} measures"
     found = [what for key, what in _NOT_IN_MEASURES.items() if getattr(parsed, key)]

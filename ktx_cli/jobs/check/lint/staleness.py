@@ -69,7 +69,7 @@ class EarlierLayers:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """A commit in the shape of a tree of files, some of them left out."""
+    """A commit as a tree of files, without some of them."""
 
     view: TreeView
     left_out: frozenset[str] = frozenset()
@@ -332,7 +332,7 @@ def _names(reference: Reference) -> list[str]:
 
 
 def _same(committed: TreeView, page: Page) -> bool:
-    """Whether a page is as it was committed, except for the ends of its lines."""
+    """Return whether a page is unchanged since its commit, except for line endings."""
     content = committed.read(page.path)
     return content is not None and content.replace(b"\r\n", b"\n") == page.text.encode().replace(b"\r\n", b"\n")
 

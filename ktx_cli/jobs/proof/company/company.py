@@ -48,7 +48,7 @@ QUESTIONS: Final = 60
 
 @dataclass(frozen=True)
 class Company:
-    """The company of a seed, as it was written. `conventions`: all of the catalog, on or not."""
+    """The company of a seed. `conventions`: all of the catalog, on or not."""
 
     folder: Path
     seed: int

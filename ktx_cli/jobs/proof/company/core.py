@@ -302,7 +302,7 @@ def plan_core(seed: int, added: Mapping[str, Sequence[str]], without: Iterable[s
     """Return the plan of the company of a seed.
 
     `added`: lines of columns by the concept of their table; one of a concept that the table has replaces it.
-    `without`: tables that are left out, or columns (`table.column`).
+    `without`: omitted tables, or columns (`table.column`).
     """
     dice = Dice(seed, "plan")
     front, money, behind = dice.pick(_SCHEMAS)

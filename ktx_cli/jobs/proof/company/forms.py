@@ -280,7 +280,7 @@ def missing(column: str, noun: str) -> tuple[Reading, ...]:
     """Return the readings of missing values in an average."""
     return (
         Reading(
-            *("ignored", f"{noun} without a value are left out", f"{noun} without a value are not in the average."),
+            *("ignored", f"{noun} without a value are excluded", f"{noun} without a value are not in the average."),
             value=f"{{{column}}}",
             in_sql=False,
         ),

@@ -167,7 +167,7 @@ class CompanyTable:
 
 @dataclass(frozen=True)
 class MadeUpCompany:
-    """The company of a seed: what stands in its warehouse. `is_clean`: no row is doubled, empty or a test by chance."""
+    """The warehouse of the company of a seed. `is_clean`: no row is doubled, empty or a test by chance."""
 
     seed: int
     tables: tuple[CompanyTable, ...]
