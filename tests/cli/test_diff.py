@@ -44,7 +44,10 @@ DROP = "ALTER TABLE customers DROP COLUMN country"
 def test_nothing_changed(ktx: Run, scanned: Path) -> None:
     answer = ktx("diff")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.splitlines()[1:] == ["shop\tunchanged\t3 tables, 9 columns; unchanged since the scan", "changes: none"]
+    assert answer.out.splitlines()[1:] == [
+        "shop\tunchanged\t3 tables, 9 columns; unchanged since the scan",
+        "changes: none",
+    ]
 
 
 def test_a_change_is_printed_with_what_refers_to_it(ktx: Run, scanned: Path) -> None:
