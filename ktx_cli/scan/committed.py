@@ -319,7 +319,7 @@ class LinkedFiles:
         return kept
 
     def _moved_with(self, shards: set[str]) -> set[str]:
-        """Return these shards and all that entries come from or go to with them: no entry may be in two files."""
+        """Return these shards and all shards that exchange entries with them, because no entry may be in two files."""
         neighbours: dict[str, set[str]] = {}
         for old, new in self.moves:
             neighbours.setdefault(old, set()).add(new)

@@ -120,7 +120,7 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
 
 
 def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef, str], source: str) -> None:
-    """Add the joins of a relationship to both its tables, unless they have them."""
+    """Add the joins of a relationship to both of its tables, unless they have them."""
     forward, backward = _sides(relationship, names)
     cardinality = relationship.cardinality.value
     _add(joins[relationship.child], {**forward, "relationship": cardinality, "source": source})
@@ -130,7 +130,7 @@ def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef
 
 
 def _sides(relationship: Relationship, names: Mapping[TableRef, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return `to` and `on` of the joins of a relationship, at its child and at its parent."""
+    """Return `to` and `on` for the joins of a relationship, at its child and at its parent."""
     child, parent = names[relationship.child], names[relationship.parent]
     pairs = tuple(zip(relationship.child_columns, relationship.parent_columns, strict=True))
     turned = tuple((theirs, own) for own, theirs in pairs)
@@ -145,9 +145,9 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
 
 
 def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, str]) -> dict[SourceJoin, bool]:
-    """Return the joins of relationships, with whether each is at the parent: files for one table have it at the child.
+    """Return the joins of relationships, and whether each is at the parent. Files for one table have it at the child.
 
-    Of two relationships that are each other's opposites the first one counts.
+    Of two relationships that are each other's opposites, the first one counts.
     """
     at_parent: dict[SourceJoin, bool] = {}
     for each in relationships:
@@ -162,17 +162,17 @@ def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, s
 class WrittenShards:
     """The shards of a connection as they are written, and with every join on both of its tables.
 
-    A file for one table has each join once. Whoever compares, merges or looks for joins does so in `shards`.
+    A file for one table has each join once. Code that compares, merges or looks up joins uses `shards`.
     """
 
     written: Mapping[str, Shard]
     shards: Mapping[str, Shard]
     mirrored: frozenset[SourceJoin] = frozenset()
-    """The joins that are in `shards` alone."""
+    """The joins that are only in `shards`."""
 
     @classmethod
     def of(cls, written: Mapping[str, Shard]) -> WrittenShards:
-        """Add the joins of files for one table to the other table; without such files nothing is added."""
+        """Add the joins in files for one table to the other table. Without such files, nothing is added."""
         if not any(map(is_table_file, written)):
             return cls(written, written)
         paths = {name: path for path, shard in written.items() for name in shard.tables}
@@ -194,7 +194,7 @@ class WrittenShards:
     ) -> dict[str, dict[str, Entry]]:
         """Return entries by path and name with each join on one of its tables: the child, or where a person put it.
 
-        Both stay where they do not say the same. `at_parent`: see `join_sides`.
+        If the two differ, both are kept. `at_parent`: see `join_sides`.
         """
         joins = list(_plain_joins({name: entry for tables in placed.values() for name, entry in tables.items()}))
         items = {(name, meaning(join)): (item, join) for name, item, join in joins}
@@ -207,7 +207,7 @@ class WrittenShards:
             other, there = items.get((join.to, meaning(mirrored(join, name))), (None, None))
             if other is None or there is None:
                 if key in self.mirrored or item.get("source") in _SCANNED:
-                    left_out.add(key)  # a person took the other one out
+                    left_out.add(key)  # A person removed the other one.
             elif (join.to, join_key(other)) not in left_out and _with_sides(other, mirrored(there, join.to)) == item:
                 left_out.add(key)
         return {
@@ -228,7 +228,7 @@ class WrittenShards:
 
 
 def _plain_joins(entries: Mapping[str, Entry]) -> Iterator[tuple[str, dict[str, Any], Join]]:
-    """Yield (source, as it is written, join) of the joins that have no alias and can be read."""
+    """Yield (source, join as written, join) for the readable joins without an alias."""
     for name, entry in entries.items():
         items = mappings_in(entry, "joins")
         columns = [str(column.get("name")) for column in mappings_in(entry, "columns")] if items else []
@@ -239,7 +239,7 @@ def _plain_joins(entries: Mapping[str, Entry]) -> Iterator[tuple[str, dict[str, 
 
 
 def _with_sides(item: Mapping[str, Any], join: Join) -> dict[str, Any]:
-    """Return a join as it is written, for the other side, as which it was read."""
+    """Return a join as written, with the ends and the cardinality of another one."""
     return {**item, "to": join.to, "on": join.on, "relationship": join.relationship.value}
 
 
@@ -281,8 +281,8 @@ class ShardPlan:
     """The changes of a connection's shards. `files`: path -> new text, None for a removed shard.
 
     `shards`: all shards after the change. `shard_of`: table -> its shard. `moves`: the old and the new shard of entries
-    that move. `gone_from`: physical name of a removed table -> the shard it was in; `lost`: the same for removed tables
-    that people had written about.
+    that move. `gone_from`: physical name of a removed table -> the shard it was in. `lost`: the same for removed tables
+    with texts by people.
     """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
@@ -341,10 +341,10 @@ def plan_shards(
 ) -> ShardPlan:
     """Return the new shards of a connection.
 
-    `current`: the shards in the base tree, `index`: the index of these. `old`: physical name -> entry the last scan
-    generated; None: not known. A table stays in its shard, if that is one of the layout; a new one goes to the shard of
-    the layout. Entries of removed tables are removed; entries that no scan generated are left alone, but move with the
-    layout. `at_parent`: see `join_sides`.
+    `current`: the shards in the base tree; `index`: the index of these. `old`: physical name -> entry that the last
+    scan generated, None if unknown. A table stays in its shard, if that belongs to the layout; a new one goes to the
+    shard of the layout. Entries of removed tables are removed; entries that no scan generated are not changed, but move
+    with the layout. `at_parent`: see `join_sides`.
     """
     present = {physical_name(ref) for ref in generated}
     gone = {

@@ -168,7 +168,7 @@ class ContractCase:
     script: tuple[Reply, ...]
     call: Callable[[Stage], Awaitable[Result]]
     expected: Observed
-    repaired_by: str = "I cannot mend this."
+    repaired_by: str = "I cannot fix this."
     differs: Mapping[Family, Observed] = field(default_factory=dict)
     reason: str = ""
     any_order: bool = False
@@ -176,19 +176,21 @@ class ContractCase:
 
     def __post_init__(self) -> None:
         if bool(self.differs) != bool(self.reason):
-            raise ValueError(f"case {self.title!r}: what differs has a reason, and nothing else has one")
+            raise ValueError(
+                f"case {self.title!r}: a difference must have a reason, and only a difference may have one"
+            )
 
     def expectation(self, family: Family) -> Observed:
-        """Return what must come of the case on a family of backends."""
+        """Return the expected outcome of the case on a family of backends."""
         return self.differs.get(family, self.expected)
 
 
 class ContractBroken(AssertionError):
-    """A backend did not do what the contract says; the message names every field that differs."""
+    """A backend broke the contract; the message names every field that differs."""
 
 
 class RuntimeContract:
-    """The cases any backend must pass; `cases` replaces those of `runtime_cases`."""
+    """The cases that any backend must pass. `cases` replaces those of `runtime_cases`."""
 
     def __init__(self, cases: Sequence[ContractCase] | None = None) -> None:
         if cases is None:
@@ -198,7 +200,7 @@ class RuntimeContract:
         self.cases = tuple(cases)
 
     async def check(self, case: ContractCase, subject: Subject) -> Observed:
-        """Run a case and return what came of it; raises `ContractBroken` when that is not what must come.
+        """Run a case and return its outcome. Raises `ContractBroken` if that is not the expected one.
 
         What may come in any order is returned in the order of the case.
         """
@@ -215,7 +217,7 @@ def _in_order(observed: Observed) -> Observed:
 
 
 def difference(case: ContractCase, subject: Subject, found: Observed, wanted: Observed) -> str:
-    """Return the fields in which two observations differ, one a line."""
+    """Return the fields in which two observations differ, one per line."""
     pairs = [(one.name, getattr(found, one.name), getattr(wanted, one.name)) for one in fields(Observed)]
     lines = [f"  {name}: {_short(one)}, not {_short(two)}" for name, one, two in pairs if one != two]
     return "\n".join([f"{case.title!r} on {subject.name}:", *lines])
@@ -227,7 +229,7 @@ def _short(value: Any) -> str:
 
 
 async def observe(case: ContractCase, subject: Subject) -> Observed:
-    """Run a case on a subject and return what came of it."""
+    """Run a case on a subject and return its outcome."""
     subject.server.play(_script(case))
     facts: list[UsageFact] = []
     async with subject.make_runtime(facts.append) as runtime:
@@ -287,7 +289,7 @@ def _counts(facts: CallFacts | None) -> dict[str, Any]:
 
 
 def _callbacks(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
-    """Return the tool names of each step; raises `ContractBroken` unless they count from 1 up to the budget."""
+    """Return the tool names of each step. Raises `ContractBroken` unless steps count from 1 up to the budget."""
     numbers = [step.index for step in steps]
     if numbers != list(range(1, len(steps) + 1)) or any(step.index > step.budget for step in steps):
         raise ContractBroken(f"steps must count from 1 to at most the budget, not {numbers}")

@@ -241,7 +241,7 @@ class SourceContract:
     def test_a_part_that_cannot_be_read_deletes_nothing(self, subject: Subject, case: SourceCase) -> None:
         """A part that fails is reported, and nothing counts as deleted."""
         if case.damage is None:
-            pytest.skip("the source has no parts that fail alone")
+            pytest.skip("the source has no parts that can fail separately")
         first = subject.fetch()
         case.damage()
         try:
@@ -249,7 +249,7 @@ class SourceContract:
         except KtxError as error:
             assert error.hint
             return
-        assert second.skipped, "what could not be read is named"
+        assert second.skipped, "what could not be read must be reported"
         assert not compare(_manifest(first), second, model=True).deleted
 
     def test_a_fetch_that_is_asked_to_end_ends(self, subject: Subject) -> None:
@@ -295,7 +295,7 @@ class SourceContract:
         assert first == second and once.changes() == twice.changes()
         child = once.child()
         again = subject.project(found, child, first.owned)
-        assert child.changes() == {}, "what is written already is not written again"
+        assert child.changes() == {}, "unchanged content must not be written again"
         assert again.owned == first.owned
 
     def test_a_projection_breaks_no_definition(self, subject: Subject) -> None:

@@ -137,7 +137,7 @@ async def never_called(stage: Stage) -> Any:
 
 @pytest.mark.table(("differs", "reason"), [({"print": Observed()}, ""), ({}, "because")])
 def test_a_difference_needs_a_reason_and_a_reason_a_difference(differs: Any, reason: str) -> None:
-    with pytest.raises(ValueError, match="what differs has a reason"):
+    with pytest.raises(ValueError, match="a difference must have a reason"):
         ContractCase("odd", (says("hello"),), never_called, Observed(), differs=differs, reason=reason)
 
 

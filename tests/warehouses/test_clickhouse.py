@@ -316,7 +316,7 @@ def test_parameters(connector: Connector) -> None:
 
 @pytest.mark.parametrize(("sql", "parameters"), [("SELECT 1", [5]), ("SELECT %s, %s", [5]), ("SELECT '5%', %s", [5])])
 def test_parameters_that_do_not_fit(sql: str, parameters: list[int], connector: Connector) -> None:
-    with pytest.raises(SourceError, match="do not fit") as caught:
+    with pytest.raises(SourceError, match="do not match the statement") as caught:
         connector.query(sql, parameters)
     assert caught.value.code == "query"
 

@@ -137,8 +137,8 @@ def test_links_that_leave_the_folder_are_not_followed(folder: Path, opened: Open
     assert not {"link", "far/secret", "dangling"} & set(names)
     assert sorted(problem.message for problem in schema.problems) == [
         "dangling.csv is not a file",
-        "far is a link out of the folder",
-        "link.csv is a link out of the folder",
+        "far is a link to a target outside the folder",
+        "link.csv is a link to a target outside the folder",
     ]
 
 

@@ -132,7 +132,7 @@ def test_a_file_that_vanishes(tmp_path: Path, opened: Open) -> None:
     write(path, "CREATE TABLE t (a)")
     connector = opened("sqlite", path=str(path))
     path.unlink()
-    with pytest.raises(SourceError, match="gone"):
+    with pytest.raises(SourceError, match="no longer exists"):
         connector.query("SELECT a FROM t")
 
 

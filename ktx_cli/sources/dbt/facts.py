@@ -176,7 +176,7 @@ class _Reader:
         elif name == "relationships":
             self._refer(arguments.get("to"), arguments.get("field"), column, label, place)
         else:
-            self._report.dropped(label, "it says nothing a question can use", place)
+            self._report.dropped(label, "it contains nothing that questions can use", place)
 
     def _want_rates(self, column: Column, values: list[str], place: Place) -> None:
         """Propose rates for the outcomes among the values of a status, if a scan proposes to count the rows."""
@@ -212,10 +212,10 @@ class _Reader:
             field = columns[0] if isinstance(columns, list) and len(columns) == 1 else None
             self._refer(constraint["to"], field, column, label, place)
         else:
-            self._report.dropped(label, "it says nothing a question can use", place)
+            self._report.dropped(label, "it contains nothing that questions can use", place)
 
     def _constraints(self) -> None:
-        """Read the constraints of the whole table: those of one column as that column's."""
+        """Read the constraints of the whole table. Constraints of one column are read as those of the column."""
         item = self._node.item
         for index, constraint in enumerate(item.listed("constraints")):
             columns = constraint.get("columns") if isinstance(constraint, Mapping) else None
@@ -284,7 +284,7 @@ MANUAL: Final = "manual"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A column whose values are those of `field` of the relation `to`."""
+    """A column whose values are those of `field` in the relation `to`."""
 
     table: LayerTable
     column: str
@@ -301,11 +301,7 @@ def add_joins(
     wanted: Wanted,
     report: Report,
 ) -> None:
-    """Want the joins that references make, on both tables as a scan writes them.
-
-    `tables`: the table of each relation that has one. `owned`: what the source wrote last; a join that is there and is
-    not among it is somebody else's.
-    """
+    """Add the joins for references, on both tables as a scan writes them."""
     for each in references:
         target = tables.get(each.to)
         why = _why_not(each, target, wanted)
@@ -332,12 +328,12 @@ def _why_not(each: Reference, target: LayerTable | None, wanted: Wanted) -> str 
     if field is None or field.expr is not None:
         return f"`{target.source.name}` has no column `{each.field}`"
     if not _is_unique(target, field.name, wanted):
-        return f"nothing says that `{field.name}` is unique in `{target.source.name}`"
+        return f"no key or test declares `{field.name}` unique in `{target.source.name}`"
     return None
 
 
 def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
-    """Return whether a key of the database or a test says that no two rows have the same value."""
+    """Return whether a key of the database or a test declares a column unique."""
     source = table.source
     if source.keyed and source.grain == (column,):
         return True
@@ -347,7 +343,7 @@ def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
 
 
 def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether somebody else joins the two by these columns, from either side, under whatever alias."""
+    """Return whether somebody else joins the two by these columns, from either side and with any alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
         steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))
@@ -379,10 +375,7 @@ def want_semantics(
     wanted: Wanted,
     warnings: list[ResultWarning],
 ) -> list[Fidelity]:
-    """Want what the importer makes of each connection's semantic models; return what became of them.
-
-    `tables`: the table of each relation that has one; a semantic model of another one is dropped.
-    """
+    """Add what the importer makes of each connection's semantic models, and return the outcome."""
     reports: list[tuple[Fidelity, ...]] = []
     used = sorted({table.connection for table in tables.values()})
     if not files or not used:

@@ -321,7 +321,7 @@ EPHEMERAL: Final = "it is ephemeral, so it has no table"
 DISABLED: Final = "it is disabled"
 EXPOSURE: Final = "it says who uses a model, which belongs on a wiki page"
 _TOPS: Final = {
-    "saved_queries": "saved questions are not definitions; save them as questions in ktx",
+    "saved_queries": "ktx does not store queries in the semantic layer",
     "groups": "it says who owns a model, which belongs on a wiki page",
     "macros": STEERS,
     "unit_tests": STEERS,

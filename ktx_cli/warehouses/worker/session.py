@@ -239,7 +239,7 @@ class Session:
             elif kind == "rows":
                 rows += value
                 if most is not None and len(rows) > most:
-                    raise WorkerEndedError(self.engine, "WireError", "it sent more rows than were asked for")
+                    raise WorkerEndedError(self.engine, "WireError", "it returned more rows than requested")
             else:
                 truncated = bool(value)
         return Rows(columns, rows, truncated)

@@ -98,7 +98,8 @@ def test_what_is_lost_is_named_with_file_and_line() -> None:
     assert lost(projection) == [
         f"{path}:15 `data_type` of column `orders.status`: the database knows the types of its columns",
         f"{path}:18 test `not_null` of column `orders.status`: it does not check all rows because it has `where`",
-        f"{path}:19 test `dbt_utils.not_constant` of column `orders.status`: it says nothing a question can use",
+        f"{path}:19 test `dbt_utils.not_constant` of column `orders.status`: "
+        "it contains nothing that questions can use",
         f"{path}:21 description of column `orders.amount`: only dbt can resolve `env_var()`",
         f"{path}:22 `meta` of column `orders.amount`: not supported by ktx",
         f"{path}:23 column `orders.nothing`: the table `shop/orders` has no such column",
@@ -174,7 +175,7 @@ def relation(to: str, **test: Any) -> str:
         (relation("ref('nobody')"), "`nobody` is not a table of the scan"),
         (relation("ref('visits')"), "its table is in another connection, `crm`"),
         (relation("ref('customers')", field="none"), "`customers` has no column `none`"),
-        (relation("ref('customers')", field="region"), "nothing says that `region` is unique in `customers`"),
+        (relation("ref('customers')", field="region"), "no key or test declares `region` unique in `customers`"),
         (relation("customers"), "it does not contain `ref('model')` or `source('schema', 'table')` and a field"),
         (relation("ref('customers')", config={"enabled": False}), "it is disabled"),
     ],
