@@ -379,7 +379,7 @@ def test_a_wrong_number_does_not_pass_without_being_asked_for(
 def test_what_was_not_verified_is_said(ktx: Run, layer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktx_cli.semantic.verification.LEAST_SECONDS", 0.0)
     monkeypatch.setattr("ktx_cli.semantic.verification.SHARE", 0.0)
-    assert "not verified: its time, 0 ms, was up" in ktx("sl", "query", *COMPARED).err
+    assert "not verified: the time limit of 0 ms was reached" in ktx("sl", "query", *COMPARED).err
     (layer / "semantic-layer" / "warehouse" / "sales.yaml").write_text(
         SALES.replace("measures:", "measures:\n  - {name: mean, expr: avg(revenue), per: [customer_id]}")
     )
