@@ -8,7 +8,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import (
     KtxError,
@@ -27,6 +27,7 @@ from ktx_cli.engine.report import IngestReport
 from ktx_cli.project import (
     CURRENT_BRANCH,
     EDITED_AFTER_KILL,
+    RAW_NAME,
     Destination,
     HeldReason,
     Repository,
@@ -194,6 +195,13 @@ class LockedRun:
             store_layer(layout, self.plan.config, scan.connection)
 
 
+_RAW_ATTRIBUTES: Final = f"{RAW_NAME}/.gitattributes"
+_MARK_RAW: Final = b"""\
+# Written by ktx: records of scans and sources, which reviews need not show. Your changes to this file stay.
+* linguist-generated=true gitlab-generated=true
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
     """What a run would commit: its overlay, and the scans and sources that wrote it."""
@@ -207,11 +215,13 @@ class ChangeSet:
     """The questions that passages of documents answer, as this run wrote them."""
 
     @classmethod
-    def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome]) -> ChangeSet:
-        """Return what scans change in a base."""
+    def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome], *, mark_raw: bool = False) -> ChangeSet:
+        """Return what scans change in a base. With `mark_raw`, reviews collapse the raw files of the project."""
         workspace = Workspace(base)
         for scan in scans:
             workspace.apply(scan.files)
+        if mark_raw and workspace.changes() and workspace.read(_RAW_ATTRIBUTES) is None:
+            workspace.write(_RAW_ATTRIBUTES, _MARK_RAW)
         return cls(workspace, scans)
 
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:

@@ -218,8 +218,9 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
     def project() -> SourceWork:
         from ktx_cli.engine.gates import Gates
 
-        trial = workspace.child()
-        context = sources.ProjectContext(work.connection, trial, plan.layers.models(workspace), work.delivered.owned)
+        trial, models = workspace.child(), plan.layers.models(workspace)
+        owned = sources.where_now(work.delivered.owned, models)
+        context = sources.ProjectContext(work.connection, trial, models, owned)
         projection = work.source.project(work.entry, work.snapshot, context)
         units = _units(work, projection)
         _check(work, Gates(workspace, plan.layers), trial)
@@ -361,8 +362,8 @@ def _conclusion(
     landed = (each for each in outcomes if each.source == work.key and each.status is UnitStatus.DONE)
     evidence = [piece for outcome in landed for piece in evidence_of(outcome)]
     owned = work.delivered.owned if work.projection is None else work.projection.owned
-    trial = workspace.child()
-    context = sources.ProjectContext(work.connection, trial, layers.models(workspace), owned)
+    trial, models = workspace.child(), layers.models(workspace)
+    context = sources.ProjectContext(work.connection, trial, models, sources.where_now(owned, models))
     try:
         conclusion = work.source.after_units(work.entry, work.snapshot, context, evidence)
     except Exception as problem:  # noqa: BLE001 - it is reported at the source

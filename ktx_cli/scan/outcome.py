@@ -98,7 +98,7 @@ def plan_manifest(
         entries = before.restricted(last.tables).entries(last.tables, old_names)
         old = changes.without_leaving({physical_name(ref): entry for ref, entry in entries.items()})
     at_parent: Mapping[SourceJoin, bool] = {}
-    if layout is ManifestLayout.PER_TABLE:
+    if layout is ManifestLayout.PER_TABLE or committed.manifest.mirrored:
         declared = declared_relationships(sorted(tables, key=lambda table: ref_order(table.ref)))
         found = (*shown.known.accepted(), *changes.returned, *shown.known.recorded(), *shown.known.gone)
         at_parent = join_sides((*declared, *found), names)

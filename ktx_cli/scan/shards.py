@@ -31,6 +31,7 @@ from ktx_cli.semantic import (
     read_plain_join,
     render_shard,
     source_names,
+    with_sides,
 )
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_values, is_date, ref_order
 
@@ -185,7 +186,7 @@ class WrittenShards:
             if join.to not in entries or join.to == name or (join.to, meaning(back)) in known:
                 continue
             if is_table_file(paths[name]) or is_table_file(paths[join.to]):
-                added[join.to].append(_with_sides(item, back))
+                added[join.to].append(with_sides(item, back))
         shards = {path: _with_joins(shard, added) for path, shard in written.items()}
         return cls(written, shards, frozenset((name, join_key(join)) for name in added for join in added[name]))
 
@@ -202,18 +203,29 @@ class WrittenShards:
         kept = self._of_people()
         for name, item, join in sorted(joins, key=lambda each: each[2].relationship.value != ONE_TO_MANY):
             key = name, join_key(item)
-            if key in kept or not at_parent.get(key, key in self.mirrored):
+            is_second = key in self.mirrored or join.relationship.value == ONE_TO_MANY
+            if key in kept or not at_parent.get(key, is_second):
                 continue
             other, there = items.get((join.to, meaning(mirrored(join, name))), (None, None))
             if other is None or there is None:
                 if key in self.mirrored or item.get("source") in _SCANNED:
                     left_out.add(key)  # A person removed the other one.
-            elif (join.to, join_key(other)) not in left_out and _with_sides(other, mirrored(there, join.to)) == item:
+            elif (join.to, join_key(other)) not in left_out and with_sides(other, mirrored(there, join.to)) == item:
                 left_out.add(key)
-        return {
-            path: {name: _without_joins(entry, name, left_out) for name, entry in tables.items()}
-            for path, tables in placed.items()
+        return _without_joins(placed, left_out)
+
+    def twice(
+        self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
+    ) -> dict[str, dict[str, Entry]]:
+        """Return entries with the joins of scans on both of their tables, and others where they were written."""
+        added = {
+            (name, join_key(join))
+            for tables in placed.values()
+            for name, entry in tables.items()
+            for join in mappings_in(entry, "joins")
+            if (name, join_key(join)) in self.mirrored and join.get("source") not in _SCANNED
         }
+        return _without_joins(placed, added - at_parent.keys())
 
     def _of_people(self) -> frozenset[SourceJoin]:
         """Return the joins that people put into files for one table."""
@@ -238,11 +250,6 @@ def _plain_joins(entries: Mapping[str, Entry]) -> Iterator[tuple[str, dict[str, 
                 yield name, item, join
 
 
-def _with_sides(item: Mapping[str, Any], join: Join) -> dict[str, Any]:
-    """Return a join as written, with the ends and the cardinality of another one."""
-    return {**item, "to": join.to, "on": join.on, "relationship": join.relationship.value}
-
-
 def _with_joins(shard: Shard, added: Mapping[str, list[dict[str, Any]]]) -> Shard:
     if not any(name in added for name in shard.tables):
         return shard
@@ -253,12 +260,17 @@ def _with_joins(shard: Shard, added: Mapping[str, list[dict[str, Any]]]) -> Shar
     return Shard({**shard.document, "tables": tables}, shard.sha256)
 
 
-def _without_joins(entry: Entry, source: str, left_out: Collection[SourceJoin]) -> Entry:
-    joins = [join for join in mappings_in(entry, "joins") if (source, join_key(join)) not in left_out]
-    if len(joins) == len(mappings_in(entry, "joins")):
-        return entry
-    rest = {key: value for key, value in entry.items() if key != "joins"}
-    return {**rest, "joins": joins} if joins else rest
+def _without_joins(
+    placed: Mapping[str, dict[str, Entry]], left_out: Collection[SourceJoin]
+) -> dict[str, dict[str, Entry]]:
+    def without(name: str, entry: Entry) -> Entry:
+        joins = [join for join in mappings_in(entry, "joins") if (name, join_key(join)) not in left_out]
+        if len(joins) == len(mappings_in(entry, "joins")):
+            return entry
+        rest = {key: value for key, value in entry.items() if key != "joins"}
+        return {**rest, "joins": joins} if joins else rest
+
+    return {path: {name: without(name, entry) for name, entry in tables.items()} for path, tables in placed.items()}
 
 
 def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
@@ -381,7 +393,8 @@ def plan_shards(
         if has_text(None if old is None else old[physical], current.shards[path].tables[name])
     }
     plan.gone_from = {physical: path for physical, (path, _) in gone.items()}
-    _compare(plan, current.written, current.once(placed, at_parent) if layout is ManifestLayout.PER_TABLE else placed)
+    arranged = current.once if layout is ManifestLayout.PER_TABLE else current.twice
+    _compare(plan, current.written, arranged(placed, at_parent))
     return plan
 
 

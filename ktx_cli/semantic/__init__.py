@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.acceptance import (
         MOST_COMMITS,
         Accepted,
+        Moves,
         Owner,
         Owners,
         RecordedTest,
@@ -105,7 +106,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import NOT_AUTHORS, PRIORITY, is_imported
     from ktx_cli.semantic.load.entries import APPROVALS, SourceFile
-    from ktx_cli.semantic.load.joins import meaning, mirrored, on_text, read_plain_join, table_parts
+    from ktx_cli.semantic.load.joins import meaning, mirrored, on_text, read_plain_join, table_parts, with_sides
     from ktx_cli.semantic.load.load import NO_CONNECTION, load_model, load_tree, read_files, read_source, text_of
     from ktx_cli.semantic.load.sources import KEY
     from ktx_cli.semantic.lookup import lookup_of
@@ -197,6 +198,7 @@ if TYPE_CHECKING:
         is_weaker,
         items_in,
         lowest,
+        mirrored_definitions,
         require_status,
         status_of,
         used_definitions,

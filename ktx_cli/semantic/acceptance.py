@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, is_utf8, now, yaml
 from ktx_cli.project import OWNERS_NAME, Layout, WorkingTree, read_state, transaction
-from ktx_cli.semantic.manifest import is_yaml
+from ktx_cli.semantic.manifest import is_shard_path, is_yaml
 from ktx_cli.semantic.model import Status
 from ktx_cli.semantic.status import Claim, Definition, DefinitionKind, DefinitionStatus, Used, claims_in, lowest
 
@@ -100,23 +100,72 @@ class Accepted:
         return self.claim.fingerprint, self.status, self.why, None if until is None else until.isoformat(), self.commit
 
 
+class Moves:
+    """Where runs moved definitions of the manifest from: a change of its layout is no change of who accepted what."""
+
+    def __init__(self, history: History, dialect: str) -> None:
+        self._history, self.dialect = history, dialect
+        self._before: dict[tuple[str, str], tuple[History, dict[Definition, str]]] = {}
+        self._commits: dict[tuple[str, str], Sequence[FileCommit]] = {}
+        self._claims: dict[bytes, dict[Definition, Claim]] = {}
+
+    def span(
+        self, commits: Sequence[FileCommit], path: str, definition: Definition, fingerprint: str
+    ) -> list[tuple[FileCommit, Claim]]:
+        """Return the commits (newest first) that have a definition as it is now: of a file, then of other shards."""
+        found: list[tuple[FileCommit, Claim]] = []
+        for commit in commits:
+            claim = self._claims_in(commit.content, path).get(definition)
+            if claim is None or claim.fingerprint != fingerprint:
+                if commit.content is not None:
+                    return found
+                break  # a run of another layout had taken the file away
+            found.append((commit, claim))
+        return [*found, *self._earlier(path, definition, fingerprint, found)]
+
+    def _claims_in(self, content: bytes | None, path: str) -> dict[Definition, Claim]:
+        if content is None:
+            return {}
+        if content not in self._claims:
+            self._claims[content] = claims_in(content, path, self.dialect, both_sides=is_shard_path(path))
+        return self._claims[content]
+
+    def _earlier(
+        self, path: str, definition: Definition, fingerprint: str, found: Sequence[tuple[FileCommit, Claim]]
+    ) -> list[tuple[FileCommit, Claim]]:
+        """Return the commits before the one that made a shard, if that was a run's."""
+        if not found or found[-1][0].run is None or len(found) >= MOST_COMMITS or not is_shard_path(path):
+            return []
+        made, connection = found[-1][0].commit, path.split("/")[1]
+        if (made, connection) not in self._before:
+            self._before[made, connection] = self._shards_before(made, connection)
+        history, places = self._before[made, connection]
+        shard = places.get(definition)
+        if shard is None or shard == path:
+            return []
+        if (made, shard) not in self._commits:
+            self._commits[made, shard] = history.of_file(shard, MOST_COMMITS)
+        return self.span(self._commits[made, shard], shard, definition, fingerprint)
+
+    def _shards_before(self, commit: str, connection: str) -> tuple[History, dict[Definition, str]]:
+        """Return the history before a commit, and the shards that had definitions then."""
+        history = self._history.before(commit)
+        tree = history.tree()
+        shards = [path for path in tree.blobs(Layout.schema_path(connection)) if is_yaml(path) and is_utf8(path)]
+        contents = ((path, tree.read(path) or b"") for path in shards)
+        claimed = [(path, content) for path, content in contents if _CLAIMED.search(content)]
+        return history, {each: path for path, content in claimed for each in self._claims_in(content, path)}
+
+
 def accepted_in(
-    commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History
+    commits: Sequence[FileCommit], path: str, owners: Owners, history: History, moves: Moves
 ) -> dict[Definition, Accepted]:
     """Return the definitions of a file with their status according to its commits (newest first)."""
     if not commits or commits[0].content is None:
         return {}
-    claims: list[dict[Definition, Claim]] = []
     found = {}
-    for definition, claim in claims_in(commits[0].content, path, dialect).items():
-        span = []
-        for number, commit in enumerate(commits):
-            if number == len(claims):
-                claims.append({} if commit.content is None else claims_in(commit.content, path, dialect))
-            then = claims[number].get(definition)
-            if then is None or then.fingerprint != claim.fingerprint:
-                break
-            span.append((commit, then))
+    for definition, claim in claims_in(commits[0].content, path, moves.dialect).items():
+        span = moves.span(commits, path, definition, claim.fingerprint)
         whole = len(span) < MOST_COMMITS
         found[definition] = Accepted(claim, *_granted(span, definition, owners, history, whole=whole))
     return found
@@ -215,9 +264,10 @@ def record_acceptances(
         paths = defining_files(tree, connection)
         hashes = {path: hashlib.sha256(tree.read(path) or b"").hexdigest() for path in paths}
         changed = {}
+        moves = Moves(history, dialect)
         others = [path for path, sha256 in hashes.items() if known.get(path) != (sha256, stamp)]
         for path, commits in history.of_files(folder, others, MOST_COMMITS):
-            changed[path] = (hashes[path], accepted_in(commits, path, dialect, owners, history))
+            changed[path] = (hashes[path], accepted_in(commits, path, owners, history, moves))
         with transaction(database):
             for path in [*changed, *(known.keys() - set(paths))]:
                 database.execute("DELETE FROM accepted_files WHERE connection = ? AND path = ?", (connection, path))

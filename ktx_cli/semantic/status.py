@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, Record, yaml
+from ktx_cli.semantic.load.joins import mirrored, read_plain_join, with_sides
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
@@ -115,9 +116,18 @@ Steps = tuple[str | int, ...]
 """The path of a definition in its document, which is empty for the rows of a source."""
 
 
-def claims_in(content: bytes, path: str, dialect: str) -> dict[Definition, Claim]:
-    """Return the claims of an overlay or manifest file. An unreadable file has none."""
-    return {each: _claim(_compared(each, item), item, dialect) for each, _, item in items_in(content, path)}
+def claims_in(content: bytes, path: str, dialect: str, *, both_sides: bool = False) -> dict[Definition, Claim]:
+    """Return the claims of an overlay or manifest file. An unreadable file has none.
+
+    With `both_sides`, joins also count as the other source would define them, whose file may omit them.
+    """
+    items: dict[Definition, Mapping[Any, Any]] = {each: item for each, _, item in items_in(content, path)}
+    for definition, item in list(items.items()) if both_sides else ():
+        join = read_plain_join(item, definition.source, ()) if definition.kind is DefinitionKind.JOIN else None
+        if join is not None:
+            back = Definition(DefinitionKind.JOIN, join.to, definition.source)
+            items.setdefault(back, with_sides(item, mirrored(join, definition.source)))
+    return {each: _claim(_compared(each, item), item, dialect) for each, item in items.items()}
 
 
 def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Mapping[Any, Any]]]:
@@ -319,6 +329,11 @@ def declared_definitions(source: Source) -> list[Used]:
             found.append(Used(definition, None if column.place is None else column.place.path))
     joins = (_of_join(source.name, join) for join in source.joins if not join.mirrored)
     return [*found, *joins, *_of_rows(source)]
+
+
+def mirrored_definitions(source: Source) -> list[Used]:
+    """Return the joins of a source that the files of other sources define."""
+    return [_of_join(source.name, join) for join in source.joins if join.mirrored]
 
 
 def _columns(build: Build) -> Iterator[Used]:

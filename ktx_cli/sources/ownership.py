@@ -15,11 +15,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Tree, Workspace
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Layout, Tree, Workspace
+from ktx_cli.semantic import is_shard_path
 from ktx_cli.sources.deliveries import NAME, parse_delivery
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Model
+    from ktx_cli.sources.port import Owned
 
 Steps = tuple[str, ...]
 Pointer = str | Steps
@@ -262,6 +267,25 @@ def write(
     return replace(applied, is_changed=True)
 
 
+def where_now(owned: Owned, models: Mapping[str, Model]) -> Owned:
+    """Return what a source owns, the parts of a manifest in the shards that have their tables now.
+
+    A scan moves tables to other shards when `semantic.layout` changes. `models`: the semantic layers as they are.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for path, items in owned.items():
+        model = models.get(path.split("/")[1]) if is_shard_path(path) else None
+        for pointer, digest in items.items():
+            found.setdefault(path if model is None else _shard_of(model, pointer, path), {})[pointer] = digest
+    return found
+
+
+def _shard_of(model: Model, pointer: str, path: str) -> str:
+    """Return the shard of the table that a pointer is below; `path` where the model has no such table."""
+    source = model.sources.get(str(steps_of(pointer)[1])) if len(steps_of(pointer)) > 1 else None
+    return path if source is None or source.place is None or not source.generated else source.place.path
+
+
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON in hexadecimal."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -326,6 +350,13 @@ def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> 
     return found
 
 
+def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
+    """Return what sources wrote into the manifest of a connection; a scan may have moved it to other shards since."""
+    folder = f"{Layout.schema_path(connection)}/"
+    shards = [items for path, items in written.items() if path.startswith(folder)]
+    return {pointer: digest for items in shards for pointer, digest in items.items()}
+
+
 def wrote_join(written: Mapping[str, str], source: str, join: Mapping[str, Any]) -> bool:
     """Return whether a join of a generated source is unchanged since a source such as dbt wrote it."""
     pointer = text_of(("tables", source, "joins", join_step(join)))
@@ -345,7 +376,8 @@ def declared_joins(
 
     def declared(shard: str, source: str, join: Mapping[str, Any]) -> str | None:
         pointer = text_of(("tables", source, "joins", join_step(join)))
-        return next((name for name, items in written.items() if pointer in items.get(shard, {})), None)
+        connection = shard.split("/")[1]
+        return next((name for name, items in written.items() if pointer in of_manifest(items, connection)), None)
 
     return declared
 

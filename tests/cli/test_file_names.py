@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SQLITE, done
+from tests.cli.conftest import done, set_up_per_schema
 from tests.worlds.forks import shared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
@@ -38,7 +38,7 @@ def build(folder: Path) -> None:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT)")
         database.executemany("INSERT INTO orders VALUES (?, ?)", [(n, "paid") for n in range(20)])
     database.close()
-    done("setup", *SQLITE)
+    set_up_per_schema()
     done("ingest")
     (folder / "wiki" / "global").mkdir(parents=True)
     (folder / "wiki" / "global" / "fine.md").write_text("---\nsummary: Fine.\n---\n# Fine\n\nWhat is paid.\n")

@@ -16,7 +16,7 @@ import pytest
 
 from ktx_cli.cli.commands.scan import Status
 from ktx_cli.scan.review import JoinStatus
-from tests.cli.conftest import SQLITE, done
+from tests.cli.conftest import done, set_up_per_schema
 from tests.worlds.forks import shared
 
 Run = Callable[..., Any]
@@ -51,7 +51,7 @@ def build_unscanned(folder: Path) -> None:
     )
     database.commit()
     database.close()
-    done("setup", *SQLITE)
+    set_up_per_schema()
     (folder / "ktx.yaml").write_text((folder / "ktx.yaml").read_text() + THRESHOLDS)
 
 

@@ -554,3 +554,53 @@ def test_a_reason_says_where_a_person_decided_otherwise() -> None:
     assert said["shipments.(order_id,line)->order_lines.(order_id,line)"].startswith(
         "accepted by a person; evidence of the scan: "
     )
+
+
+CHILD, PARENT = "semantic-layer/shop/_schema/main/orders.yaml", "semantic-layer/shop/_schema/main/customers.yaml"
+
+
+def table_files(*, source: str | None = "inferred") -> Files:
+    """Return a scanned project with a file for each table: the join is in that of the orders alone."""
+    entries = yaml.load(INFERRED, where=SHARD)["tables"]
+    joins = [] if source is None else [join("customers", FORWARD, source)]
+    files = tree()
+    del files[SHARD]
+    for path, name, made in ((CHILD, "orders", joins), (PARENT, "customers", [])):
+        entry = {key: value for key, value in entries[name].items() if key != "joins"}
+        files[path] = render_shard({"tables": {name: {**entry, **({"joins": made} if made else {})}}})
+    return files
+
+
+@pytest.mark.table(("source", "expected"), [("inferred", "accepted"), ("manual", "manual"), (None, "disabled")])
+def test_the_one_place_of_a_join_tells_its_status(source: str | None, expected: str) -> None:
+    assert standing(table_files(source=source), THERE) == expected
+
+
+@pytest.mark.table("source", ["inferred", None])
+def test_an_accepted_join_is_written_once_in_a_file_for_one_table(source: str | None) -> None:
+    files = table_files(source=source)
+    changes = accept(files, THERE)
+    assert list(changes) == [CHILD]
+    entry = yaml.load(files[CHILD], where=CHILD)["tables"]["orders"]
+    assert entry["joins"] == [join("customers", FORWARD, "manual")]
+    assert entry["descriptions"] == {"user": "all orders"}
+    assert standing(files, THERE) == "manual"
+
+
+def test_a_rejected_join_is_disabled_on_both_tables_and_may_come_back() -> None:
+    files = table_files(source="manual")
+    assert set(reject(files, THERE)) == {CHILD, ORDERS, CUSTOMERS}
+    assert standing(files, THERE) == "disabled"
+    assert set(accept(files, THERE)) == {CHILD, ORDERS, CUSTOMERS}
+    assert standing(files, THERE) == "manual"
+    assert files[PARENT] == table_files()[PARENT]
+
+
+def test_a_join_that_stands_on_the_other_table_is_accepted_there() -> None:
+    files = table_files(source=None)
+    document = yaml.load(files[PARENT], where=PARENT)
+    document["tables"]["customers"]["joins"] = [join("orders", BACKWARD, relationship="one_to_many")]
+    files[PARENT] = render_shard(document)
+    assert standing(files, THERE) == "accepted"
+    assert list(accept(files, THERE)) == [PARENT]
+    assert standing(files, THERE) == "manual"

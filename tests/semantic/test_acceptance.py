@@ -201,6 +201,27 @@ def test_a_join_of_the_manifest_is_accepted_by_who_committed_it(shop: Shop) -> N
     assert shop.status(join)[0] == "proposed"
 
 
+def test_a_join_that_a_run_moves_to_a_file_of_its_own_and_back_stays_accepted(shop: Shop) -> None:
+    schema, table = "semantic-layer/shop/_schema/main.yaml", "semantic-layer/shop/_schema/main/orders.yaml"
+    forward = "{to: tax, on: a = tax.b, relationship: many_to_one, source: manual}"
+    backward = "{to: orders, on: b = orders.a, relationship: one_to_many, source: manual}"
+    once = f"tables: {{orders: {{table: orders, joins: [{forward}]}}}}\n"
+    both = f"{once.rstrip()[:-1]}, tax: {{table: tax, joins: [{backward}]}}}}\n"
+    own, other = Definition(DefinitionKind.JOIN, "orders", "tax"), Definition(DefinitionKind.JOIN, "tax", "orders")
+    shop.commit(ADA, both.replace("manual", "inferred"), run=True, path=schema)
+    shop.commit(ADA, both, path=schema)
+    (shop.layout.root / schema).unlink()
+    shop.commit(BOB, once, run=True, path=table)
+    status, why = shop.status(Used(own, table))
+    assert (status, why.split()[0]) == ("accepted", "Ada")
+    (shop.layout.root / table).unlink()
+    shop.commit(BOB, both, run=True, path=schema)
+    assert [shop.status(Used(each, schema))[0] for each in (own, other)] == ["accepted", "accepted"]
+    (shop.layout.root / schema).unlink()
+    shop.commit(BOB, once.replace("= tax.b", "= tax.c"), run=True, path=table)
+    assert shop.status(Used(own, table))[0] == "proposed", "it is another join than the one that was accepted"
+
+
 def test_certified_until_its_review_is_due(shop: Shop) -> None:
     shop.commit(ADA, "owners: [ada@example.com]\n", path="owners.yaml")
     shop.commit(ADA, text(more=", status: certified, review_by: 2999-01-01"))

@@ -11,8 +11,10 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.pipeline import ScanJob, ScanOutcome, scan_connection
+from ktx_cli.semantic.manifest import ManifestLayout
 from ktx_cli.semantic.store.layer import ParsedCopies
 from ktx_cli.sources.dbt.source import DbtSource
+from ktx_cli.sources.ownership import where_now
 from ktx_cli.warehouses.port import Column, DatabaseSchema, Scope, SemanticType, Table, TableKind, TableRef
 from tests.sources.projecting import SHARD, MemoryTree, Project
 
@@ -64,9 +66,11 @@ def table(name: str, *columns: str, comment: str | None = None) -> Table:
 ORDERS, CUSTOMERS = table("orders", "id", "customer_id", "status"), table("customers", "id")
 
 
-def scan(project: Project, database: Any, root: Path) -> ScanOutcome:
+def scan(
+    project: Project, database: Any, root: Path, layout: ManifestLayout = ManifestLayout.PER_SCHEMA
+) -> ScanOutcome:
     copies = ParsedCopies(Layout(root), "shop")
-    outcome = scan_connection(database, Scope(), ScanJob("shop", "duckdb", Base(project.files), copies))
+    outcome = scan_connection(database, Scope(), ScanJob("shop", "duckdb", Base(project.files), copies, layout=layout))
     for path, content in outcome.files.items():
         if content is None:
             del project.files[path]
@@ -129,3 +133,35 @@ def test_a_table_that_is_gone_takes_its_texts_with_it(project: Project, tmp_path
     projection = project.run(DbtSource(), {"models/schema.yml": DBT})
     assert "orders" not in project.data(SHARD)["tables"]
     assert [each.code for each in projection.warnings] == ["no_table"] and project.errors() == []
+
+
+ORDERS_FILE, CUSTOMERS_FILE = (f"semantic-layer/shop/_schema/shop/{name}.yaml" for name in ("orders", "customers"))
+
+
+def dbt_again(project: Project, text: str = DBT) -> list[str]:
+    """Read the dbt project again, as a run does after a scan; return the codes of the warnings."""
+    project.owned = where_now(project.owned, project.models())
+    return [each.code for each in project.run(DbtSource(), {"models/schema.yml": text}).warnings]
+
+
+def test_what_dbt_says_moves_with_the_layout_and_stays_its_own(project: Project, tmp_path: Path) -> None:
+    before, owned = project.data(SHARD), project.owned
+    scan(project, Database(CUSTOMERS, ORDERS), tmp_path, ManifestLayout.PER_TABLE)
+    assert SHARD not in project.files
+    assert len(project.entry("orders", ORDERS_FILE)["joins"]) == 1
+    assert "joins" not in project.entry("customers", CUSTOMERS_FILE)
+    moved = dict(project.files)
+    assert dbt_again(project) == [] and dict(project.files) == moved
+    assert set(project.owned) == {ORDERS_FILE, CUSTOMERS_FILE}
+    scan(project, Database(CUSTOMERS, ORDERS), tmp_path)
+    assert dbt_again(project) == []
+    assert (project.data(SHARD), project.owned) == (before, owned)
+
+
+def test_what_dbt_no_longer_says_goes_from_a_file_that_moved(project: Project, tmp_path: Path) -> None:
+    scan(project, Database(CUSTOMERS, ORDERS), tmp_path, ManifestLayout.PER_TABLE)
+    assert dbt_again(project, "models: []\n") == []
+    for path in (ORDERS_FILE, CUSTOMERS_FILE):
+        text = project.files[path].decode()
+        assert "dbt" not in text and "joins" not in text
+    assert project.owned == {}

@@ -127,7 +127,8 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             from ktx_cli.engine import Models
 
             models = stack.enter_context(Models(preflight, run.database))
-        changes = ChangeSet.of_scans(base, _scans(plan, report, base, ScanState(previous, run.database, models)))
+        scans = _scans(plan, report, base, ScanState(previous, run.database, models))
+        changes = ChangeSet.of_scans(base, scans, mark_raw=_has_files_per_table(plan))
         if plan.reads_sources:
             changes = _work_through_sources(run, report, changes, models)
         if models is not None:
@@ -244,6 +245,10 @@ def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanSt
             outcomes.append(outcome)
             plan.recorder.warn_of(outcome.all_warnings())
     return outcomes
+
+
+def _has_files_per_table(plan: RunPlan) -> bool:
+    return plan.config.semantic.layout == ManifestLayout.PER_TABLE
 
 
 def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, repository: Repository) -> None:
@@ -375,7 +380,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     start = None if repository is None else repository.start(plan.destination)
     base = ProjectBase(plan.layout, repository, None if start is None else start.commit)
     state, fetches = _earlier_runs(plan)
-    changes = ChangeSet.of_scans(base, _scans(plan, report, base, state))
+    changes = ChangeSet.of_scans(base, _scans(plan, report, base, state), mark_raw=_has_files_per_table(plan))
     workspace = changes.workspace
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         works = _read_sources(plan, workspace, base, fetches, scratch=Path(folder))

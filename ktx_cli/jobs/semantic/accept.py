@@ -49,6 +49,7 @@ from ktx_cli.semantic import (
     Definition,
     DefinitionKind,
     DefinitionStatus,
+    Moves,
     SemanticError,
     Status,
     Statuses,
@@ -418,7 +419,8 @@ class _Planner:
     def _history_of(self, path: str, dialect: str) -> tuple[list[FileCommit], dict[Definition, Accepted]]:
         if path not in self._commits:
             commits = self._history.of_file(path, MOST_COMMITS)
-            self._commits[path] = commits, accepted_in(commits, path, dialect, self._owners, self._history)
+            moves = Moves(self._history, dialect)
+            self._commits[path] = commits, accepted_in(commits, path, self._owners, self._history, moves)
         return self._commits[path]
 
     def _state(self, each: _Chosen, accepted: Accepted | None) -> DefinitionStatus:

@@ -328,6 +328,12 @@ def describe_source(
         status = claimed if found is None else found.status
         return {"status": status and status.value, "status_why": found and found.why}
 
+    def status_of_join(join: Join) -> dict[str, Any]:
+        if not join.mirrored:
+            return status(DefinitionKind.JOIN, join.alias or join.to)
+        found = statuses.get(Definition(DefinitionKind.JOIN, join.to, source.name))
+        return {"status": found and found.status.value, "status_why": found and found.why}
+
     def without_hidden(facts: dict[str, Any], keys: Iterable[str] = ("expr", "filter", "time")) -> dict[str, Any]:
         texts = {key: facts[key] for key in keys if facts.get(key)}
         hidden = (key for key, text in texts.items() if not shown.can_show(source, str(text)))
@@ -369,7 +375,7 @@ def describe_source(
             | status(DefinitionKind.MEASURE, each.name, each.status)
             for each in measures
         ],
-        "joins": [joined(each) | status(DefinitionKind.JOIN, each.alias or each.to) for each in shown.joins(source)],
+        "joins": [joined(each) | status_of_join(each) for each in shown.joins(source)],
         "segments": [
             without_hidden(picked(each, _SEGMENT)) | status(DefinitionKind.SEGMENT, each.name, each.status)
             for each in source.segments.values()
@@ -439,13 +445,14 @@ class DefinitionStatuses:
         """Return the statuses of the definitions of a source."""
         if connection not in self._known:
             self._known[connection] = self._read(connection)
-        from ktx_cli.semantic import declared_definitions
+        from ktx_cli.semantic import declared_definitions, mirrored_definitions
 
         known = self._known[connection]
         found = None if known is None else known[0].sources.get(source)
         if known is None or found is None:
             return {}
-        return {used.definition: known[1].of(used) for used in declared_definitions(found)}
+        declared = (*declared_definitions(found), *mirrored_definitions(found))
+        return {used.definition: known[1].of(used) for used in declared}
 
     def counts(self, connection: str, source: str) -> dict[str, int] | None:
         """Return the number of definitions of a source by status, without joins, or None if unknown."""

@@ -90,18 +90,18 @@ def _keep_joins_of_tools(database: sqlite3.Connection, repository: Repository, c
     ).fetchall()
     if not rows:
         return
-    from ktx_cli.sources import written_items, wrote_join
+    from ktx_cli.sources import of_manifest, written_items, wrote_join
 
     tree = repository.tree(repository.head().commit)
-    written = written_items(tree.blobs(RAW_NAME), tree.read)
+    written = of_manifest(written_items(tree.blobs(RAW_NAME), tree.read), connection)
     joins: dict[tuple[str, str, str], Mapping[Any, Any]] = {}
-    for path in {path for _, path, _, _ in rows} & written.keys():
+    for path in {path for _, path, _, _ in rows} if written else ():
         for definition, _, item in items_in(tree.read(path) or b"", path):
             joins[path, definition.source, definition.name] = item
     found = [
         (Status.ACCEPTED, "another tool, such as dbt, defines it", rowid)
         for rowid, path, source, name in rows
-        if (join := joins.get((path, source, name))) is not None and wrote_join(written[path], source, join)
+        if (join := joins.get((path, source, name))) is not None and wrote_join(written, source, join)
     ]
     with transaction(database):
         database.executemany("UPDATE statuses SET status = ?, why = ? WHERE rowid = ?", found)

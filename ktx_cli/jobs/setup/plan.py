@@ -279,6 +279,8 @@ NEW_CONFIG: Final = b"""\
 llm:
   provider:
     backend: none
+semantic:
+  layout: per-table  # a file for each table; the TypeScript ktx needs `per-schema`
 """
 
 Same = Callable[[Any, Any], bool]

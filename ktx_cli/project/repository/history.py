@@ -21,7 +21,7 @@ from ktx_cli.core import GitError
 from ktx_cli.project.files import can_read, read_bytes
 from ktx_cli.project.git import Git, unreadable
 from ktx_cli.project.repository.index import IndexView, read_index
-from ktx_cli.project.repository.model import Held, HeldReason, TreeEntry, decode, encode, joined, read_config
+from ktx_cli.project.repository.model import Held, HeldReason, TreeEntry, commit_of, decode, encode, joined, read_config
 from ktx_cli.project.repository.working_files import naming, obstacle, signature_of
 
 if TYPE_CHECKING:
@@ -506,6 +506,14 @@ class History:
     def __init__(self, git: Git, layout: RepositoryLayout, commit: str | None) -> None:
         self.commit = commit
         self._git, self._layout = git, layout
+
+    def before(self, commit: str) -> History:
+        """Return the history up to the first parent of a commit; that of the first commit of all is empty."""
+        return History(self._git, self._layout, commit_of(self._git, f"{commit}^"))
+
+    def tree(self) -> TreeView:
+        """Return the project's files as the commit has them."""
+        return TreeView(self._git, self._layout.prefix, self.commit)
 
     def last_changes(self, folder: str) -> dict[str, LastChange]:
         """Return path -> its last change, of every file that ever existed below a folder."""

@@ -50,6 +50,11 @@ def mirrored(join: Join, source: str) -> Join:
     return replace(join, to=source, on=on, pairs=pairs, relationship=relationship, conditions=conditions, mirrored=True)
 
 
+def with_sides(item: Mapping[str, Any], join: Join) -> dict[str, Any]:
+    """Return a join as it is written, with the sides of another one: `mirrored`."""
+    return {**item, "to": join.to, "on": join.on, "relationship": join.relationship.value}
+
+
 def on_text(pairs: Iterable[tuple[str, str]], to: str, conditions: Iterable[Condition] = ()) -> str:
     """Return the `on` of a join to a source, as ktx writes it."""
     other = quoted(to)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ResultWarning
 from ktx_cli.scan import counted_entity, outcome_rates
-from ktx_cli.semantic import PROPOSED_MEASURES, STEERS, Kind, UnresolvedError, import_dbt, quoted, relation_of
+from ktx_cli.semantic import (
+    PROPOSED_MEASURES,
+    STEERS,
+    Kind,
+    UnresolvedError,
+    import_dbt,
+    is_table_file,
+    quoted,
+    relation_of,
+)
 from ktx_cli.sources.dbt.project import Node, Project
 from ktx_cli.sources.ownership import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
@@ -301,7 +310,7 @@ def add_joins(
     wanted: Wanted,
     report: Report,
 ) -> None:
-    """Add the joins for references, on both tables as a scan writes them."""
+    """Add the joins for references, on both tables as a scan writes them, or once in a file for one table."""
     for each in references:
         target = tables.get(each.to)
         why = _why_not(each, target, wanted)
@@ -314,7 +323,8 @@ def add_joins(
         if not _is_there(each, field.name, target, owned):
             is_unique = _is_unique(each.table, each.column, wanted)
             _want(each.table, other, (each.column, field.name), ONE if is_unique else MANY, each, wanted)
-            if other.name != own.name:
+            is_written_once = is_table_file(each.table.shard) or is_table_file(target.shard)
+            if other.name != own.name and not is_written_once:
                 _want(target, own, (field.name, each.column), ONE if is_unique else BACK, each, wanted)
         report.kept(each.what, each.place, f"{each.table.connection}/{own.name} -> {other.name}")
 
