@@ -1,15 +1,16 @@
 """Estates of 500, 5,000 and 50,000 tables: what commands take of CPU and memory, and how that grows.
 
 An estate is a project of 10 connections, with 40 columns a table, descriptions, joins, a source file with measures for
-every fifth table, and a manifest shard for every 50. Each command runs as a process of its own: CPU seconds of user and
-system together, and the most memory it had. Printed for each size: `ktx index` from nothing, with nothing changed,
-after an edit of a source file and of a manifest shard; `ktx sl query --no-execute` of different questions, and right
-after an edit; `search`, also in one process that asks again and again; `sl list`, `sl read`, `status`, `lint` of one
-connection; and how long an MCP server takes from its start to its first answer. Then the targets, and which are met at
-the largest size measured. They are those of a machine on which `ktx --help` takes 0.2 s, so that one is missed decides
-the exit code with `--strict` alone.
+every fifth table, and a manifest shard for every 50, or for each one with `--layout per-table`. Each command runs as a
+process of its own: CPU seconds of user and system together, and the most memory it had. Printed for each size: `ktx
+index` from nothing, with nothing changed, after an edit of a source file and of a manifest shard; `ktx sl query
+--no-execute` of different questions, and right after an edit; `search`, also in one process that asks again and again;
+`sl list`, `sl read`, `status`, `lint` of one connection; and how long an MCP server takes from its start to its first
+answer. Then the targets, and which are met at the largest size measured. They are those of a machine on which `ktx
+--help` takes 0.2 s, so that one is missed decides the exit code with `--strict` alone.
 
-    python benchmarks/bench_estate.py [--sizes 500 5000 50000] [--keep FOLDER] [--only index query ...] [--strict]
+    python benchmarks/bench_estate.py [--sizes 500 5000 50000] [--layout per-table] [--keep FOLDER]
+                                      [--only index query ...] [--strict]
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from ktx_cli.semantic import ManifestLayout
+from ktx_cli.warehouses import TableRef
 from tests.worlds.kills import installed_ktx
 
 KTX = str(installed_ktx())
@@ -162,20 +165,23 @@ def tables_of(domain: str, size: int) -> Iterator[Table]:
     return (Table(domain, number, size) for number in range(size))
 
 
-def write_estate(folder: Path, tables: int) -> None:
+def write_estate(folder: Path, tables: int, layout: ManifestLayout = ManifestLayout.PER_SCHEMA) -> None:
     """Write a project with so many tables, and commit it."""
     size = tables // len(DOMAINS)
     connections = "".join(f"  {each}: {{driver: duckdb, path: {each}.duckdb}}\n" for each in DOMAINS)
     folder.mkdir(parents=True)
-    (folder / "ktx.yaml").write_text(f"llm: {{provider: {{backend: none}}}}\nconnections:\n{connections}")
+    (folder / "ktx.yaml").write_text(
+        f"llm: {{provider: {{backend: none}}}}\nsemantic: {{layout: {layout}}}\nconnections:\n{connections}"
+    )
     (folder / ".gitignore").write_text(".ktx/\n*.duckdb\n")
     for domain in DOMAINS:
         place = folder / "semantic-layer" / domain
-        (place / "_schema").mkdir(parents=True)
-        for first in range(0, size, SHARD):
-            shard = [Table(domain, number, size) for number in range(first, min(size, first + SHARD))]
-            text = "tables:\n" + "".join(each.entry() for each in shard)
-            (place / "_schema" / f"{shard[0].schema}.yaml").write_text(text)
+        shards: dict[str, list[str]] = {}
+        for each in tables_of(domain, size):
+            shards.setdefault(layout.path_of(domain, TableRef(each.schema, each.name)), []).append(each.entry())
+        for path, entries in shards.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("tables:\n" + "".join(entries))
         for each in tables_of(domain, size):
             if each.is_fact:
                 (place / f"{each.name}.yaml").write_text(each.own_file())
@@ -303,7 +309,7 @@ def edit_own(estate: Estate, number: int) -> Table:
 
 def edit_shard(estate: Estate) -> None:
     """Change the description of one table in a manifest shard."""
-    path = min((estate.folder / "semantic-layer" / DOMAINS[4] / "_schema").iterdir())
+    path = min((estate.folder / "semantic-layer" / DOMAINS[4] / "_schema").rglob("*.yaml"))
     path.write_text(path.read_text().replace("One row per", "Exactly one row per", 1))
 
 
@@ -465,6 +471,9 @@ def judge(estates: list[Estate]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument(
+        "--layout", type=ManifestLayout, choices=list(ManifestLayout), default=ManifestLayout.PER_SCHEMA
+    )
     parser.add_argument("--only", nargs="+", choices=list(PARTS_OF_IT), default=list(PARTS_OF_IT))
     parser.add_argument("--keep", type=Path, help="where estates are made and kept, to measure them again")
     parser.add_argument("--strict", action="store_true", help="exit 1 where a target is missed")
@@ -474,7 +483,7 @@ def main() -> None:
         for tables in sorted(asked.sizes):
             estate = Estate((asked.keep or Path(name)) / f"estate-{tables}", tables)
             if not estate.folder.exists():
-                write_estate(estate.folder, tables)
+                write_estate(estate.folder, tables, asked.layout)
             estate.measure("--help, for how fast this machine is", "--help", times=5)
             for part in asked.only:
                 PARTS_OF_IT[part](estate)

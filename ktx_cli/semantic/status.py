@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, Record, yaml
-from ktx_cli.semantic.load.joins import mirrored, read_plain_join, with_sides
 from ktx_cli.semantic.lookup import lookup_of
 from ktx_cli.semantic.model import SemanticError, Status
 
@@ -122,12 +121,21 @@ def claims_in(content: bytes, path: str, dialect: str, *, both_sides: bool = Fal
     With `both_sides`, joins also count as the other source would define them, whose file may omit them.
     """
     items: dict[Definition, Mapping[Any, Any]] = {each: item for each, _, item in items_in(content, path)}
-    for definition, item in list(items.items()) if both_sides else ():
+    if both_sides:
+        items = {**_mirrored(items), **items}
+    return {each: _claim(_compared(each, item), item, dialect) for each, item in items.items()}
+
+
+def _mirrored(items: Mapping[Definition, Mapping[Any, Any]]) -> dict[Definition, Mapping[Any, Any]]:
+    from ktx_cli.semantic.load.joins import mirrored, read_plain_join, with_sides
+
+    found: dict[Definition, Mapping[Any, Any]] = {}
+    for definition, item in items.items():
         join = read_plain_join(item, definition.source, ()) if definition.kind is DefinitionKind.JOIN else None
         if join is not None:
-            back = Definition(DefinitionKind.JOIN, join.to, definition.source)
-            items.setdefault(back, with_sides(item, mirrored(join, definition.source)))
-    return {each: _claim(_compared(each, item), item, dialect) for each, item in items.items()}
+            back = with_sides(item, mirrored(join, definition.source))
+            found[Definition(DefinitionKind.JOIN, join.to, definition.source)] = back
+    return found
 
 
 def items_in(content: bytes, path: str) -> Iterator[tuple[Definition, Steps, Mapping[Any, Any]]]:

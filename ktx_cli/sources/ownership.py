@@ -9,6 +9,7 @@ and `on` (`customers on customer_id = customers.id`), or `to` alone.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
@@ -374,10 +375,14 @@ def declared_joins(
     names = dict.fromkeys(path.split("/")[1] for path in blobs if path.count("/") == 3)
     written = {name: written_items((path for path in blobs if path.split("/")[1] == name), read) for name in names}
 
+    @functools.cache
+    def manifest_items(name: str, connection: str) -> Mapping[str, str]:
+        return of_manifest(written[name], connection)
+
     def declared(shard: str, source: str, join: Mapping[str, Any]) -> str | None:
         pointer = text_of(("tables", source, "joins", join_step(join)))
-        connection = shard.split("/")[1]
-        return next((name for name, items in written.items() if pointer in of_manifest(items, connection)), None)
+        connection = shard.split("/")[1] if is_shard_path(shard) else ""
+        return next((name for name in written if pointer in manifest_items(name, connection)), None)
 
     return declared
 

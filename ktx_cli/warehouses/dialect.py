@@ -418,7 +418,7 @@ def __getattr__(name: str) -> tuple[str, ...]:
 @functools.cache
 def dialect_named(name: str) -> Dialect:
     """Return the dialect with sqlglot's name: built in, from a plug-in, or with the defaults."""
-    for find_kinds in (lambda: _built_in(name), WAREHOUSES.all):
+    for find_kinds in (lambda: _built_in(name), WAREHOUSES.all) if name else ():
         for kind in find_kinds():
             if kind.dialect == name and kind.dialect_object:
                 return cast(Dialect, WAREHOUSES.refer(kind.driver, "dialect_object"))

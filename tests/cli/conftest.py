@@ -167,7 +167,7 @@ def set_up_per_schema() -> None:
     from ktx_cli.jobs.setup import plan
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "NEW_CONFIG", plan.NEW_CONFIG.partition(b"semantic:")[0])
+        patch.setattr(plan, "NEW_CONFIG", b"llm:" + plan.NEW_CONFIG.partition(b"llm:")[2])
         done("setup", *SQLITE)
 
 

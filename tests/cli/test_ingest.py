@@ -244,7 +244,7 @@ def test_every_layout_of_a_repository(ktx: Run, shop: Path, git: Git, layout: st
     assert answer.data["created_repository"] is False
     names = git(project, "ls-tree", "-r", "--name-only", "--full-tree", "HEAD").split()
     prefix = "analytics/context/" if layout == "subfolder" else ""
-    assert f"{prefix}{SHARD}" in names
+    assert f"{prefix}{SHARD.removesuffix('.yaml')}/orders.yaml" in names
     assert all(n.startswith((f"{prefix}semantic-layer", f"{prefix}raw-sources", f"{prefix}ktx.yaml")) for n in names)
     assert git(project, "status", "--porcelain", "--", ".", ":!shop.sqlite") == ""
     git(project, "fsck", "--strict")

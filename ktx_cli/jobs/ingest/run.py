@@ -248,7 +248,7 @@ def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanSt
 
 
 def _has_files_per_table(plan: RunPlan) -> bool:
-    return plan.config.semantic.layout == ManifestLayout.PER_TABLE
+    return ManifestLayout(plan.config.semantic.layout) is ManifestLayout.PER_TABLE
 
 
 def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, repository: Repository) -> None:

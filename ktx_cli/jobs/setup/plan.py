@@ -276,11 +276,11 @@ def typed(driver: str, dotted: str, value: Any) -> Any:
 
 NEW_CONFIG: Final = b"""\
 # The settings of this ktx project. `ktx config schema` describes every setting.
+semantic:
+  layout: per-table  # a file for each table; the TypeScript ktx needs `per-schema`
 llm:
   provider:
     backend: none
-semantic:
-  layout: per-table  # a file for each table; the TypeScript ktx needs `per-schema`
 """
 
 Same = Callable[[Any, Any], bool]

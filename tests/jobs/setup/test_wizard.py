@@ -191,7 +191,7 @@ def test_one_step(folder: Path, wizard: Wizard, step: SetupStep) -> None:
     person = Person(FULL)
     wizard(person, step)
     blocks, questions = OF_STEP[step]
-    assert {*yaml.load(_config(folder), where="")} == {"llm", *blocks}
+    assert {*yaml.load(_config(folder), where="")} == {"llm", "semantic", *blocks}
     assert len(person.questions) == questions, person.questions
     assert {place[0] for place in person.asked} <= {"1/7 Project", person.step}, person.asked
 
