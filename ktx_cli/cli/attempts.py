@@ -308,7 +308,7 @@ def required(key: str, declared: Mapping[str, Setting], given: Mapping[str, Any]
 def renamed(given: Mapping[str, Any], wanted: list[str], declared: Mapping[str, Setting]) -> dict[str, Any]:
     """Return the given values under the keys of the driver: `repo_url` as `repoUrl`, `url` as `base_url`.
 
-    `wanted`: the keys of which one is missing. Values that fit no key keep their own.
+    `wanted`: keys that include a missing one. Values that fit no key keep their own.
     """
     found: dict[str, Any] = {}
     for key, value in given.items():

@@ -139,7 +139,7 @@ class LockedRun:
         held = frozenset(held.path for held in result.held)
         self.plan.recorder.warn_of(warning for o in changes.scans for warning in o.removals(held, result.replaced))
         if result.ignored:
-            written = "left out" if self.is_elsewhere else "written but not committed"
+            written = "skipped" if self.is_elsewhere else "written but not committed"
             self.plan.warn(
                 ResultWarning(
                     "ignored_paths",

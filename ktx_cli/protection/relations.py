@@ -82,7 +82,7 @@ _TABLE: Final = "table:"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name that a writer used: `shown` is its display form, `ids` are ledger entries, of which one suffices.
+    """A name that a writer used: `shown` is its display form, `ids` are ledger entries; one of them suffices.
 
     `tool`: the call that would look it up.
     """
@@ -98,7 +98,7 @@ def source_id(connection: str, source: str) -> str:
 
 
 def table_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries of which one suffices for a table by its database name, or for a column of it.
+    """Return the entries, one of which suffices, for a table by its database name, or for a column of it.
 
     Those of the sources that read it, its own, and, for a name without a schema, those of any schema.
     """

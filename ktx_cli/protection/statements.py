@@ -1,7 +1,7 @@
 """Keeps statements away from hidden data: rows behind a policy, hidden sources, hidden columns.
 
 Agents have no user attributes. A statement is refused unless it is known to leave hidden data alone: the tree of the
-exact text is checked, without regard to scopes, of which a statement can have more than can be distinguished.
+exact text is checked, without regard to scopes, because a statement can have more scopes than can be distinguished.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def could_be_key(text: str) -> bool:
 def key_problem(key: str) -> str | None:
     """Return what is wrong with a key, None where a page may have it."""
     if not could_be_key(key):
-        return "is no key: keys are letters, digits, - and _, without folders"
+        return "is not a valid key: keys are letters, digits, - and _, without folders"
     if len(key) > LONGEST_KEY:
         return f"has {len(key)} characters, {LONGEST_KEY} are allowed"
     return "is the name of a device on Windows" if is_device_name(key) else None

@@ -25,7 +25,7 @@ _NOT_NEWLINE: Final = re.compile(r"[^\n]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Inline code: `start` and `end` are indexes of the text with its backticks, `text` is what stands between."""
+    """Inline code: `start` and `end` are indexes of the text with its backticks, `text` is the text between them."""
 
     start: int
     end: int

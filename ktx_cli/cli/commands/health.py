@@ -120,7 +120,7 @@ def _runs(facts: StatusReport) -> Table:
 
 
 def _ago(seconds: int | None) -> str:
-    """Return an age in the largest unit of which it has at least two."""
+    """Return an age in the largest unit that gives at least 2."""
     if seconds is None:
         return "never"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

@@ -114,7 +114,7 @@ def load_manifest(layout: Layout) -> Manifest:
 
 
 def save_manifest(layout: Layout, manifest: Manifest) -> None:
-    """Write what is installed; an empty manifest is no file."""
+    """Write what is installed; an empty manifest is removed."""
     if manifest.installs or manifest.folders:
         prepare_private_folder(layout)
         write_atomic(layout.agents_manifest, manifest.model_dump_json(indent=2).encode() + b"\n", mode=0o600)

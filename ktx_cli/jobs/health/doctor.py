@@ -82,9 +82,10 @@ def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
 
 
 def _is_there(context: CheckContext, state: ClientState, recorded: Install | None) -> bool:
-    """Return whether the client's own file contains this project: for files elsewhere, the manifest is no proof.
+    """Return whether the client's own file contains this project.
 
-    The manifest could come with a repository, but the user decides which projects the clients serve.
+    For files elsewhere, the manifest does not prove it. It could come with a repository, but the user decides which
+    projects the clients serve.
     """
     if state.scope is Scope.PROJECT:
         return True

@@ -199,7 +199,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A piece of work: the name of its result if it raises or times out, and its time limit in seconds.
+    """A job: the name of its result if it raises or times out, and its time limit in seconds.
 
     `again`: the command that tries it again.
     """
@@ -236,14 +236,14 @@ def in_background(ask: Callable[[], T]) -> Future[T]:
 
 
 def side_by_side(pieces: Iterable[Task]) -> list[list[CheckResult]]:
-    """Run all pieces of work concurrently and return the results of each, in order."""
+    """Run all jobs concurrently and return the results of each, in order."""
     started = monotonic()
     running = [(work, in_background(work.findings)) for work in pieces]
     return [_outcome(work, future, started) for work, future in running]
 
 
 def _outcome(work: Task, future: Future[list[CheckResult]], started: float) -> list[CheckResult]:
-    """Wait for the remaining time of a piece of work and return its results."""
+    """Wait for the remaining time of a job and return its results."""
     try:
         return future.result(max(0.0, started + work.seconds - monotonic()))
     except TimeoutError:

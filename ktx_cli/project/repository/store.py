@@ -244,7 +244,7 @@ class Repository:
     ) -> CommitResult:
         """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
 
-        `destination`: another branch, of which only the commit changes, or the working files, which are then changed
+        `destination`: another branch, which only gets a commit, or the working files, which are then changed
         without a commit.
 
         `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and

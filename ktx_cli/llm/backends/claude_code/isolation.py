@@ -284,7 +284,7 @@ FOREIGN_PATTERN: Final = re.compile(r"\(\?(?!:|=|!|<[=!A-Za-z_])|\\[AZz]")
 
 
 def binary_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema to send. It is no stricter than the given one, which the answer is checked
+    """Return the schema to send. It is not stricter than the given one, which the answer is checked
     against afterwards.
     """
     known = {word: value for word, value in schema.items() if _is_known(word, value)}
