@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import yaml
+from ktx_cli.core import Command, yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, StorageError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
@@ -82,7 +82,7 @@ def project(shop_project: Path, built: Built) -> Path:
 
 def scan(project: Path) -> str | None:
     """Scan and return the commit; None when nothing changed."""
-    request = IngestRequest(project, os.environ, command="ktx scan", databases_only=True, depth=Depth.PROFILE)
+    request = IngestRequest(project, os.environ, command=Command("scan"), databases_only=True, depth=Depth.PROFILE)
     report, _ = ingest(request)
     assert report.error() is None
     return report.commit

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import yaml
+from ktx_cli.core import Command, yaml
 from ktx_cli.core.errors import BusyError, CancelledError, KtxError, ResultWarning, RunStopped, StorageError
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
@@ -82,7 +82,7 @@ def project(scanned_once: Path, shop_project: Path) -> Path:
 
 
 def scan(project: Path) -> tuple[IngestReport, list[ResultWarning]]:
-    return ingest(IngestRequest(project, {}, command="ktx scan", databases_only=True, no_llm=True))
+    return ingest(IngestRequest(project, {}, command=Command("scan"), databases_only=True, no_llm=True))
 
 
 def tables(project: Path, connection: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_what_is_not_named_stays(revision: Revision, expected: str, tree: MakeTr
 @pytest.mark.parametrize(
     ("key", "revision", "kind", "message"),
     [
-        ("x/y", Revision(content="T."), UsageError, "no key"),
+        ("x/y", Revision(content="T."), UsageError, "not a valid key"),
         ("new", Revision({"summary": "S."}), UsageError, "needs text"),
         ("new", Revision(replacements=(Replacement("a", "b"),)), UsageError, "no page `new`"),
         ("A", Revision(content="T."), UsageError, "same file as the page `a`"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ktx_cli.core import Command
 from ktx_cli.jobs.health.doctor import diagnose
 from ktx_cli.jobs.health.model import CheckResult
 from ktx_cli.jobs.health.status import project_status
@@ -21,7 +22,7 @@ Change = Callable[..., None]
 
 
 def scan(project: Path) -> list[str]:
-    _, warnings = ingest(IngestRequest(project, {}, command="ktx scan", databases_only=True))
+    _, warnings = ingest(IngestRequest(project, {}, command=Command("scan"), databases_only=True))
     return [warning.code for warning in warnings]
 
 
