@@ -142,6 +142,15 @@ _OPTIONS: Final[dict[str, Any]] = {
     "print_plan": Annotated[
         bool, Option("--print-plan", help="Show what would change without writing anything.", rich_help_panel=HOW)
     ],
+    "no_commit": Annotated[
+        bool, Option("--no-commit", help="Write the files without committing them.", rich_help_panel=HOW)
+    ],
+    "branch": Annotated[
+        str | None,
+        Option(
+            "--branch", metavar="NAME", help="Commit to this branch instead of the current one.", rich_help_panel=HOW
+        ),
+    ],
     "keep_secrets": _choice(
         Keeping, "--keep-secrets", "Where to store secrets that are given in plaintext. Defaults to file.", HOW
     ),
@@ -151,7 +160,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 }
 
 
-_SWITCHES: Final = ("print_plan", "no_test")
+_SWITCHES: Final = ("print_plan", "no_test", "no_commit")
 
 
 def with_flags(function: Any) -> Any:
@@ -243,7 +252,17 @@ def other_words(values: Values) -> list[str]:
 
 _OTHERS: Final = (
     *("llm_role", "descriptions", "embeddings", "embedding_model", "embedding_dimensions", "embedding_api_key"),
-    *("embedding_base_url", "build", "agents", "agents_scope", "only", "keep_secrets", "no_test"),
+    *(
+        "embedding_base_url",
+        "build",
+        "agents",
+        "agents_scope",
+        "only",
+        "keep_secrets",
+        "no_test",
+        "no_commit",
+        "branch",
+    ),
 )
 
 
@@ -357,6 +376,11 @@ def report_blocks(report: SetupReport) -> list[Block]:
         rows += [(work.name, work.result) for work in report.build.sources]
     if report.agents is not None:
         rows += [(str(each.target), str(each.path or "see ktx agents install")) for each in report.agents.outcomes]
+    if report.branch is not None and report.commit is not None:
+        rows.append(("branch", report.branch))
+    if report.commit is not None:
+        rows.append(("commit", report.commit[:10]))
+    rows += [("not committed", path) for path in report.uncommitted]
     return [Fields(tuple(rows))]
 
 

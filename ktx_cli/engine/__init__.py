@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.gates import Gates, MetricGate, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import ENDING_NOTICE, Models, Preflight
-    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending, Target, usage_words
+    from ktx_cli.engine.plan import Begun, PreflightFailed, RunPlan, Spending, Target, usage_words
     from ktx_cli.engine.provenance import reconciled_by, rewrite_deliveries, what_became
     from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport

@@ -135,6 +135,7 @@ class LockedRun:
             adjust=lambda held: changes.without(held),
             spared=[path for scan in changes.scans for path in scan.plan.removed_texts.shards],
             destination=self.plan.destination,
+            amends=None if self.plan.begun is None else self.plan.begun.commit,
         )
         held = frozenset(held.path for held in result.held)
         self.plan.recorder.warn_of(warning for o in changes.scans for warning in o.removals(held, result.replaced))

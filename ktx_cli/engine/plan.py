@@ -27,6 +27,14 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The commit that the same command has made already, which that of the run takes the place of, and its message."""
+
+    commit: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """What a run was asked to do. It does not change during the run; results are passed from step to step."""
 
@@ -52,6 +60,7 @@ class RunPlan:
     wait_seconds: float = 0.0
     destination: Destination = CURRENT_BRANCH
     """Where the changes go."""
+    begun: Begun | None = None
 
     @property
     def again(self) -> Command:

@@ -262,12 +262,12 @@ class IngestReport(Record):
             if report.connection == connection:
                 report.failures = (*report.failures, failure)
 
-    def message(self) -> str:
-        """Return the message of the commit: what was read, and the run."""
+    def message(self, begin: str | None = None) -> str:
+        """Return the message of the commit: what was read, and the run; `begin`: its first lines."""
         scanned = [c for c in self.connections if c.status != UNCHANGED]
         read = [work for work in self.sources if work.status != UNCHANGED]
         names = dict.fromkeys([*(c.connection for c in scanned), *(work.connection for work in read)])
-        lines = [f"{self.command}: {', '.join(names)}", ""]
+        lines = [begin or f"{self.command}: {', '.join(names)}", ""]
         lines += [f"{c.connection}: {c.result}" for c in scanned]
         lines += [f"{work.name}: {work.result}" for work in read]
         return "\n".join([*lines, "", f"Ktx-Run: {self.run_id}", ""])

@@ -11,6 +11,7 @@ import typer
 
 from ktx_cli.cli.attempts import SetupAttempt
 from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.reports import destination_of
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.setup_flags import answers_of, with_flags
 from ktx_cli.core import Command, Hint, UsageError
@@ -37,6 +38,8 @@ def setup(session: Session, **values: Any) -> Result:
     if values["print_plan"]:
         return _plan(session, request)
     if not values["answers"] and not any(request.answers.steps()) and session.settings.interactive:
+        if request.destination.branch is not None:
+            raise UsageError("--branch requires the answers as flags or in a file", hint=Command("setup", "--help"))
         return _asked(session, request, tuple(values["only"] or ()))
     return _done(session, request, values)
 
@@ -52,7 +55,10 @@ def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
     folder = folder_for_setup(typed, os.environ, here)
     if not session.settings.interactive:  # in a terminal the wizard asks
         require_meant(folder, typed, os.environ, here)
-    return SetupRequest(folder, os.environ, _answers(values), test=not values["no_test"], emit=session.emitter())
+    where = destination_of(values["branch"], no_commit=values["no_commit"])
+    return SetupRequest(
+        folder, os.environ, _answers(values), test=not values["no_test"], emit=session.emitter(), destination=where
+    )
 
 
 def _answers(values: Mapping[str, Any]) -> Answers:

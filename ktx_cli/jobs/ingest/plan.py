@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.core import Command, ConfigError, Emit, NotReadyError, UsageError, ignore_events, new_run_id
-from ktx_cli.engine import RunPlan, Target
+from ktx_cli.engine import Begun, RunPlan, Target
 from ktx_cli.project import (
     CURRENT_BRANCH,
     SOURCES,
@@ -32,7 +32,8 @@ class IngestRequest:
 
     `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
     `run_id`: where somebody waits for this very run; its model is then checked before anything is read.
-    `destination`: where the changes go.
+    `destination`: where the changes go. `begun`: the commit that the same command has made. `config`: the text of
+    `ktx.yaml`, where it is not that of the working files.
     """
 
     project_dir: Path
@@ -49,12 +50,14 @@ class IngestRequest:
     emit: Emit = ignore_events
     run_id: str | None = None
     destination: Destination = CURRENT_BRANCH
+    begun: Begun | None = None
+    config: bytes | None = None
 
 
 def plan_run(request: IngestRequest) -> RunPlan:
     """Return the plan of a run. Raises `KtxError` for an invalid configuration or request."""
     layout = Layout(request.project_dir)
-    loaded = load_config(layout.config)
+    loaded = load_config(layout.config, data=request.config)
     config = loaded.config
     targets = choose_targets(layout, config, request.connections, databases_only=request.databases_only)
     depth = choose_depth(config, request.depth, no_llm=request.no_llm)
@@ -82,6 +85,7 @@ def plan_run(request: IngestRequest) -> RunPlan:
         awaited=request.run_id is not None,
         wait_seconds=request.wait_seconds,
         destination=request.destination,
+        begun=request.begun,
     )
 
 

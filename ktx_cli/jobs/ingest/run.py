@@ -139,7 +139,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
         _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
         preflight.require()
-    result = run.commit(changes, report.message())
+    result = run.commit(changes, report.message(None if plan.begun is None else plan.begun.message))
     if result is not None:
         report.add_commit(result, changes.workspace.changes(), changes.scans)
     uncommitted = set(report.uncommitted).union(report.ignored if run.is_elsewhere else ())

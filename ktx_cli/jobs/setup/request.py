@@ -12,7 +12,7 @@ from ktx_cli.jobs.connections import SourceCheck
 from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.detect.databases import file_databases
 from ktx_cli.llm import ProbeRun
-from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout
+from ktx_cli.project import CONFIG_NAME, CURRENT_BRANCH, Destination, KtxConfig, Layout
 from ktx_cli.semantic import Model, Visibility, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectionTest
 
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """A project to set up. `test` false: save without connecting, and without calling a model."""
+    """A project to set up. `test` false: save without connecting, and without calling a model.
+
+    `destination`: where the changes go. `amends`: the commit that the same setup has made before, which grows.
+    """
 
     project_dir: Path
     environ: Mapping[str, str]
     answers: Answers = field(default_factory=Answers)
     test: bool = True
     emit: Emit = ignore_events
+    destination: Destination = CURRENT_BRANCH
+    amends: str | None = None
 
 
 @dataclass(slots=True)
 class SetupReport:
-    """The result of setup; `commit` None: `ktx.yaml` was not committed.
+    """The result of setup; `commit` None: `ktx.yaml` was not committed. `branch`: the one that was asked for.
 
     `tests`: the test of each configured connection, None if it was not tested. `error`: why the first build, or the
     installation into agent clients, did not finish; everything before it is saved.
@@ -49,16 +54,28 @@ class SetupReport:
     embeddings: EmbeddingReport | None = None
     changed: bool = False
     commit: str | None = None
+    branch: str | None = None
     build: IngestReport | None = None
     agents: AgentsReport | None = None
     error: KtxError | None = None
     warnings: list[ResultWarning] = field(default_factory=list)
     has_connections: bool = False
     question: str | None = None
+    config: bytes | None = None
+    """The text of `ktx.yaml` as it was saved."""
+    message: str = ""
+    """The message of the commit, without the id of the run."""
+
+    @property
+    def uncommitted(self) -> list[str]:
+        """The files outside the commit that were written: those of agent clients, in the project and in the home."""
+        return [] if self.agents is None else [each.path for each in self.agents.diffs if each.kind != "remove"]
 
     @property
     def next_steps(self) -> list[str]:
         """The commands to run next: the next step, and after a build a question."""
+        if self.branch is not None and self.commit is not None:
+            return [Command("-C", self.project_dir, "switch", self.branch, program="git")]
         if not self.has_connections:
             return [first_database(self.project_dir) or Command("setup", "--help")]
         return [Command("ingest") if self.build is None else self.question or Command("status")]
@@ -77,7 +94,8 @@ class SetupReport:
         }
         names = (
             *("project_dir", "created_project", "created_repository", "connection", "server_version", "tables"),
-            *("connections", "probes", "embeddings", "changed", "commit", "next", "build", "agents"),
+            *("connections", "probes", "embeddings", "changed", "commit", "branch", "uncommitted"),
+            *("next", "build", "agents"),
         )
         return {name: plain(facts[name] if name in facts else getattr(self, name)) for name in names}
 

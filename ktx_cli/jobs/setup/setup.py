@@ -15,7 +15,6 @@ from typing import Any, Final
 from ktx_cli.core import (
     Command,
     ConfigError,
-    Emit,
     Hint,
     KtxError,
     Notice,
@@ -27,8 +26,9 @@ from ktx_cli.core import (
     UsageError,
     listing,
     new_run_id,
+    plural,
 )
-from ktx_cli.engine import IngestReport
+from ktx_cli.engine import Begun, IngestReport
 from ktx_cli.jobs.clients.install import InstallReport, Wanted, install
 from ktx_cli.jobs.clients.targets import Where
 from ktx_cli.jobs.connections import check_connection_of
@@ -177,9 +177,9 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         layout.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise storage_error(layout.root, error, "create") from error
-    repository = Repository.discover(layout.root)
+    repository, destination = Repository.discover(layout.root), request.destination
     if repository is not None:
-        repository.check_writable()
+        repository.start(destination)
     run_id = new_run_id()
     with (
         hold_run_lock(
@@ -192,16 +192,18 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
             report.created_repository = True
             request.emit(Notice(f"created a git repository in {layout.root}"))
         repository.recover()
-        before = read_bytes(layout.config)
+        before = _saved_text(request, layout)
 
         def keep(name: str, secret: str) -> str:
             return keep_secret(layout, name, secret, request.answers.keeping)
 
         text = planned(kept(request.answers, keep, plan.connections), before).text
         loaded = load_config(layout.config, data=text)
+        report.config = text
 
         def uncommitted(reason: str, hint: str) -> None:
-            write_atomic(layout.config.resolve(), text)
+            if destination.branch is None:
+                write_atomic(layout.config.resolve(), text)
             says = f"ktx.yaml was saved but not committed, because {reason}"
             report.warnings.append(ResultWarning("config_not_committed", says, hint=hint))
 
@@ -211,16 +213,65 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         if any(literal_secrets(loaded.config)):
             uncommitted("it contains a secret", "move the secret to env:NAME or file:PATH")
             return
+        start = repository.start(destination)
+        report.message = _message(_config_before(repository, start.commit, request.amends), loaded.config)
         result = repository.commit(
             {CONFIG_NAME: text},
-            message=f"ktx setup\n\nKtx-Run: {run_id}\n",
-            base=repository.head().commit,
+            message=f"{report.message}\n\nKtx-Run: {run_id}\n",
+            base=start.commit,
             author=loaded.config.storage.git.author,
             before_publish=lock.check,
+            destination=destination,
+            amends=request.amends,
         )
         report.commit = result.commit
-        if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
+        if CONFIG_NAME not in (*result.committed, *result.uncommitted, *result.ignored):
             uncommitted("it has uncommitted changes of yours", _COMMIT)
+
+
+def _saved_text(request: SetupRequest, layout: Layout) -> bytes | None:
+    """Return the text of `ktx.yaml` that setup changes: that of the branch where one was asked for."""
+    repository = None if request.destination.branch is None else Repository.discover(layout.root)
+    if repository is None:
+        return read_bytes(layout.config)
+    start = repository.start(request.destination)
+    on_branch = None if start.ref == repository.head().ref else repository.tree(start.commit).read(CONFIG_NAME)
+    return on_branch or read_bytes(layout.config)
+
+
+def _config_before(repository: Repository, commit: str | None, amends: str | None) -> KtxConfig | None:
+    """Return the settings that the commit of this setup changes; None where there are none that can be read."""
+    if commit is not None and commit == amends:
+        commit = repository.parent_of(commit)
+    text = None if commit is None else repository.tree(commit).read(CONFIG_NAME)
+    with contextlib.suppress(KtxError):
+        return None if text is None else load_config(Path(CONFIG_NAME), data=text).config
+    return None
+
+
+_LONGEST_SUBJECT: Final = 72
+
+
+def _message(before: KtxConfig | None, after: KtxConfig) -> str:
+    """Return the subject of the commit, and a line for each thing that was set up."""
+    old = {} if before is None else before.connections
+    changed = {name: entry for name, entry in after.connections.items() if old.get(name) != entry}
+    removed = [name for name in old if name not in after.connections]
+    parts = [f"connection{'' if len(changed) == 1 else 's'} {', '.join(changed)}"] if changed else []
+    lines = [f"connection {name}: {entry.driver}" for name, entry in changed.items()]
+    lines += [f"connection {name}: removed" for name in removed]
+    for what, now, then in (
+        ("model", after.llm.provider.backend, NO_BACKEND if before is None else before.llm.provider.backend),
+        ("embeddings", after.ingest.embeddings.backend, "none" if before is None else before.ingest.embeddings.backend),
+    ):
+        if now != then:
+            parts.append(f"{what} {now}")
+            lines.append(f"{what}: {now}")
+    begin = "Set up ktx" if before is None else "Change the setup of ktx"
+    subject = f"{begin}: {', '.join(parts)}" if parts else begin
+    if len(subject) > _LONGEST_SUBJECT:
+        subject = f"{begin}: {plural(len(changed), 'connection')}" if changed else begin
+    return "\n".join([subject, "", *lines]).rstrip()
 
 
 _COMMIT: Final = Hint(
@@ -238,7 +289,7 @@ def setup(request: SetupRequest) -> SetupReport:
     """
     layout, answers = Layout(request.project_dir), request.answers
     require_folder(layout.root)
-    before = read_bytes(layout.config)
+    before = _saved_text(request, layout)
     report = SetupReport(layout.root, created_project=before is None)
     plan = planned(answers, before, same_secret(request))
     config = load_config(layout.config, data=plan.text).config
@@ -250,7 +301,8 @@ def setup(request: SetupRequest) -> SetupReport:
         try_answers(request, layout, config, report)
     save_answers(request, layout, plan, report)
     report.probes.store(layout)
-    report.warnings += load_config(layout.config).notices()
+    report.warnings += load_config(layout.config, data=report.config).notices()
+    report.branch = request.destination.branch
     _build(request, layout, report)
     return report
 
@@ -267,12 +319,13 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
     answers = request.answers
     try:
         if answers.build is not None and answers.build is not Build.NONE:
-            report.build, warnings = build_context(layout, answers.build, request.environ, request.emit)
+            report.build, warnings = build_context(request, layout, answers.build, report)
             report.warnings += [each for each in warnings if each not in report.warnings]
             report.error = report.build.error()
-            report.question = first_question(layout, load_config(layout.config).config)
+            report.commit = report.build.commit or report.commit
+            report.question = first_question(layout, load_config(layout.config, data=report.config).config)
         if answers.agents is not None:
-            report.agents = install_agents(layout, answers.agents, request.environ)
+            report.agents = install_agents(layout, answers.agents, request.environ, config=report.config)
             report.warnings += report.agents.warnings
             report.error = report.error or report.agents.error
     except KtxError as error:
@@ -280,18 +333,40 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
 
 
 def build_context(
-    layout: Layout, build: Build, environ: Mapping[str, str], emit: Emit
+    request: SetupRequest, layout: Layout, build: Build, report: SetupReport
 ) -> tuple[IngestReport, list[ResultWarning]]:
-    """Read the connections, or only the structure of databases if requested; raises as `ingest`."""
+    """Read the connections, or only the structure of databases if requested; raises as `ingest`.
+
+    The commit of this setup and that of the run are one.
+    """
     structure = build is Build.STRUCTURE
-    depth, command = Depth.STRUCTURAL if structure else None, Command("setup")
-    request = IngestRequest(layout.root, environ, command=command, databases_only=structure, depth=depth, emit=emit)
-    return ingest(request)
+    made = report.commit or request.amends
+    wanted = IngestRequest(
+        layout.root,
+        request.environ,
+        command=Command("setup"),
+        databases_only=structure,
+        depth=Depth.STRUCTURAL if structure else None,
+        emit=request.emit,
+        destination=request.destination,
+        begun=None if made is None else Begun(made, report.message or _first_lines(layout, made)),
+        config=report.config,
+    )
+    return ingest(wanted)
 
 
-def install_agents(layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str]) -> InstallReport:
-    """Install the project in agent clients; raises as `install`."""
-    variables = sorted(secret_names(load_config(layout.config).config))
+def _first_lines(layout: Layout, commit: str) -> str:
+    """Return the message of an earlier commit of this setup, without the id of its run."""
+    repository = Repository.discover(layout.root)
+    message = "" if repository is None else repository.message_of(commit)
+    return message.partition("\n\nKtx-Run:")[0] or "Set up ktx"
+
+
+def install_agents(
+    layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str], *, config: bytes | None = None
+) -> InstallReport:
+    """Install the project in agent clients; raises as `install`. `config`: the text of `ktx.yaml`, if not on disk."""
+    variables = sorted(secret_names(load_config(layout.config, data=config).config))
     wanted = Wanted(answer.targets, answer.scope, variables=variables)
     return install(wanted, Where(layout.root, environ))
 

@@ -127,7 +127,7 @@ def commit_to_branch(git: Git, layout: RepositoryLayout, lock: IndexLock, reques
             return CommitResult(None, held=tuple(plan.held), ignored=ignored)
         blobs = [change.blob for change in plan.committed if change.blob is not None]
         entries = {layout.prefix + change.path: change.new for change in plan.committed}
-        commit = commit_object(git, layout, blobs, entries, parent, request.message, identity)
+        commit = commit_object(git, layout, blobs, entries, parent, request.message, identity, amends=request.amends)
         prepare_private_folder(Layout(layout.project_dir))
         if request.before_publish is not None:
             request.before_publish()

@@ -81,6 +81,8 @@ class Request:
     spared: Collection[str] = ()
     commits: bool = True
     """False: only the working files change."""
+    amends: str | None = None
+    """The commit that the new one takes the place of, while it is the tip: an earlier one of the same command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ class Attempt:
         blobs = [change.blob for change in self.plan.committed if change.blob is not None]
         message, identity = self.shared.request.message, self.shared.identity
         git, layout = self.shared.git, self.shared.layout
-        return commit_object(git, layout, blobs, self._entries(), self.head.commit, message, identity)
+        amends = self.shared.request.amends
+        return commit_object(git, layout, blobs, self._entries(), self.head.commit, message, identity, amends=amends)
 
     def _contents(self) -> dict[str, bytes]:
         """Return path -> bytes on disk, for every file that is written."""
@@ -398,12 +401,19 @@ def commit_object(
     parent: str | None,
     message: str,
     identity: Mapping[str, str],
+    *,
+    amends: str | None = None,
 ) -> str:
-    """Store blobs, and a commit whose tree is the parent's with some entries changed; return the commit's id."""
+    """Store blobs, and a commit whose tree is the parent's with some entries changed; return the commit's id.
+
+    A parent that is the commit to amend is replaced: the new commit stands on its parent.
+    """
     objects: Objects = {blob.oid: ("blob", blob.data) for blob in blobs if blob.data is not None}
     tree = changed_tree(git, layout.object_format, parent and f"{parent}^{{tree}}", entries, objects)
     tree = tree or add_tree(layout.object_format, {}, objects)
     store_objects(git, layout, objects)
     text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
+    if parent is not None and parent == amends:
+        parent = commit_of(git, f"{parent}^")
     options = () if parent is None else ("-p", parent)
     return git.write("commit-tree", tree, *options, stdin=text, variables=identity).out.decode("ascii").strip()

@@ -176,6 +176,10 @@ class Repository:
         """Return the commit of a branch, given by its full name, or of an id; None if there is none."""
         return model.commit_of(self._git, ref)
 
+    def message_of(self, commit: str) -> str:
+        """Return the message of a commit."""
+        return self._git.read("log", "-1", "--format=%B", commit).out.decode("utf-8", "replace")
+
     def parent_of(self, commit: str) -> str | None:
         """Return the first parent of a commit, None for the root commit."""
         return model.commit_of(self._git, f"{commit}^")
@@ -241,11 +245,13 @@ class Repository:
         adjust: AdjustFunction | None = None,
         spared: Collection[str] = (),
         destination: Destination = CURRENT_BRANCH,
+        amends: str | None = None,
     ) -> CommitResult:
         """Add one commit with `changes` (path -> new content, None: delete) to the current branch, or none.
 
         `destination`: another branch, which only gets a commit, or the working files, which are then changed
-        without a commit.
+        without a commit. `amends`: a commit of the same command, which the new one replaces if it is still the
+        tip; its changes stay.
 
         `base` is the commit the changes were computed from (None: unborn). Where the branch went on since and
         changed the same path, `merge` decides (default: YAML by its values, other files by lines; a conflict holds
@@ -263,7 +269,7 @@ class Repository:
         from ktx_cli.project.repository.recovery import recover
 
         check_changes(changes)
-        options = (author, merge or merge_by_default, before_publish, adjust, spared, destination.commits)
+        options = (author, merge or merge_by_default, before_publish, adjust, spared, destination.commits, amends)
         request = Request(changes, message, base, *options)
         other = self._other_branch(destination)
         result = None

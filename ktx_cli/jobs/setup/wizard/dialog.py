@@ -463,7 +463,7 @@ class WizardRun:
     def save(self, answers: Answers) -> SetupReport:
         """Test and save some answers; raises as `attempt`."""
         answers = replace(answers, keeping=self.request.answers.keeping)
-        done = self.attempt(lambda: setup(replace(self.request, answers=answers)))
+        done = self.attempt(lambda: setup(replace(self.request, answers=answers, amends=self.report.commit)))
         self._add(done)
         return done
 
