@@ -28,7 +28,11 @@ def test_from_nothing(ktx: Run, shop: Path, git: Git) -> None:
             '    include:\n      - o*\n    exclude:\n      - "*_tmp"\n'
         )
     )
-    assert git(work, "show", "--name-only", "--format=%s", "HEAD").split() == ["ktx", "setup", "ktx.yaml"]
+    assert git(work, "show", "--name-only", "--format=%s", "HEAD").splitlines() == [
+        "Set up ktx: connection warehouse",
+        "",
+        "ktx.yaml",
+    ]
     assert (work / ".ktx" / ".gitignore").read_text() == "*\n"
     assert git(work, "status", "--porcelain", "--", "ktx.yaml", ".ktx") == ""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from tests.cli.conftest import SQLITE
 
@@ -82,3 +85,16 @@ def test_without_a_commit_everything_is_in_the_working_files(ktx: Run, shop: Pat
 def test_a_branch_needs_its_answers_as_flags(ktx: Run, shop: Path) -> None:
     both = ktx("setup", *SQLITE, "--branch", "x", "--no-commit")
     assert both.code == 2 and "cannot be used together" in both.err
+
+
+def test_a_database_with_the_marts_of_a_dbt_project_gets_a_hint_to_read_those_alone(ktx: Run, work: Path) -> None:
+    with duckdb.connect(str(work / "shop.duckdb")) as database:
+        database.execute("CREATE SCHEMA main_marts; CREATE TABLE main_marts.orders (id int); CREATE TABLE raw (id int)")
+    (work / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {marts: {+schema: marts}}}\n")
+    words = ("--no-input", "--database", "duckdb", "--database-path", "shop.duckdb", "--build", "structure", "--json")
+    (warning,) = [each for each in ktx("setup", *words).envelope["warnings"] if each["code"] == "marts_found"]
+    assert "`warehouse` reads 2 schemas; the dbt project has its marts in main_marts" in warning["message"]
+    assert ktx(*shlex.split(warning["hint"])[1:]).code == 0
+    assert "main_marts.*" in (work / "ktx.yaml").read_text()
+    assert ktx("ingest", "--json").data["connections"][0]["tables"] == 1
+    assert "marts_found" not in ktx("setup", *words).out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.llm import probe_embeddings
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, Keeping
+from ktx_cli.jobs.setup.detect.marts import marts_of
 from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
 from ktx_cli.llm import NO_BACKEND, probe_models, secret_names
@@ -323,6 +325,7 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
             report.warnings += [each for each in warnings if each not in report.warnings]
             report.error = report.build.error()
             report.commit = report.build.commit or report.commit
+            report.warnings += _about_marts(request, layout, report)
             report.question = first_question(layout, load_config(layout.config, data=report.config).config)
         if answers.agents is not None:
             report.agents = install_agents(layout, answers.agents, request.environ, config=report.config)
@@ -330,6 +333,24 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
             report.error = report.error or report.agents.error
     except KtxError as error:
         report.error = error
+
+
+def _about_marts(request: SetupRequest, layout: Layout, report: SetupReport) -> list[ResultWarning]:
+    """Return a warning for each new database of several schemas of which a dbt project builds some as marts."""
+    config = load_config(layout.config, data=report.config).config
+    written = () if report.build is None else report.build.files.written
+    databases, found = config.databases(), []
+    for connection in report.tests.keys() & databases.keys():
+        folder = f"{Layout.schema_path(connection)}/"
+        schemas = sorted({Path(path).stem for path in written if path.startswith(folder)})
+        marts = marts_of(layout.root, request.environ, config, schemas) if len(schemas) > 1 else []
+        if not marts or databases[connection].model_dump().get("include") or len(marts) == len(schemas):
+            continue
+        message = f"`{connection}` reads {len(schemas)} schemas; the dbt project has its marts in {listing(marts)}"
+        patterns = json.dumps([f"{name}.*" for name in marts])
+        hint = Command("config", "set", f"connections.{connection}.include", patterns)
+        found.append(ResultWarning("marts_found", message, hint=hint))
+    return found
 
 
 def build_context(

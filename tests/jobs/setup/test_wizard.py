@@ -260,6 +260,17 @@ def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
     assert entry.get("include") == expected
 
 
+def test_the_schemas_of_the_marts_of_dbt_are_offered_first(folder: Path, wizard: Wizard) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as database:
+        database.execute("CREATE SCHEMA main_marts; CREATE TABLE main_marts.orders (id int); CREATE TABLE raw (id int)")
+    (folder / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {marts: {+schema: marts}}}\n")
+    person = Person({**FULL, "Which kind of database?": "duckdb", "File or folder": "shop.duckdb"})
+    wizard(person, SetupStep.DATABASES)
+    assert person.proposed["Which tables?"] == "marts"
+    entry = yaml.load(_config(folder), where="")["connections"]["warehouse"]
+    assert entry.get("include") == ["main_marts.*"]
+
+
 UNREACHABLE = {
     **FULL, "Which kind of database?": ("postgres", "sqlite"), "Host": "127.0.0.1", "Port": "1",
     "Name of the database": "d", "User": "u", "Password": "canary-pw", WHAT_NOW: "over",

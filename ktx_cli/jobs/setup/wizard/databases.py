@@ -13,6 +13,7 @@ from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.health.connection_checks import UNREADABLE
 from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Answers, ConnectionAnswer, questions_of, words_of
 from ktx_cli.jobs.setup.detect.databases import database_offers, free_id, source_offers
+from ktx_cli.jobs.setup.detect.marts import marts_of
 from ktx_cli.jobs.setup.plan import fields_of
 from ktx_cli.jobs.setup.wizard.dialog import Check, LeftOutError, MenuItem, WizardRun, anything, capital, something
 from ktx_cli.project import (
@@ -103,11 +104,16 @@ def _with_scope(work: WizardRun, answer: ConnectionAnswer, facts: _Facts) -> Con
     if len(facts.schemas) < 2 and facts.tables < MANY_TABLES:
         return answer
     choices = [MenuItem("all", f"All {facts.tables:,} tables, including future ones")]
+    where = (work.root, work.request.environ, work.config)
+    marts = marts_of(*where, sorted(facts.schemas)) if len(facts.schemas) > 1 else []
+    if marts:
+        count = plural(sum(facts.schemas[name] for name in marts), "table")
+        choices.insert(0, MenuItem("marts", f"The marts of the dbt project: {', '.join(marts)} ({count})"))
     if len(facts.schemas) > 1:
         choices.append(MenuItem("schemas", f"Some of the {len(facts.schemas)} schemas"))
     choices.append(MenuItem("patterns", "Tables that match patterns, such as mart.*"))
-    chosen = work.dialog.select("scope", "Which tables?", choices, "all")
-    patterns = []
+    chosen = work.dialog.select("scope", "Which tables?", choices, choices[0].value)
+    patterns = [f"{name}.*" for name in marts] if chosen == "marts" else []
     if chosen == "schemas":
         named = [MenuItem(name, name, plural(count, "table")) for name, count in sorted(facts.schemas.items())]
         patterns = [f"{name}.*" for name in work.dialog.several("schemas", "Which schemas?", named)]
