@@ -342,7 +342,8 @@ def _about_marts(request: SetupRequest, layout: Layout, report: SetupReport) -> 
     databases, found = config.databases(), []
     for connection in report.tests.keys() & databases.keys():
         folder = f"{Layout.schema_path(connection)}/"
-        schemas = sorted({Path(path).stem for path in written if path.startswith(folder)})
+        parts = {path.removeprefix(folder).partition("/")[0] for path in written if path.startswith(folder)}
+        schemas = sorted(part.removesuffix(".yaml") for part in parts)
         marts = marts_of(layout.root, request.environ, config, schemas) if len(schemas) > 1 else []
         if not marts or databases[connection].model_dump().get("include") or len(marts) == len(schemas):
             continue
