@@ -233,7 +233,7 @@ def history(shop: Callable[..., Any]) -> Any:
         ("tables/orders.json", {**USAGE, "table": "customers"}, "is about the table orders"),
         ("patterns/1.json", USAGE, "give `pattern` evidence"),
         ("tables/orders.json", PATTERN, "give `table_usage` evidence"),
-        ("patterns/1.json", {**PATTERN, "fingerprints": ["f2"]}, "has no statement f2"),
+        ("patterns/1.json", {**PATTERN, "fingerprints": ["f2"]}, "contains no statement f2"),
         ("patterns/1.json", {**PATTERN, "sl_refs": ["orders.ghost"]}, "`ghost`"),
         ("other.json", USAGE, "is not a file of this task"),
         ("tables/orders.json", {**USAGE, "narrative": "password: hunter2hunter"}, "the text contains"),
