@@ -88,7 +88,7 @@ def _of_texts() -> list[Trouble]:
     ghostly = calls(page("dangling-code", content="See `orders.ghost`."))
     long = calls(page("a-megabyte-page", content="word " * 200_000))
     return [
-        _trouble("a-megabyte-page", long, ends="failed: 4,000 are enough"),
+        _trouble("a-megabyte-page", long, ends="failed: maximum of 4,000"),
         _trouble("bad-yaml", LOOK, _definition(BROKEN_YAML), ends="failed: cannot be read"),
         _trouble("yaml-later", LOOK, _definition(BROKEN_YAML), late),
         _trouble("dangling-ref", calls(page("dangling-ref", refs=["ghost"])), ends="quarantined: no page `ghost`"),

@@ -109,7 +109,7 @@ def test_a_taken_port_is_named(folder: Path) -> None:
         port = taken.getsockname()[1]
         document = start(folder, "--port", str(port))
     assert document["error"]["code"] == "busy"
-    assert f"port {port} of 127.0.0.1 is taken" in document["error"]["message"]
+    assert f"port {port} of 127.0.0.1 is in use" in document["error"]["message"]
     assert document["error"]["hint"] == "ktx mcp start --port 0"
     assert status(folder) == {"status": "stopped"}
 
@@ -124,7 +124,7 @@ def test_a_taken_port_is_named(folder: Path) -> None:
         (["--allowed-origin", "evil.example"], 2, "is not a valid origin"),
         (["--allowed-host", "a b"], 2, "is not a valid host name"),
         (["other"], 2, "`other` requires --projects"),
-        (["--projects", "absent"], 3, "there is no ktx.yaml in it"),
+        (["--projects", "absent"], 3, "contains no ktx.yaml"),
         (["--projects", ".", "."], 2, "listed twice"),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_killed_server_is_stale(stopped: Path) -> None:
     while process_start(pid) is not None:
         threading.Event().wait(0.02)
     found = status(stopped)
-    assert (found["status"], found["problem"]) == ("stale", f"its process {pid} is gone")
+    assert (found["status"], found["problem"]) == ("stale", f"its process {pid} has ended")
     assert start(stopped, "--port", "0")["data"]["outcome"] == "started"
     assert status(stopped)["status"] == "running"
 

@@ -174,10 +174,10 @@ def test_accept_all_above_needs_a_confirmation(ktx: Run, scanned: Path, git: Git
             f"ktx scan relationships warehouse --accept '{CUSTOMER}'",
         ),
         (("--table", "order"), "no relationship involves a table `order`", "--table orders"),
-        (("--status", "open"), "`open` is none of accepted", "--status"),
+        (("--status", "open"), "`open` is not one of accepted", "--status"),
         (("--accept-all-above", "-1"), "is not a number", "--accept-all-above"),
         (("--accept-all-above", "7"), "a score from 0 to 1, not 7", "ktx scan relationships --accept-all-above 0.8"),
-        (("nowhere",), "nowhere", "known: warehouse"),
+        (("nowhere",), "nowhere", "connections: warehouse"),
     ],
 )
 def test_wrong_words_are_exit_2(ktx: Run, scanned: Path, words: tuple[str, ...], message: str, hint: str) -> None:

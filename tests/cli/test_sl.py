@@ -303,7 +303,7 @@ def test_reading_the_files(ktx: Run, layer: Path) -> None:
         (["ordres", "--yaml"], "unknown_name", 2, "did you mean `orders`?"),
         (["vault"], "hidden", 1, "ktx sl read vault --yaml"),
         (["staging"], "hidden", 1, "ktx sl read staging --internal"),
-        (["orders", "-c", "nowhere"], "usage", 2, "known: warehouse"),
+        (["orders", "-c", "nowhere"], "usage", 2, "connections: warehouse"),
         (["orders", "-c", "warehous"], "usage", 2, "did you mean `warehouse`?"),
     ],
 )

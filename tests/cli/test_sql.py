@@ -105,7 +105,7 @@ def test_the_statement_from_elsewhere(ktx: Run, project: Path, words: list[str])
         (["--file", "latin.sql"], "not UTF-8"),
         (["SELECT 1", "-c", "warehous"], "no connection `warehous`"),
         (["SELECT 1", "--max-rows", "0"], "at least 1"),
-        (["SELECT 1", "--format", "xml"], "none of table, csv, tsv, jsonl"),
+        (["SELECT 1", "--format", "xml"], "not one of table, csv, tsv, jsonl"),
     ],
 )
 def test_what_is_asked_wrongly(ktx: Run, project: Path, words: list[str], says: str) -> None:
