@@ -101,7 +101,7 @@ class Accepted:
 
 
 class Moves:
-    """Where runs moved definitions of the manifest from: a change of its layout is no change of who accepted what."""
+    """The previous places of definitions in the manifest: a change of its layout does not change who accepted what."""
 
     def __init__(self, history: History, dialect: str) -> None:
         self._history, self.dialect = history, dialect

@@ -336,7 +336,7 @@ def _build(request: SetupRequest, layout: Layout, report: SetupReport) -> None:
 
 
 def _about_marts(request: SetupRequest, layout: Layout, report: SetupReport) -> list[ResultWarning]:
-    """Return a warning for each new database of several schemas of which a dbt project builds some as marts."""
+    """Return a warning for each new database in which a dbt project builds only some schemas as marts."""
     config = load_config(layout.config, data=report.config).config
     written = () if report.build is None else report.build.files.written
     databases, found = config.databases(), []

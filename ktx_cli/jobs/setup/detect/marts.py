@@ -28,7 +28,7 @@ def marts_of(root: Path, environ: Mapping[str, str], config: KtxConfig, schemas:
 
 
 def mart_schemas(project: Path, schemas: Collection[str]) -> list[str]:
-    """Return which schemas of a database hold the marts of a dbt project; none where that cannot be told.
+    """Return the schemas of a database with the marts of a dbt project, or none if that is unknown.
 
     By the manifest that dbt wrote; without one, by the schemas that `dbt_project.yml` sets for the folder of the marts.
     """
