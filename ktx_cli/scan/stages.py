@@ -83,7 +83,7 @@ class StageFailure:
         """Return the failure as a warning of the report."""
         message = f"{self} failed unexpectedly ({self.error}); the results of the last scan are kept"
         hint = Hint(
-            "rerun with {} to see the traceback, and please report the bug", Command("scan", connection, "--debug")
+            "rerun with `{}` to see the traceback, and please report the bug", Command("scan", connection, "--debug")
         )
         return connection_warning("stage_failed", connection, message, hint, **self.to_json())
 

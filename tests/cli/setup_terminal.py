@@ -37,6 +37,7 @@ _QUESTION = re.compile(r"^\? ", re.MULTILINE)
 _VARYING: Final = (
     (re.compile(r"\b\d+\.\d+\.\d+\b"), "N.N.N"),  # versions
     (re.compile(r"\b\d+\.\d s\b"), "N s"),
+    (re.compile(r"(?<=commit)(:? +)[0-9a-f]{10}\b"), r"\g<1>0123456789"),
 )
 """What differs from run to run, and what stands for it in a recording."""
 

@@ -150,7 +150,7 @@ def test_sources_are_looked_at_and_read_nothing(ktx: Run, project: Path, git: Ru
     assert repository["origin"].startswith(f"file://{models} (trunk, ")
     assert "tables" not in repository
     assert not (project / ".ktx").exists() or not (project / ".ktx/cache").exists()
-    for source, code, said in (("gone", 4, "there is no folder"), ("other", 2, "trunk"), ("notes", 4, "Notion")):
+    for source, code, said in (("gone", 4, "does not exist"), ("other", 2, "trunk"), ("notes", 4, "Notion")):
         failed = ktx("connection", "test", source)
         assert (failed.code, said in failed.err) == (code, True), failed
     added = ktx("connection", "add", "more", "--driver", "documents", "--path", "docs")

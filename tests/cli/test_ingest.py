@@ -310,7 +310,7 @@ def test_a_connection_that_lacks_a_setting_says_so(ktx: Run, project: Path) -> N
     assert ktx("ingest", "lake", "--json").code == 2
     both = ktx("ingest", "--json")
     assert both.code == 7
-    assert "connection `lake`: it names no" in both.envelope["error"]["message"]
+    assert "connection `lake` does not set `database`" in both.envelope["error"]["message"]
 
 
 @pytest.mark.parametrize(("backend", "code", "hint"), [("codex", 2, "claude-code"), ("anthropic", 2, "llm.models")])
@@ -548,7 +548,7 @@ def test_a_database_that_shows_nothing_any_more_is_not_taken_for_an_empty_one(kt
     (ingested / "shop.sqlite").write_bytes(b"")
     answer = ktx("ingest", "--json")
     assert answer.code == 4
-    assert "no table" in answer.envelope["error"]["message"]
+    assert "has no visible tables" in answer.envelope["error"]["message"]
     assert (ingested / SHARD).read_bytes() == before
 
 
@@ -598,4 +598,4 @@ def test_a_pipe_is_no_database_and_does_not_hang(ktx: Run, project: Path) -> Non
     os.mkfifo(project / "shop.sqlite")
     answer = ktx("ingest", "--json")
     assert answer.code == 4
-    assert "no regular file" in answer.envelope["error"]["message"]
+    assert "is a special file, not a SQLite database" in answer.envelope["error"]["message"]

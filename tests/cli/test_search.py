@@ -343,10 +343,10 @@ def test_a_stated_convention_is_open_until_the_settings_or_the_documents_follow_
         "ktx config set semantic.fiscal_year_start 2",
     )
     assert text.startswith(
-        "sources state a fiscal year start that ktx.yaml does not set (`semantic.fiscal_year_start`)"
+        "sources state a fiscal year start that `ktx.yaml` does not set (`semantic.fiscal_year_start`)"
     )
     assert ktx("config", "set", "semantic.fiscal_year_start", "1").code == 0
-    assert found()[1].startswith("ktx.yaml sets `semantic.fiscal_year_start` to 1, and 2 is stated in docs: other.md")
+    assert found()[1].startswith("`ktx.yaml` sets `semantic.fiscal_year_start` to 1, but 2 is stated in docs: other.md")
     assert ktx("config", "set", "semantic.fiscal_year_start", "2").code == 0
     assert found() == ("ok", "the sources agree with ktx.yaml; None")
     record = handbook / "raw-sources/docs/files/conventions.json"

@@ -37,7 +37,7 @@ MARIADB = [
 
 def manifest(project: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for path in (project / "semantic-layer" / "warehouse" / "_schema").glob("*.yaml"):
+    for path in (project / "semantic-layer" / "warehouse" / "_schema").rglob("*.yaml"):
         found.update(yaml.load(path.read_bytes(), where=str(path))["tables"])
     return found
 

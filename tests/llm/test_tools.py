@@ -72,7 +72,7 @@ def tool(**fields: Any) -> RuntimeTool:
         ({"input_model": dict}, "pydantic model"),
         ({"input_model": Query(q="x")}, "pydantic model"),
         ({"input_model": Names}, "must describe an object"),
-        ({"input_model": Opaque}, "not a valid JSON Schema"),
+        ({"input_model": Opaque}, "has no JSON Schema"),
         ({"handler": None}, "not callable"),
     ],
 )

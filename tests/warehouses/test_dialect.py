@@ -64,7 +64,7 @@ def test_a_dialect_cannot_be_changed() -> None:
 
 def test_an_unknown_dialect_has_no_peculiarities_and_runs_no_statements() -> None:
     assert (dialect_named("hive").name, quote('a"b', "hive")) == ("hive", '"a""b"')
-    with pytest.raises(NotSupportedError, match="no list of functions"):
+    with pytest.raises(NotSupportedError, match="no list of allowed functions"):
         check("SELECT 1", "hive", max_rows=1)
 
 

@@ -29,11 +29,9 @@ _KNOWN: Final = {
     "pages": "wiki pages",
 }
 
-_MODEL: Final = (
-    Hint("`{}`", Command("setup", "--llm-backend", "claude-code")),
-    Hint("`{}`", Command("ingest", "dbt", "handbook")),
-)
-"""What has a model read the sources, too."""
+_SET_UP: Final = Command("setup", "--llm-backend", "claude-code")
+_READ: Final = Command("ingest", "dbt", "handbook")
+"""The commands with which a model reads the sources, too."""
 
 
 _NEXT: Final = (
@@ -92,7 +90,8 @@ def _second_half(half: SecondHalf, *, verbose: bool) -> list[Block]:
     statement = Hint(
         "A model can also read {} and turn them into pages and measures: run {} and {} in the project{}.",
         plural(len(half.to_add), "more file or folder", "more files and folders"),
-        *_MODEL,
+        Hint("`{}`", _SET_UP),
+        Hint("`{}`", _READ),
         "" if verbose else "; --verbose lists them",
     )
     known = tuple(

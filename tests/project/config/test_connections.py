@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Any] = {
     "agent.run_research.enabled": False,
     "agent.run_research.max_iterations": 20,
     "agent.run_research.default_toolset": ["sl_query", "wiki_search", "sl_read_source"],
+    "semantic.layout": "per-schema",
     "semantic.week_start": "monday",
     "semantic.fiscal_year_start": 1,
     "semantic.timezone": None,
@@ -140,7 +141,7 @@ def test_what_this_version_reads() -> None:
     blocks = ("llm.", "ingest.rateLimit.")
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
-    keys = ("week_start", "fiscal_year_start", "timezone", "min_status", "open_decisions")
+    keys = ("layout", "week_start", "fiscal_year_start", "timezone", "min_status", "open_decisions")
     semantic = {f"semantic.{key}" for key in keys}
     ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
     others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes", "mounts"}
