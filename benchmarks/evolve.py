@@ -377,7 +377,7 @@ def add_measures(world: World, weeks: int) -> list[tuple[str, str, str]]:
 def source_names(folder: Path) -> dict[str, str]:
     """Return the name of a table -> that of its source, where they are the same for one table alone."""
     found: Counter[str] = Counter()
-    for path in (folder / "semantic-layer" / WAREHOUSE_ID / "_schema").glob("*.yaml"):
+    for path in (folder / "semantic-layer" / WAREHOUSE_ID / "_schema").rglob("*.yaml"):
         found.update(list((yaml.load(path.read_bytes(), where=path.name) or {}).get("tables") or {}))
     return {name: name for name, count in found.items() if count == 1}
 
