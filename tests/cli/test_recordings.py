@@ -229,6 +229,8 @@ def world(name: str, demo_project: Path, forks: Forks) -> Iterator[World]:
 def test_the_recording_is_what_a_terminal_shows(
     world: World, forks: Forks, name: str, columns: int, colours: bool
 ) -> None:
+    if not world.is_recordable:
+        pytest.skip(f"lines break elsewhere: {world.folder} is longer than {STANDS_FOR}")
     session = Session(world, forks, columns, colours)
     SCENARIOS[name](session)
     while session.rows and not session.rows[-1]:
