@@ -21,8 +21,8 @@ def table(ranker: dict[str, Any]) -> str:
     """Return the size of a ranker's training data and a table of its predicted and actual probabilities."""
     learned = ranker["learned_from"]
     lines = [
-        f"Trained on {learned['databases']:,} generated databases with {learned['pairs']:,} pairs of columns, "
-        f"{learned['references']:,} of which are references.",
+        f"Trained on {learned['databases']:,} generated databases with {learned['pairs']:,} pairs of columns. "
+        f"Of these pairs, {learned['references']:,} are references.",
         "",
         "| predicted probability | columns | mean prediction | actual share |",
         "|---|---:|---:|---:|",
