@@ -1,4 +1,4 @@
-"""The agents' part of a run: runs work units as agent tasks, concurrently, and then integrates their results.
+"""The agent part of a run: processes work units concurrently as agent tasks, then integrates their results.
 
 It writes nothing to the project before the commit.
 """
@@ -50,7 +50,7 @@ ROLE: Final = "writer"
 
 
 def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentTask:
-    """Return the task of a unit, on its own overlay."""
+    """Return the task for a unit, on its own overlay."""
     files = {**work.beside, **work.snapshot.files}
     session = context.open_session(
         context.base.child(),
@@ -100,19 +100,19 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
 
 
 def judge_writes(context: AgentContext, session: ToolSession, outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
-    """Return an outcome as failed if a failed tool call was not made good, or the definitions it wrote are invalid."""
+    """Return an outcome as failed if a failed tool call was not repeated successfully or definitions are invalid."""
     failures = unresolved_failures(session, result.invocations)
     if failures:
         messages = listing(f"{failure.target}: {failure.message}" for failure in failures)
         return outcome.failed(UnitStatus.FAILED, f"tool calls failed and were not repeated successfully: {messages}")
     wrong = context.gates.definitions(session.workspace, outcome.changes)
     if wrong:
-        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are invalid: {listing(map(str, wrong))}")
+        return outcome.failed(UnitStatus.FAILED, f"the definitions written are invalid: {listing(map(str, wrong))}")
     return outcome
 
 
 def unit_key(context: AgentContext, work: SourceWork, unit: WorkUnit) -> str:
-    """Return the key under which a unit is stored: the same key means the same work."""
+    """Return the key under which a unit is stored; the same key means the same work."""
     files = {**work.beside, **work.snapshot.files}
     hashes = (_hashes(unit.files, files), _hashes(unit.dependencies, files))
     return store_key(work.connection, work.kind, [context.version(ROLE), unit.key, unit.notes, unit.semantic, *hashes])
@@ -124,13 +124,13 @@ def _hashes(paths: Sequence[str], files: Mapping[str, RawFile]) -> list[list[str
 
 _READERS: Final = frozenset(("read_raw_file", "read_raw_span"))
 _EVIDENCE_READER: Final = "context_evidence_read"
-"""Names passages instead of files: whoever calls it has read the documents."""
+"""The tool that names passages instead of files: calling it counts as reading the documents."""
 
 
 def unread(files: Sequence[str], invocations: Iterable[ToolInvocation], source: str = "") -> list[str]:
     """Return the files of a unit that no call requested; a refused call counts as a request.
 
-    `source`: their connection, which may prefix their paths.
+    `source`: the connection of the files, which may prefix their paths.
     """
     asked: set[str] = set()
     for call in invocations:
@@ -149,8 +149,8 @@ async def run_units(
     at_once: int,
     cancellation: Cancellation,
 ) -> list[UnitOutcome]:
-    """Run the units of all sources concurrently and return their outcomes in order; one that did not
-    start is `left`.
+    """Run the units of all sources concurrently and return their outcomes in order; a unit that did not start is
+    `left`.
     """
     slots = asyncio.Semaphore(at_once)
 
@@ -170,7 +170,7 @@ def _no_conclusions(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """The work of the agents of a run."""
+    """The work for the agents of a run."""
 
     plan: RunPlan
     works: Sequence[SourceWork]
@@ -178,9 +178,9 @@ class AgentWork:
     workspace: Workspace
     """The overlay of the run, which the agents start from."""
     task: Callable[[AgentContext, SourceWork, WorkUnit], AgentTask] = unit_task
-    """Creates the task of a unit."""
+    """Creates the task for a unit."""
     prompts: Sequence[str] = PROMPTS
-    """The names of the prompts."""
+    """The prompt names."""
     after_units: AfterUnits = _no_conclusions
     """Lets the sources write what follows from their units."""
     is_ingest: bool = True
@@ -189,7 +189,7 @@ class AgentWork:
     """Whether tasks in progress may finish after the first interrupt."""
 
     def context(self, database: sqlite3.Connection, find: Find, library: Library | None = None) -> AgentContext:
-        """Return what the tasks share; `database`: where values of columns are read."""
+        """Return what the tasks share; `database`: where column values are read."""
         from ktx_cli.semantic import ChangeChecks
 
         plan, base = self.plan, self.workspace.child()
@@ -213,22 +213,22 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """The result of the agents of a run, none of which is in the overlay of the run yet."""
+    """The result of the agents of a run, not yet in the run's overlay."""
 
     integration: Integration
     documents: Documents
     is_interrupted: bool
-    """Whether the user asked to stop: finished work is kept for the next run."""
+    """Whether the user asked to stop; finished work is kept for the next run."""
     stopped: KtxError | None
     """Why the model is no longer called."""
     failed: KtxError | None
     """What ended the units."""
     asked: DocumentsAsked = field(default_factory=DocumentsAsked)
-    """The questions that passages of documents answer."""
+    """The questions that document passages answer."""
 
 
 def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) -> AgentResult:
-    """Let agents process the units of all sources, and integrate what they wrote."""
+    """Let agents process the units of all sources, and integrate the results."""
     documents, cancellation = Documents.of(work.works, database), Cancellation()
     models.cancels(cancellation)
     with contextlib.closing(open_searcher(work.plan.layout, work.plan.config, work.plan.environ)) as searcher:
@@ -242,7 +242,7 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
 
 @dataclass(slots=True)
 class _Phase:
-    """The agents' part of a run, while it is running."""
+    """The agent part of a run in progress."""
 
     work: AgentWork
     context: AgentContext
@@ -255,12 +255,12 @@ class _Phase:
     runner: AgentRunner = field(init=False)
 
     def interrupt(self) -> None:
-        """Start nothing new; work in progress may finish."""
+        """Start no new tasks; work in progress may finish."""
         self.cancellation.requested = True
         self.work.plan.emit(Notice(ENDING_NOTICE))
 
     async def run(self, runtime: LlmRuntime) -> Integration:
-        """Return the agents' part as it would be committed."""
+        """Return the agent part as it would be committed."""
         work, context = self.work, self.context
         store = TaskStore(self.database, work.plan.layout.state)
         self.runner = AgentRunner(runtime, self.cancellation, store, work.plan.emit)
@@ -281,7 +281,7 @@ class _Phase:
         return QuestionRunner(runtime, StateEnrichmentStore(plan.layout, self.database), self.cancellation, at_once)
 
     def _repair_session(self, trial: Workspace) -> ToolSession:
-        """Return the recorder of a repair's contradictions: any raw file of the run may be a source of one."""
+        """Return the recorder for contradictions found by a repair; any raw file of the run may be a source of one."""
         raw = raw_files(self.work.works)
         return self.context.open_session(trial, raw=raw, files=tuple(raw), whole_run=True)
 

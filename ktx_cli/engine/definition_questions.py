@@ -1,4 +1,4 @@
-"""Generates questions that definitions of a semantic layer answer, and their synonyms: many sources per model call.
+"""Generates synonyms of semantic layer definitions and questions that they answer, for many sources per model call.
 
 They are written at the end of a run, once all definitions of databases, sources and agents are complete. Only sources
 with changed definitions are sent to the model. Answers are kept in the state database until a run commits them.
@@ -35,41 +35,41 @@ from ktx_cli.scan import (
 from ktx_cli.semantic import Measure, Model, Segment, Source, VisibleModel
 
 KIND: Final = "definition_questions"
-"""The kind of the answers in the store, and the name of the prompt."""
+"""The kind under which the answers are stored, and the prompt name."""
 
 ROLE: Final = "candidateExtraction"
-"""The role whose model writes them, the same as for descriptions of tables."""
+"""The role whose model writes the questions, the same as for table descriptions."""
 
 ROOM: Final = 30_000
-"""Maximum number of characters of the sources in one call."""
+"""Maximum number of characters for the sources in one call."""
 
 _COLUMNS: Final = 60
 _TEXT: Final = 300
-"""Limits per source: number of columns, and characters of a description or expression."""
+"""Limits per source: number of columns, and characters in a description or expression."""
 
 _Name = tuple[str, str]
 
 
 class DefinitionQuestions(BaseModel):
-    """The search terms of one definition."""
+    """The search terms for one definition."""
 
-    name: str = Field(description="The kind and the name of the definition, such as `measure net_revenue`.")
+    name: str = Field(description="The definition's kind and name, such as `measure net_revenue`.")
     questions: list[str] = Field(description="Three to five questions that the definition answers.")
-    synonyms: list[str] = Field(description="Up to six other names of it.")
+    synonyms: list[str] = Field(description="Up to six other names for the definition.")
 
 
 _KEPT: Final = TypeAdapter(list[DefinitionQuestions])
 
 
 class SourceQuestions(BaseModel):
-    """The search terms of the definitions of one source."""
+    """The search terms for the definitions of one source."""
 
     source: str = Field(description="The label of the source, such as `s1`.")
     definitions: list[DefinitionQuestions]
 
 
 class QuestionsAnswer(BaseModel):
-    """The search terms of the sources in a message."""
+    """The search terms for the sources in a message."""
 
     sources: list[SourceQuestions]
 
@@ -87,7 +87,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Layer:
-    """One semantic layer: its current texts, and the sources that need new ones."""
+    """One semantic layer: its current texts, and the sources that need new texts."""
 
     connection: str
     texts: dict[str, SourceTexts]
@@ -107,7 +107,7 @@ def definition_demand(
 def write_definition_questions(
     plan: RunPlan, workspace: Workspace, connections: Collection[str], models: Models, store: EnrichmentStore
 ) -> None:
-    """Write the search terms of the definitions of some connections to the overlay of a run; failures are warnings."""
+    """Write the search terms for the definitions of some connections to the overlay of a run; failures are warnings."""
     prompt = load_prompt(KIND, plan.layout.root)
     layers = [_layer(plan, workspace, connection, prompt.version) for connection in sorted(connections)]
     waiting = [layer for layer in layers if layer.waiting]
@@ -136,7 +136,7 @@ def write_definition_questions(
 
 
 def _layer(plan: RunPlan, workspace: Workspace, connection: str, version: str) -> _Layer:
-    """Return a layer with its texts that are still valid; those of changed definitions stay until they are replaced."""
+    """Return a layer with its texts that are still valid; texts of changed definitions stay until they are replaced."""
     items = list(_items(plan.layers.model(workspace, connection), version))
     known = read_search_texts(workspace, connection)
     texts = {item.source: _restricted(known[item.source], item) for item in items if item.source in known}
@@ -149,7 +149,7 @@ def _restricted(own: SourceTexts, item: _Item) -> SourceTexts:
 
 
 def _items(model: Model, version: str) -> Iterator[_Item]:
-    """Yield the sources that search finds."""
+    """Yield the sources that can be searched."""
     shown = VisibleModel(model, internal=True)
     for source in shown.sources():
         measures = shown.measures(source)
@@ -176,7 +176,7 @@ def _line(kind: str, name: str, text: str) -> str:
 
 
 class _Forgetful:
-    """Stores no answer to a whole message: an answer that omits a source would prevent a retry."""
+    """Does not store answers to a whole message: an answer that omits a source would prevent a retry."""
 
     def get(self, kind: str, key: str) -> None:
         """Return nothing."""
@@ -188,7 +188,7 @@ class _Forgetful:
 async def _ask_about(
     layer: _Layer, question: Question[QuestionsAnswer], runner: QuestionRunner, store: EnrichmentStore, emit: Emit
 ) -> None:
-    """Send the sources of a layer that need it to the model, and apply the answers; those still waiting have none."""
+    """Send the sources of a layer that need texts to the model, and apply the answers, if they have arrived."""
     emit(StepStarted("questions", layer.connection))
     started, total = monotonic(), len(layer.waiting)
 
@@ -214,7 +214,7 @@ async def _ask_about(
 async def _answered(
     batch: Sequence[_Item], question: Question[QuestionsAnswer], runner: QuestionRunner
 ) -> list[tuple[_Item, list[DefinitionQuestions]]]:
-    """Return the answer of a call for each source; sources that it omits are sent again in a later run."""
+    """Return the answer of a call for each source; sources missing from it are sent again in a later run."""
     labelled = {f"s{number}": item for number, item in enumerate(batch, 1)}
     sources = (f"{label}:\n{wrapped(item.text, 'a source')}" for label, item in labelled.items())
     answer = await runner.ask(question, "\n\n".join(("The sources:", *sources)))
@@ -227,7 +227,7 @@ async def _answered(
 
 
 def _parsed(item: _Item, kept: Any) -> SourceTexts | None:
-    """Return the texts of a stored answer; None if it does not have the current format."""
+    """Return the texts of a stored answer, or None if the answer does not have the current format."""
     try:
         return _fit(item, _KEPT.validate_python(kept)) if kept is not None else None
     except ValidationError:

@@ -62,22 +62,22 @@ def counted(broken: Sequence[BrokenDefinition]) -> str:
 
 
 def broken_sentence(broken: Sequence[BrokenDefinition], verb: str) -> str:
-    """Return one sentence that lists the definitions; `verb`: `no longer compile` or `do not compile`."""
+    """Return one sentence that lists the definitions; `verb` is `no longer compile` or `do not compile`."""
     singular = {"do not compile": "does not compile", "no longer compile": "no longer compiles"}
     verb = singular[verb] if len(broken) == 1 else verb
     return f"{counted(broken)} {verb}: {listing(map(str, broken))}"
 
 
 def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
-    """Return the files to edit, and the command that reports their errors."""
+    """Return the files to edit, and the command that reports the errors in them."""
     paths = listing(dict.fromkeys(each.path for each in broken), 3)
     connections = {each.connection for each in broken}
     named = ("-c", *connections) if len(connections) == 1 else ()
-    return Hint("edit {}; to see each error: {}", paths, Command("sl", "validate", "--no-data", *named))
+    return Hint("edit {}; to see the errors, run: {}", paths, Command("sl", "validate", "--no-data", *named))
 
 
 def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[BrokenDefinition, ...]:
-    """Return the definitions with an error, and those computed from them; measures first, then by location."""
+    """Return the definitions with an error and those computed from them, with measures first, then by location."""
     from ktx_cli.semantic import NO_CONNECTION
 
     errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
@@ -126,7 +126,7 @@ def newly_broken(layers: Layers, before: Tree, after: Tree, connection: str) -> 
 
 
 def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...]:
-    """Return the definitions of all databases that do not compile, for the current files; writes nothing.
+    """Return the definitions of all databases that do not compile in the current files; writes nothing.
 
     Raises `KtxError` for files that cannot be read.
     """
@@ -137,9 +137,10 @@ def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...
 def keep_broken(
     layout: Layout, config: KtxConfig, layers: Callable[[], Layers] | None = None
 ) -> tuple[BrokenDefinition, ...]:
-    """Return the same, and cache it; only for runs, which hold the lock.
+    """Return the definitions of all databases that do not compile, and cache them; only for runs, which hold the lock.
 
-    `layers`: returns those of a run that has mostly read the same files already; None: they are read from their stores.
+    `layers`: returns the layers of a run that has already read mostly the same files; None: they are read from their
+    stores.
     """
     kept = _kept(layout)
     found = {id_: _known_or_checked(layout, config, id_, kept, layers) for id_ in config.databases()}
@@ -153,7 +154,7 @@ def keep_broken(
 
 
 _Checked = tuple[str, tuple[BrokenDefinition, ...]]
-"""The signature of a connection's files, and which of their definitions do not compile."""
+"""The signature of a connection's files, and those of its definitions that do not compile."""
 
 
 def _known_or_checked(
@@ -184,7 +185,7 @@ def _signature(layout: Layout, config: KtxConfig, connection: str) -> str:
 
 
 def _kept(layout: Layout) -> dict[str, _Checked]:
-    """Return the cached result of the last run; disposable."""
+    """Return the cached result of the last run; it can be recomputed at any time."""
     try:
         stored = json.loads(read_bytes(_path(layout)) or b"{}")
         kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
@@ -201,14 +202,14 @@ def _path(layout: Layout) -> Path:
 
 
 def _members(model: Model) -> Iterator[tuple[Source, str, str, Place]]:
-    """Yield source, kind, name and location of everything that can fail on its own."""
+    """Yield the source, kind, name and location of everything that can fail on its own."""
     for source in model.sources.values():
         for kind, name, place in _members_of(source):
             yield source, kind, name, place
 
 
 def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
-    """Yield kind, name and location of a source's definitions, except those that ktx proposes from its columns."""
+    """Yield the kind, name and location of a source's definitions, except those that ktx proposes from its columns."""
     computed = (column for column in source.columns.values() if column.expr is not None)
     members = [
         *(("measure", each.name, each.place) for each in source.measures.values() if not each.is_proposed),
@@ -221,12 +222,12 @@ def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
 
 
 def _is_written(join: Join) -> bool:
-    """Say whether a join is defined here, by somebody other than a scan."""
+    """Return whether a join is defined here rather than by a scan."""
     return join.provenance not in _SCANNED and not join.mirrored
 
 
 _SCANNED: Final = ("formal", "inferred")
-"""The origin of joins that scans write themselves."""
+"""The origin of joins that scans write."""
 
 
 def _add(found: dict[tuple[str, str], BrokenDefinition], model: Model, kind: str, name: str, place: Place) -> None:
@@ -240,9 +241,9 @@ def _sorted(broken: Iterable[BrokenDefinition]) -> tuple[BrokenDefinition, ...]:
 def check_definitions(
     plan: RunPlan, base: Tree, workspace: Workspace, *, write: bool = True
 ) -> tuple[BrokenDefinition, ...]:
-    """Return what a run broke, and warn about older errors; without `write`, warn about both.
+    """Return the definitions that a run broke, and warn about older errors; without `write`, warn about both.
 
-    Nothing is read of databases whose definitions did not change. A check that fails is a warning.
+    Databases whose definitions did not change are not read. A check that fails is a warning.
     """
     layout, config = plan.layout, plan.config
     try:

@@ -1,7 +1,7 @@
-"""Digests: one-paragraph texts about files that need no tools, for many work units in one structured call.
+"""Digests: one-paragraph texts about files, written without tools, for many work units in one structured call.
 
-A unit with a digest is done; one without is left to an agent. Each text is stored at once, so that no run pays for it
-twice.
+A unit with a digest is done; a unit without one is processed by an agent. Each text is stored at once, so that no run
+pays for it twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ktx_cli.scan import side_by_side
 from ktx_cli.sources import DigestForm, SourceKey
 
 KIND: Final = "digest"
-"""The kind of these texts in the store."""
+"""The kind under which these texts are stored."""
 
 ROLE: Final = "candidateExtraction"
 """The role whose model writes them, the same as for descriptions of tables."""
@@ -43,12 +43,12 @@ LONGEST: Final = 2_000
 class TableDigest(BaseModel):
     """The text about one table."""
 
-    table: str = Field(description="The table, exactly as in the message.")
+    table: str = Field(description="The table name, exactly as in the message.")
     narrative: str = Field(description="Two or three plain sentences; empty if the queries reveal nothing.")
 
 
 class DigestAnswer(BaseModel):
-    """The texts about the tables of a message."""
+    """The texts about the tables in a message."""
 
     tables: list[TableDigest]
 
@@ -72,20 +72,20 @@ class _Item:
 
 @dataclass(slots=True)
 class Digests:
-    """The units that digests completed, and statistics of the calls."""
+    """The units that digests completed, and call statistics."""
 
     outcomes: dict[tuple[SourceKey, str], UnitOutcome] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
-    """Counts calls; `kept` counts texts of earlier runs."""
+    """Counts the calls; `kept` counts texts from earlier runs."""
 
     def narrowed(self, work: SourceWork) -> SourceWork:
-        """Return a source with the units that are left to agents."""
+        """Return a source with only the units that agents must process."""
         return replace(work, units=tuple(unit for unit in work.units if (work.key, unit.key) not in self.outcomes))
 
     def warnings(self) -> Iterator[ResultWarning]:
-        """Yield what went wrong without harm."""
+        """Yield warnings about failed calls."""
         if self.tally.failures:
-            message = f"{plural(self.tally.failures, 'call')} for texts about tables failed, so agents wrote them: "
+            message = f"{plural(self.tally.failures, 'call')} for table texts failed, so agents wrote the texts: "
             yield ResultWarning("digest_failed", message + self.tally.problem)
 
 
@@ -170,7 +170,7 @@ def _items(work: SourceWork, form: DigestForm, prompt: Prompt) -> Iterator[_Item
 
 
 class Asked(Protocol):
-    """An item of a call for several."""
+    """One of several items in a call."""
 
     @property
     def text(self) -> str:
@@ -181,7 +181,7 @@ AskedT = TypeVar("AskedT", bound=Asked)
 
 
 def batches(items: Iterable[AskedT], room: int) -> Iterator[list[AskedT]]:
-    """Yield the items in groups that fit into a call: `MOST` items, and `room` characters unless one alone has more."""
+    """Yield the items in groups that fit into a call: up to `MOST` items, and `room` characters if possible."""
     batch: list[AskedT] = []
     left = room
     for item in items:
@@ -197,9 +197,9 @@ def batches(items: Iterable[AskedT], room: int) -> Iterator[list[AskedT]]:
 async def _asked(
     batch: Sequence[_Item], question: Question[DigestAnswer], questions: QuestionRunner
 ) -> list[tuple[_Item, str]]:
-    """Return the texts of a call, empty if there is nothing to say.
+    """Return the texts from a call; a text is empty if there is nothing to report.
 
-    Items that the answer omits, or describes with a secret or personal data, are left to an agent.
+    Items that the answer omits, or describes with a secret or personal data, are processed by an agent.
     """
     data = wrapped("\n".join(item.text for item in batch), "the use of tables")
     answer = await questions.ask(question, f"The tables:\n{data}")

@@ -1,4 +1,4 @@
-"""The forecast of a run: how much work its agents would have, and what that cost in earlier runs, by role."""
+"""The forecast of a run: how much work its agents would have, and what such work cost in earlier runs, by role."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WRITER: Final = "writer"
 _TRIAGE: Final = "triage"
 _ONCE: Final = ("curator", "reconcile", "repair")
-"""The roles that a run uses as much as the previous run: they review what was written."""
+"""The roles that a run uses as much as the previous run: those that review what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class RunEstimate:
     """The work that agents would have in a run, and its cost in earlier runs.
 
     `units`: an upper limit, because some documents may not be worth one; each has at most `steps` steps. `documents`
-    are triaged first. `tables` get a text in `calls` calls, without an agent; `sections` of documents and `sources` of
-    semantic layers get questions. `roles`: empty if nothing is known; `by_units`: the number of units of earlier runs
-    that they are based on.
+    are triaged first. `tables` get a text in `calls` calls, without an agent; document `sections` and semantic layer
+    `sources` get questions. `roles`: empty if nothing is known; `by_units`: the number of units in earlier runs that
+    they are based on.
     """
 
     units: int
@@ -62,7 +62,7 @@ class RunEstimate:
 
     @property
     def most_steps(self) -> int:
-        """The steps of all units, if each used all it may."""
+        """The steps of all units if each used its maximum."""
         return self.units * self.steps
 
     @property
@@ -72,13 +72,13 @@ class RunEstimate:
 
     @property
     def usd(self) -> float | None:
-        """US dollars at list prices; None if the price of some role is not known."""
+        """US dollars at list prices; None if the price of some role is unknown."""
         known = [each.usd for each in self.roles if each.usd is not None]
         return sum(known) if known and len(known) == len(self.roles) else None
 
     @property
     def summary(self) -> str:
-        """One line for a person."""
+        """The forecast as one human-readable line."""
         parts = [f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"]
         if self.tables:
             parts.append(f"texts about {plural(self.tables, 'table')} in {plural(self.calls, 'call')}")
@@ -124,7 +124,7 @@ def estimate_run(
 ) -> RunEstimate | None:
     """Return the work that agents would have; None if no model would be called.
 
-    `is_kept`: whether an earlier run stored an answer, which costs nothing again. `sources`: those of semantic layers
+    `is_kept`: whether an earlier run stored an answer, which costs nothing again. `sources`: the semantic layer sources
     that would get questions.
     """
     from ktx_cli.runs import earlier_usage
@@ -153,7 +153,7 @@ def estimate_run(
 
 
 def _sections(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> QuestionDemand:
-    """Return the sections of documents that would get questions."""
+    """Return the document sections that would get questions."""
     root = plan.layout.root
     try:
         known = read_state(plan.layout, lambda database: question_demand(works, database, is_kept, root))

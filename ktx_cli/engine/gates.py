@@ -1,4 +1,4 @@
-"""The gates of a change: definitions, metric tests and references that were valid before it and are not after it."""
+"""The gates for a change, which find definitions, metric tests and references that were valid before but not after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import CheckData, MetricTest, Model, TestResult
 
 RunTests = Callable[["Model", "Model"], list[Diagnostic]]
-"""Takes a semantic layer before and after; returns the tests that a change made fail."""
+"""Compares a semantic layer before and after a change, and returns the tests that the change made fail."""
 
 Warn = Callable[[ResultWarning], None]
 
@@ -28,7 +28,7 @@ class Gates:
     """The checks that every change must pass before it is committed."""
 
     base: Tree
-    """The base of the comparison: what is already wrong here does not count against the change."""
+    """The base of the comparison: errors that already exist here do not count against the change."""
     layers: Layers
     """The semantic layers of the databases."""
     run_tests: RunTests = lambda before, after: []
@@ -46,10 +46,10 @@ class Gates:
         return sorted(found, key=lambda each: (each.path, each.line, each.code, each.message))
 
     def everything(self, tree: Tree, touched: Collection[str], by_agents: Collection[str] = ()) -> list[Diagnostic]:
-        """Return the errors of definitions and of references, also in untouched pages, and failing tests.
+        """Return the errors in definitions and references, also in untouched pages, and the failing tests.
 
-        If definitions are invalid, nothing is checked on the database and no test is run. `by_agents`: the touched
-        files that agents wrote; their pages must not introduce secrets or contact data of persons.
+        If definitions are invalid, nothing is checked on the database and no tests are run. `by_agents`: the touched
+        files that agents wrote; their pages must not introduce secrets or people's contact data.
         """
         models = {each: self.layers.model(tree, each) for each in self.layers.dialects}
         known = {_identity(each) for each in check_pages(self.base, self._models, touched)}
@@ -116,7 +116,7 @@ def _identity(finding: Diagnostic) -> tuple[str, str, str]:
 
 
 class MetricGate:
-    """Runs the tests of a connection on its database, for two states of the semantic layer."""
+    """Runs a connection's tests on its database, for two states of the semantic layer."""
 
     def __init__(
         self, layout: Layout, config: KtxConfig, environ: Mapping[str, str], warn: Callable[[ResultWarning], None]
@@ -125,7 +125,7 @@ class MetricGate:
         self._warned: set[str] = set()
 
     def __call__(self, before: Model, after: Model) -> list[Diagnostic]:
-        """Return the tests that fail after the change but did not before; new tests count.
+        """Return the tests that fail after the change but did not fail before; new tests count.
 
         If the database cannot be queried, that is a warning and its tests are not run.
         """
@@ -181,10 +181,10 @@ def _finding(result: TestResult) -> Diagnostic:
 def page_warnings(
     works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome], before: Tree, after: Workspace
 ) -> list[ResultWarning]:
-    """Return the lint diagnostics of the pages that an overlay changes which did not exist `before`.
+    """Return the lint diagnostics for the pages changed by an overlay, without those that already existed `before`.
 
-    A link is expected if it is in a raw file that a unit named for the page, now or in an earlier run; a large number
-    if it is in any file of the run.
+    A link is expected if a raw file that a unit named for the page, now or in an earlier run, contains it; a large
+    number is expected if any file of the run contains it.
     """
     files = _files(works, outcomes)
     found = [finding for path in sorted(after.changes()) for finding in _found(path, before, after, files)]
@@ -221,7 +221,7 @@ def _page(path: str, tree: Tree) -> Page | None:
 
 
 def _files(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> Mapping[str, list[RawFile]]:
-    """Return artifact -> the raw files it comes from, as far as they exist."""
+    """Return artifact -> those of the raw files it comes from that still exist."""
     by_source = {(work.connection, work.kind): work for work in works}
     named: list[tuple[str, SourceWork, Iterable[str]]] = [
         (artifact, work, (path,))

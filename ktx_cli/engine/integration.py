@@ -1,4 +1,4 @@
-"""Integrates finished units: merges in order, reconciles, checks, and repairs or quarantines what does not fit."""
+"""Integrates finished units: merges them in order, reconciles, checks, and repairs or quarantines units that fail."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ATTEMPTS: Final = 2
 CONFLICT_REPAIR: Final = "conflict_repair"
 GATE_REPAIR: Final = "gate_repair"
 _STEPS: Final[Mapping[str, int]] = {CONFLICT_REPAIR: 12, GATE_REPAIR: 16}
-"""The prompt of a repair -> the steps of an attempt."""
+"""Repair prompt -> the maximum number of steps per attempt."""
 
 LONGEST: Final = 200_000
-"""Maximum number of characters of a file that a repair may write."""
+"""Maximum number of characters in a file that a repair may write."""
 
 Check = Callable[[Workspace], Sequence[str]]
-"""Returns what is wrong, one line each; nothing if the repair worked."""
+"""Returns the remaining errors, one per line; empty if the repair worked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Repairer:
     async def repair(
         self, workspace: Workspace, kind: str, task: str, allowed: Collection[str], check: Check
     ) -> Sequence[str]:
-        """Let the model change the allowed files until nothing is wrong, at most twice; return what remains wrong.
+        """Let the model change the allowed files until no errors remain, at most twice; return the remaining errors.
 
-        `kind`: `conflict_repair` or `gate_repair`. A failed repair leaves nothing in the overlay, and no repair is
+        `kind`: `conflict_repair` or `gate_repair`. A failed repair changes nothing in the overlay, and no repair is
         attempted if the run starts no new task.
         """
         problems = check(workspace)
@@ -81,7 +81,7 @@ def repair_task(
     problems: Sequence[str],
     session: ToolSession | None = None,
 ) -> AgentTask:
-    """Return the task of one repair attempt; `session`: where contradictions are recorded."""
+    """Return the task for one repair attempt; `session`: where contradictions are recorded."""
     recording = [] if session is None else [contradiction_tool(session)]
     text = f"{task}\n\n" + "\n".join(f"- {problem}" for problem in problems)
     return AgentTask(
@@ -103,7 +103,7 @@ class WriteFile(BaseModel):
     """A whole file."""
 
     path: str = Field(description="One of the files named in the task.")
-    content: str = Field(description="The whole new content.", max_length=LONGEST)
+    content: str = Field(description="The complete new content.", max_length=LONGEST)
 
 
 class DeleteFile(BaseModel):
@@ -114,7 +114,7 @@ class DeleteFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RepairTools:
-    """The tools of a repair, which only reach the allowed paths of the project."""
+    """The repair tools, which can only access the allowed paths of the project."""
 
     workspace: Workspace
     allowed: frozenset[str]
@@ -151,32 +151,32 @@ class RepairTools:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """The outcome of the tasks over a whole run after its units were merged. What they wrote is in the overlay."""
+    """The outcome of the run-wide tasks after the run's units were merged. What they wrote is in the overlay."""
 
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
     curations: tuple[Curation, ...] = ()
-    """What became of the candidates of documents."""
+    """The outcome for the candidates from documents."""
 
 
 Consolidate = Callable[[Workspace, Sequence[UnitOutcome]], Awaitable[Consolidation]]
-"""Runs the tasks over a whole run, on its overlay."""
+"""Runs the run-wide tasks on the run's overlay."""
 AfterUnits = Callable[[Workspace, Sequence[UnitOutcome]], Conclusions]
 """Lets the sources write what follows from their units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """The agents' part of a run as it is committed."""
+    """The agent part of a run as it is committed."""
 
     workspace: Workspace
     outcomes: list[UnitOutcome]
     consolidation: Consolidation = field(default_factory=Consolidation)
     repaired: tuple[str, ...] = ()
-    """What the last gates rejected and the model corrected."""
+    """The errors that the last gates rejected and the model corrected."""
     conclusions: Conclusions = field(default_factory=dict)
     """What the sources wrote after their units were merged."""
     contradictions: tuple[Contradiction, ...] = ()
-    """The contradictions recorded by units, passes of the curator, repairs and reconciliation."""
+    """The contradictions recorded by units, curator passes, repairs and reconciliation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Integrator:
     after_units: AfterUnits
 
     async def integrate(self, base: Workspace, outcomes: Sequence[UnitOutcome]) -> Integration:
-        """Merge, consolidate and check; a unit that causes an error is quarantined, and the rest starts again.
+        """Merge, consolidate and check; a unit that causes an error is quarantined, and the others are merged again.
 
         `base` is not changed.
         """
@@ -274,7 +274,7 @@ class Integrator:
             found = (*self.gates.definitions(tree, written), *self.gates.invented(trial, tree, written))
             return [str(finding) for finding in found]
 
-        task = "Definitions that this unit wrote are invalid together with what is there now."
+        task = "Definitions that this unit wrote are invalid together with the current definitions."
         return await self.repairer.repair(trial, GATE_REPAIR, task, outcome.changes, wrong)
 
     async def _repaired(
@@ -287,12 +287,12 @@ class Integrator:
             found = self.gates.everything(tree, repaired | touched, repaired | by_agents)
             return [str(each) for each in (*found, *self.gates.invented(workspace, tree, repaired))]
 
-        task = "The final checks of this run found errors in references or definitions."
+        task = "This run's final checks found errors in references or definitions."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)
 
 
 def _changed_since(before: Mapping[str, bytes | None], workspace: Workspace) -> frozenset[str]:
-    """Return the changed files of an overlay."""
+    """Return the files changed by an overlay."""
     changes = workspace.changes()
     return frozenset(path for path in changes if path not in before or before[path] != changes[path])
 
@@ -314,7 +314,7 @@ def _side(outcome: UnitOutcome) -> str:
 def recorded_contradictions(
     outcomes: Iterable[UnitOutcome], consolidation: Consolidation, repaired: Iterable[Contradiction] = ()
 ) -> tuple[Contradiction, ...]:
-    """Return the contradictions of the merged outcomes, each once, in the order of the tasks."""
+    """Return the contradictions in the merged outcomes, each once, in task order."""
     passes = [outcome for curation in consolidation.curations for outcome in curation.outcomes]
     landed = [each for each in (*outcomes, *passes) if each.status is UnitStatus.DONE]
     found = [contradiction for outcome in landed for contradiction in outcome.contradictions]
@@ -323,7 +323,7 @@ def recorded_contradictions(
 
 def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:
     async def consolidate(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Consolidation:
-        return Consolidation(Reconciliation(problem=f"the final checks found an error in what it wrote: {wrong[0]}"))
+        return Consolidation(Reconciliation(problem=f"the final checks found an error in its changes: {wrong[0]}"))
 
     return consolidate
 
@@ -331,7 +331,8 @@ def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:
 def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclusions: Conclusions) -> dict[str, str]:
     """Return the units that caused errors -> the diagnostic.
 
-    If none wrote the error: those that changed the semantic layer of its connection, else those that removed anything.
+    If no unit wrote the error: the units that changed the semantic layer of its connection, else those that removed
+    anything.
     """
     landed = [outcome for outcome in outcomes if outcome.status is UnitStatus.DONE]
     blamed = {

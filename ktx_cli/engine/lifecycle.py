@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
 
 class ProjectBase:
-    """A commit's files and, for ktx folders that git ignores, the working files in them.
+    """A commit's files and, for ktx folders ignored by git, the working files in them.
 
-    Ignored files have no history, so edits to them are only on disk. Other uncommitted files are the user's and not
+    Ignored files have no history, so edits to them exist only on disk. Other uncommitted files are the user's and not
     part of the base.
     """
 
@@ -67,16 +67,16 @@ class ProjectBase:
 
     @classmethod
     def of_head(cls, layout: Layout, repository: Repository | None) -> ProjectBase:
-        """Return the base of what is checked out now; an empty one without a repository."""
+        """Return the base for the current checkout; an empty one without a repository."""
         return cls(layout, repository, None if repository is None else repository.head().commit)
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, or None where there is no such file."""
+        """Return a file's content, or None if the file does not exist."""
         content = None if self._tree is None else self._tree.read(path)
         return self._ignored.get(path) if content is None else content
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of the files that exist."""
+        """Return path -> content for the files that exist."""
         contents = ((path, self.read(path)) for path in paths)
         return {path: content for path, content in contents if content is not None}
 
@@ -114,13 +114,13 @@ class LockedRun:
     database: sqlite3.Connection
     """The state database."""
     base: ProjectBase
-    """The commit it started from."""
+    """The commit that the run started from."""
 
     is_elsewhere: bool = False
     """Whether the commit goes to a branch that is not checked out."""
 
     def commit(self, changes: ChangeSet, message: str) -> CommitResult | None:
-        """Commit the changes, once; None if nothing changes."""
+        """Make the run's only commit; returns None if nothing changes."""
         files = changes.workspace.changes()
         if not files:
             return None
@@ -155,10 +155,10 @@ class LockedRun:
         return result
 
     def remember(self, changes: ChangeSet, commit: str | None, held: Collection[str]) -> list[tuple[str, StageFailure]]:
-        """Store what the next run compares with, and the layers; return the connections for which that failed.
+        """Store the layers and the state that the next run compares with; return the connections for which that failed.
 
-        `commit`: the one that was made, if any. A source of which something was held, or is in no commit, is read again
-        as a whole: it has to be found again wherever the next run begins.
+        `commit`: the one that was made, if any. A source with files that were held or are in no commit is read again as
+        a whole, because the next run must find its changes wherever it starts.
         """
         now = self.base if commit is None else ProjectBase(self.plan.layout, self.repository, commit)
         failed: list[tuple[str, StageFailure]] = []
@@ -205,7 +205,7 @@ _MARK_RAW: Final = b"""\
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What a run would commit: its overlay, and the scans and sources that wrote it."""
+    """What a run would commit: its overlay, and the scans and sources that wrote to it."""
 
     workspace: Workspace
     scans: Sequence[ScanOutcome] = ()
@@ -213,11 +213,11 @@ class ChangeSet:
     curations: tuple[Curation, ...] = ()
     """What became of the candidates of documents."""
     questions: Mapping[SourceKey, Sequence[DocumentQuestions]] = field(default_factory=dict)
-    """The questions that passages of documents answer, as this run wrote them."""
+    """The questions that document passages answer, as written by this run."""
 
     @classmethod
     def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome], *, mark_raw: bool = False) -> ChangeSet:
-        """Return what scans change in a base. With `mark_raw`, reviews collapse the raw files of the project."""
+        """Return the changes that scans make to a base. With `mark_raw`, reviews collapse the project's raw files."""
         workspace = Workspace(base)
         for scan in scans:
             workspace.apply(scan.files)
@@ -228,7 +228,7 @@ class ChangeSet:
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
         """Return the changes that may be made if the held paths keep their content.
 
-        Changes of a source stay, unless scans must not write the file either; deliveries do not list held files.
+        Changes from a source stay, unless scans must not write the file either; deliveries do not list held files.
         """
         changes = self.workspace.changes()
         allowed = {path: content for scan in self.scans for path, content in scan.without(held).items()}
@@ -243,7 +243,7 @@ class ChangeSet:
         return {path: allowed[path] for path in changes if path in allowed} | kept | deliveries
 
     def absent(self, run_base: ProjectBase, repository: Repository) -> dict[str, str]:
-        """Return the committed files that nothing changes and that cannot be read on disk -> why.
+        """Return the committed files that no change affects and that cannot be read on disk -> why.
 
         Files outside a sparse checkout do not count.
         """
@@ -257,7 +257,7 @@ class ChangeSet:
 
 
 def writable_repository(layout: Layout, destination: Destination = CURRENT_BRANCH) -> Repository | None:
-    """Return the repository of a project, None where there is none; raises `KtxError` for one ktx cannot commit to."""
+    """Return the repository of a project, None if there is none; raises `KtxError` if ktx cannot commit to it."""
     repository = Repository.discover(layout.root)
     if repository is not None:
         repository.start(destination)
@@ -266,7 +266,7 @@ def writable_repository(layout: Layout, destination: Destination = CURRENT_BRANC
 
 @contextlib.contextmanager
 def closing(plan: RunPlan, report: IngestReport) -> Iterator[None]:
-    """Announce the end of a run with its status, and close its record, whatever happens to it."""
+    """Announce the end of a run with its status, and always close its record."""
     started = monotonic()
     try:
         yield
@@ -283,7 +283,7 @@ def under_lock(
     preflight: Preflight | None,
     work: Callable[[LockedRun], None],
 ) -> None:
-    """Do a run's work under the lock, after cleaning up after a killed run; writes the report, whatever happens.
+    """Do a run's work under the lock, after cleaning up after a killed run; always writes the report.
 
     `repository` None: one is created; `preflight` None: the run uses no model. Raises `GitError` if git tracks files of
     `.ktx`, `BusyError` if another run holds the lock, and what `work` raises.
@@ -343,5 +343,5 @@ def write_report(plan: RunPlan, report: IngestReport) -> None:
     try:
         write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
-        message = f"could not write the report of the run: {error.message}"
+        message = f"could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))

@@ -1,4 +1,4 @@
-"""Finds what agents of a run wrote that resembles something else: pages with the same text, equivalent measures."""
+"""Finds pages with the same text and equivalent measures among what the agents of a run wrote."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ktx_cli.semantic import Measure, VisibleModel
 from ktx_cli.wiki import GLOBAL, Page, SimilarPages, outlines, own_page
 
 _ROOM: Final = 8_000
-"""Maximum number of characters of the list."""
+"""Maximum number of characters in the list."""
 
 _MOST_PAGES: Final = 200
-"""Maximum number of pages of a run that are compared with the others."""
+"""Maximum number of a run's pages that are compared with the others."""
 
 
 def likeness_notes(session: ToolSession, outcomes: Iterable[UnitOutcome]) -> str:
-    """Return what merged units wrote that resembles something else, for the reconciliation task."""
+    """Return what the merged units wrote that resembles other content, for the reconciliation task."""
     landed = [each for each in outcomes if each.status is UnitStatus.DONE]
     written = dict.fromkeys(each.identity for outcome in landed for each in wrote(outcome) if each.kind != "removed")
     parts = Parts(_ROOM)
@@ -26,7 +26,7 @@ def likeness_notes(session: ToolSession, outcomes: Iterable[UnitOutcome]) -> str
         parts.add(f"- {line}")
     if not parts.shown:
         return ""
-    heading = "What this run wrote resembles the following. Check each pair: one may repeat or contradict the other."
+    heading = "This run wrote texts similar to existing ones. Check each pair: one may repeat or contradict the other."
     listed = wrapped(parts.text(), "similar pages and measures")
     return joined(f"{heading}\n{listed}", parts.more("pairs", "find the rest with discover_data"))
 

@@ -1,6 +1,6 @@
-"""The model of one run: a runtime that is created for the first call and serves all connections.
+"""The model for one run: a runtime that is created for the first call and serves all connections.
 
-It lives in its own event loop, in a thread that continues between two calls: processes that Claude Code connects ahead
+It runs in its own event loop, in a thread that continues between two calls: processes that Claude Code connects ahead
 must not wait for a scan.
 """
 
@@ -63,7 +63,7 @@ class Models:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Free the runtime, after calls in progress have ended."""
+        """Free the runtime after calls in progress have ended."""
         if self._thread is None:
             return
         if self._begun.exception() is None:
@@ -74,12 +74,12 @@ class Models:
             raise self._failure
 
     def cancels(self, cancellation: Cancellation) -> None:
-        """Let what ends the calls of this run also end the tasks of a cancellation."""
+        """Let whatever ends the calls of this run also end the tasks of a cancellation."""
         cancellation.error = self.stopped
         self._spending.listeners.append(cancellation.abort_now)
 
     def ask(self, question: Question[Answer]) -> Answer:
-        """Return the result of a call; an interrupt cancels it."""
+        """Return the result of a call; an interrupt cancels the call."""
         asked = self._start(question)
         try:
             return asked.result()
@@ -111,7 +111,7 @@ class Models:
     def begin(self) -> None:
         """Create the runtime and check whether the models respond; the first call waits for the result.
 
-        Returns once nothing is left but waiting: until then, both threads would slow each other down.
+        Returns once all that remains is waiting: until then, both threads would slow each other down.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._live, name="ktx-models", daemon=True)
@@ -138,7 +138,7 @@ class Models:
         return await self._waited(asyncio.create_task(question(runtime)))
 
     async def _waited(self, task: asyncio.Task[Answer]) -> Answer:
-        """Return the result of a task that ends with this one."""
+        """Return the result of a task; an interrupt cancels the task."""
         self._questions.add(task)
         try:
             return await task
@@ -192,14 +192,14 @@ AGENTS: Final = ("writer", "reconcile", "repair")
 """The roles of agents that process sources."""
 
 DOCUMENTS: Final = ("triage", "candidateExtraction", "curator")
-"""The additional roles for texts of people."""
+"""The additional roles for texts written by people."""
 
 DIGESTS: Final = ("candidateExtraction",)
 """The additional roles for texts about many files at once."""
 
 
 def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
-    """Return the roles that a run may use: those of its sources, or of sources with work once these are known."""
+    """Return the roles that a run may use: those of its sources, or only of sources with work once they are known."""
     roles = set() if plan.prompts is None else {"candidateExtraction"}
     if not plan.asks_model or plan.databases_only:
         return frozenset(roles)
@@ -214,9 +214,9 @@ def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
 
 
 class Preflight:
-    """Probes the models of the roles of a run, at most once; not at all with `needed` False, if no model has work.
+    """Probe the models for the roles of a run, at most once; with `needed` False, no model has work and none is probed.
 
-    `roles`: those of the run, if it is not a run of `ktx ingest`. `spending`: counts the usage of the probes.
+    `roles`: the roles of the run, if it is not a `ktx ingest` run. `spending`: counts the usage of the probes.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class Preflight:
         self._probes = llm.ProbeRun()
 
     def narrow(self, works: Sequence[SourceWork]) -> None:
-        """Probe what the sources with work need, now that they are known."""
+        """Probe the models that the sources with work need, now that these are known."""
         self._works = works
 
     def check_settings(self) -> None:
@@ -264,7 +264,7 @@ class Preflight:
         self._end(None)
 
     async def check(self, runtime: RoutedRuntime) -> None:
-        """Do the same through the runtime of the run, whose usage `took` receives meanwhile."""
+        """Raise `PreflightFailed` like `preflight`, but use the run's runtime; `took` receives the usage."""
         if not self._begins():
             return
         wanted, plan = self._wanted(), self.plan
@@ -284,7 +284,7 @@ class Preflight:
         self._probes.took(fact)
 
     def _begins(self) -> bool:
-        """Return whether to probe, once; raises what an earlier probe raised."""
+        """Return whether to probe, once; raises the error of an earlier probe."""
         if self._failed is not None:
             raise self._failed
         due, self._is_due = self._is_due, False
@@ -298,12 +298,12 @@ class Preflight:
             self.spending.add(fact)
 
     def store(self, report: IngestReport) -> None:
-        """Do the same as `keep`, with the errors of a report."""
+        """Store results and usage like `keep`, with the errors of a report."""
         described = (each.descriptions for each in report.connections)
         self.keep([report.stopped, report.failure, *(each.stopped for each in described if each is not None)])
 
     def keep(self, errors: Sequence[BaseException | None]) -> None:
-        """Store results and usage of the probes, for ten minutes unless a call failed; the caller holds the lock."""
+        """Store the results and usage of probes, for ten minutes unless a call failed; the caller holds the lock."""
         probes, self._probes = self._probes, llm.ProbeRun()
         probes.store(self.plan.layout)
         if any(isinstance(error, llm.LlmError) for error in errors):

@@ -28,7 +28,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The commit that the same command has made already, which that of the run takes the place of, and its message."""
+    """The commit already made by the same command, which the run's commit replaces, and its message."""
 
     commit: str
     message: str
@@ -43,20 +43,20 @@ class RunPlan:
     config: KtxConfig
     environ: Mapping[str, str]
     recorder: Recorder
-    """Receives the events and warnings of the run."""
+    """Receives the run's events and warnings."""
     targets: tuple[Target, ...] = ()
     broken: Mapping[Target, ConfigError] = field(default_factory=dict)
-    """Connections that the run should include, with the error in `ktx.yaml` that disables them."""
+    """Connections that the run should include -> the error in `ktx.yaml` that disables each."""
     depth: Depth = Depth.STRUCTURAL
     prompts: ScanPrompts | None = None
-    """The prompts of the scan; None if it uses no model."""
+    """The scan prompts; None if the scan uses no model."""
     max_usd: float | None = None
     max_tokens: int | None = None
     databases_only: bool = False
     no_llm: bool = False
     dry_run: bool = False
     awaited: bool = False
-    """Whether somebody waits for this run: its models are then checked before anything is read."""
+    """Whether someone is waiting for this run; if so, its models are checked before anything is read."""
     wait_seconds: float = 0.0
     destination: Destination = CURRENT_BRANCH
     """Where the changes go."""
@@ -64,7 +64,7 @@ class RunPlan:
 
     @property
     def again(self) -> Command:
-        """The command that does the same again."""
+        """The command that repeats the run."""
         return self.command.with_words(*self.destination.words)
 
     @property
@@ -79,7 +79,7 @@ class RunPlan:
 
     @property
     def warn(self) -> Callable[[ResultWarning], None]:
-        """Adds a warning to those of the run."""
+        """Adds a warning to the run."""
         return self.recorder.warn
 
     @property
@@ -94,7 +94,7 @@ class RunPlan:
 
     @property
     def dialects(self) -> dict[str, str]:
-        """The databases of the project with their SQL dialects -> its name."""
+        """The project's databases with their SQL dialects -> the name of each."""
         named = {each: dialect_of(entry.driver) for each, entry in self.config.databases().items()}
         return {each: dialect for each, dialect in named.items() if dialect is not None}
 
@@ -113,7 +113,7 @@ Exceeded = Callable[[KtxError], None]
 
 
 def usage_words(usage: Usage) -> str:
-    """Return tokens as one line: the total, then the kinds with different prices."""
+    """Return token counts as one line: the total, then the kinds with different prices."""
     kinds = (
         (usage.input_tokens, "fresh"),
         (usage.cache_write_tokens, "cache writes"),
@@ -153,7 +153,7 @@ class Spending:
         reason = self._over() or self._unpriced(fact)
         if reason is not None and self.exceeded is None:
             self.exceeded = KtxError(
-                f"the budget of this run is used up: {reason}",
+                f"the budget for this run is used up: {reason}",
                 code="budget",
                 hint="run the same command again with a larger budget; finished work is kept",
                 details={"usd": round(self.usd, 6), "tokens": self.tokens},
@@ -162,11 +162,11 @@ class Spending:
                 listener(self.exceeded)
 
     def so_far(self) -> UsageSoFar:
-        """Return what models have used so far."""
+        """Return the models' usage so far."""
         return UsageSoFar(self.tokens, round(self.usd, 6), self.unpriced)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what models used, and their limits."""
+        """Return the models' usage and its limits."""
         took = {"tokens": self.tokens, "usd": round(self.usd, 6), "unpriced": self.unpriced}
         roles = [row.to_json(("role",)) for _, row in sorted(self.roles.items())]
         most = {"most_usd": self.most_usd, "most_tokens": self.most_tokens}
@@ -187,6 +187,6 @@ class Spending:
 
 
 class PreflightFailed(RunStopped):
-    """A configured backend does not respond: this ends the run, while other failures only cost a
-    connection or a unit.
+    """A configured backend does not respond: this ends the run, while other failures affect only a connection or a
+    unit.
     """

@@ -1,4 +1,4 @@
-"""The origin of artifacts, across all sources of a run: merged and removed ones, and those reconciliation wrote."""
+"""The origin of artifacts across all sources of a run: merged, removed, and written by reconciliation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_KEPT: Final = 200_000
 def what_became(
     outcomes: Iterable[UnitOutcome], after: Workspace, reconciliation: Reconciliation | None = None
 ) -> Became:
-    """Return what merged units, passes and reconciliation did to artifacts; `after`: the result."""
+    """Return the actions of merged units, passes and reconciliation on artifacts; `after`: the result."""
     reconciliation = reconciliation or Reconciliation()
     landed = [outcome.session for outcome in outcomes if outcome.status is UnitStatus.DONE]
     sessions = [*landed, *([] if reconciliation.problem else [reconciliation.session])]
@@ -83,7 +83,7 @@ def origins(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> dic
 
 
 def with_shared_files(works: Sequence[SourceWork]) -> list[SourceWork]:
-    """Return the sources, with units that may also read the other files that their pages come from."""
+    """Return the sources with units that may also read the other files that their pages come from."""
     made: dict[str, dict[str, tuple[SourceWork, str]]] = {}
     for work in works if any(each.units for each in works) else ():
         for path, state in work.delivered.files.items():
@@ -119,7 +119,7 @@ def _pages_of(work: SourceWork, unit: WorkUnit) -> list[str]:
 
 
 def earlier_texts(store: sources.RawStore, work: SourceWork, unit: WorkUnit) -> dict[str, RawFile]:
-    """Return the changed files of a unit as the last run read them, as far as their content is kept."""
+    """Return the changed files of a unit as the last run read them, if their content was kept."""
     found: dict[str, RawFile] = {}
     for path in unit.files:
         state = work.delivered.files.get(path)
@@ -130,7 +130,7 @@ def earlier_texts(store: sources.RawStore, work: SourceWork, unit: WorkUnit) -> 
 
 
 def keep_texts(store: sources.RawStore, works: Iterable[SourceWork], root: Path) -> None:
-    """Keep the files that agents read in place, so that the next run can show what changed in them.
+    """Keep the files that agents read in place, so that the next run can show what changed.
 
     The previous text is dropped. Other sources store their files when they are fetched.
     """
@@ -150,7 +150,7 @@ def keep_texts(store: sources.RawStore, works: Iterable[SourceWork], root: Path)
 
 
 def rewrite_deliveries(workspace: Workspace, became: Became, written: Collection[str]) -> None:
-    """Rewrite the delivery files of sources that were not read in this run, if they name what no longer exists.
+    """Rewrite the delivery files of sources that this run did not read if they name artifacts that no longer exist.
 
     `written`: the delivery files that the run writes anyway. An unreadable file stays, and is an error when its source
     is read.

@@ -28,7 +28,7 @@ from ktx_cli.project import Workspace
 from ktx_cli.wiki import merged
 
 STEPS: Final = 60
-"""Maximum number of steps of the loop."""
+"""Maximum number of steps in the loop."""
 
 
 async def reconcile(
@@ -49,7 +49,7 @@ async def reconcile(
 def reconcile_task(
     context: AgentContext, workspace: Workspace, works: Sequence[SourceWork], outcomes: Sequence[UnitOutcome]
 ) -> AgentTask:
-    """Return the task of the loop, on its own overlay."""
+    """Return the task for the loop, on its own overlay."""
     raw = raw_files(works)
     stage = replace(staged(outcomes, evicted_paths(works)), origins=origins(works, outcomes))
     session = context.open_session(workspace.child(), raw=raw, files=tuple(raw), stage=stage, whole_run=True)
@@ -57,7 +57,9 @@ def reconcile_task(
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
         wrong = context.gates.definitions(session.workspace, outcome.changes)
-        return outcome.failed(UnitStatus.FAILED, f"definitions it wrote are invalid: {wrong[0]}") if wrong else outcome
+        return (
+            outcome.failed(UnitStatus.FAILED, f"the definitions written are invalid: {wrong[0]}") if wrong else outcome
+        )
 
     return AgentTask(
         WorkUnit(RECONCILE, RECONCILE, ()),
@@ -87,7 +89,7 @@ def raw_files(works: Iterable[SourceWork]) -> dict[str, RawFile]:
 
 
 def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, ...]]) -> StagedWork:
-    """Return what a loop sees of the run: the units and how they ended, and the artifacts that lost a raw file."""
+    """Return the loop's view of the run: the units and how they ended, and the artifacts that lost a raw file."""
     units = [
         StagedUnit(
             outcome.unit.key,
@@ -108,7 +110,7 @@ def _named(outcome: UnitOutcome, paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def evicted_paths(works: Sequence[SourceWork]) -> dict[str, tuple[str, ...]]:
-    """Return the same for all sources of a run, each path prefixed with its connection."""
+    """Return the loop's view for all sources of a run, each path prefixed with its connection."""
     return {f"{work.connection}/{path}": artifacts for work in works for path, artifacts in evicted(work).items()}
 
 
@@ -117,7 +119,7 @@ def decided_evictions(
 ) -> tuple[dict[str, frozenset[str]], list[ResultWarning]]:
     """Return deleted raw file -> the artifacts decided on, and a warning if others are undecided.
 
-    A removed artifact needs no decision, unless it was merged: then one about what it went into is needed. If the loop
+    A removed artifact needs no decision, unless it was merged: then the artifact it went into needs one. If the loop
     did not finish, nothing is decided, and its problem is reported.
     """
     if reconciliation.problem or not reconciliation.steps:

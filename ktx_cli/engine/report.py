@@ -1,4 +1,4 @@
-"""The report of a run: its connections, its sources, its commit, and the error that the command ends with."""
+"""The report of a run: its connections, sources and commit, and the error with which the command ends."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 MOST_OF_ONE = 200
-"""Maximum number of characters that an error shows of one skipped item."""
+"""Maximum number of characters that an error shows for one skipped item."""
 
 DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChanges(Record):
-    """Paths of the project that a run wrote and removed, or in a dry run would. Sorted."""
+    """Project paths that a run wrote and removed, or would in a dry run. Sorted."""
 
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, changes: Mapping[str, bytes | None]) -> FileChanges:
-        """Return the paths of changes (path -> content, None for a removed file)."""
+        """Return the paths of changes (path -> content, or None for a removed file)."""
         paths = sorted(changes)
         return cls(
             written=tuple(path for path in paths if changes[path] is not None),
@@ -50,8 +50,8 @@ class ConnectionReport(Record):
 
     `tables` includes views, `views` counts them. `problems` are single objects that could not be read. `declared`:
     foreign keys between the tables. `relationships`: status -> number of inferred relationships, None if no rows were
-    read. `joins`: those that are joins, highest score first; `gone`: those that were joins before. `descriptions`:
-    their outcome; None: none were to be written. `failures`: stages of the scan that failed.
+    read. `joins`: the relationships that are joins, highest score first; `gone`: those that were joins before.
+    `descriptions`: their outcome; None if none were to be written. `failures`: stages of the scan that failed.
     """
 
     connection: str
@@ -106,7 +106,7 @@ class ConnectionReport(Record):
 
     @property
     def summary(self) -> str:
-        """A few words for a person who will read the rest in the report."""
+        """A short summary for a person who will read the details in the report."""
         return FAILED if self.error is not None else plural(self.tables, "table")
 
     @property
@@ -125,7 +125,7 @@ class ConnectionReport(Record):
 
     @property
     def to_review(self) -> int:
-        """Number of inferred joins that wait for a review."""
+        """Number of inferred joins that wait for review."""
         return (self.relationships or {}).get(JoinStatus.REVIEW, 0)
 
     def _found(self) -> str:
@@ -215,7 +215,7 @@ class IngestReport(Record):
 
     @classmethod
     def of(cls, plan: RunPlan) -> IngestReport:
-        """Return the report of a planned run: connections that cannot be used have failed."""
+        """Return the report of a planned run; connections that cannot be used have failed."""
         return cls(
             plan.run_id,
             plan.command,
@@ -233,7 +233,7 @@ class IngestReport(Record):
         )
 
     def add_files(self, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome] = ()) -> None:
-        """Set the files that change, and for each connection those that its scan wrote."""
+        """Set the changed files, and for each connection the files that its scan wrote."""
         self.files = FileChanges.of(changes)
         own = {scan.connection: scan.files for scan in scans}
         for report in self.connections:
@@ -243,7 +243,7 @@ class IngestReport(Record):
     def add_commit(
         self, result: CommitResult, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome]
     ) -> None:
-        """Set what was committed, and what was skipped."""
+        """Set the commit and the skipped items."""
         self.commit, self.committed, self.ignored = result.commit, result.committed, result.ignored
         self.uncommitted = result.uncommitted
         held = [
@@ -257,13 +257,13 @@ class IngestReport(Record):
         self.add_files(written, scans)
 
     def add_failure(self, connection: str, failure: StageFailure) -> None:
-        """Record that a stage of a connection failed after it was scanned."""
+        """Record that a stage of a connection failed after the connection was scanned."""
         for report in self.connections:
             if report.connection == connection:
                 report.failures = (*report.failures, failure)
 
     def message(self, begin: str | None = None) -> str:
-        """Return the message of the commit: what was read, and the run; `begin`: its first lines."""
+        """Return the commit message: what was read, and the run; `begin`: its first lines."""
         scanned = [c for c in self.connections if c.status != UNCHANGED]
         read = [work for work in self.sources if work.status != UNCHANGED]
         names = dict.fromkeys([*(c.connection for c in scanned), *(work.connection for work in read)])
@@ -292,7 +292,7 @@ class IngestReport(Record):
         return DONE if self.commit or self.uncommitted or self.ignored else UNCHANGED
 
     def end(self, error: BaseException) -> None:
-        """Record what ended the run early; the branch may have moved before."""
+        """Record the error that ended the run early; the branch may already have moved."""
         asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
         self.ended = "interrupted" if asked else FAILED
         if isinstance(error, KtxError):
@@ -303,13 +303,13 @@ class IngestReport(Record):
 
     @property
     def parts(self) -> list[ConnectionReport | SourceWork]:
-        """Everything that was to be read: databases, then sources."""
+        """All databases to read, then all sources."""
         return [*self.connections, *self.sources]
 
     def error(self) -> KtxError | None:
-        """Return the error that the command ends with: the only one, or a partial one that lists what was skipped.
+        """Return the error with which the command ends: the only error, or a partial error that lists what was skipped.
 
-        If the only problem is that the model became unavailable, it is the model's own error.
+        If the only problem is that the model became unavailable, the model's own error is returned.
         """
         failed = [part.error for part in self.parts if part.error is not None]
         if failed and len(failed) == len(self.parts):
@@ -339,7 +339,7 @@ class IngestReport(Record):
         return self._partial(left, hint or Hint("run `{}` again", self.again))
 
     def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
-        """Return the error of a run whose agents could not continue; its own budget has its own exit code."""
+        """Return the error of a run whose agents could not continue; a used-up run budget has its own exit code."""
         if error.code == "budget":
             return error
         left = [*unasked, *(f"{path} ({reason})" for path, reason in self.held)]
@@ -377,5 +377,5 @@ class IngestReport(Record):
 
 
 def _named_left(left: list[str]) -> str:
-    """Return what was skipped, for one sentence; `details` has all of it."""
+    """Return what was skipped, as part of a sentence; `details` contains all of it."""
     return listing(one_line(each, MOST_OF_ONE) for each in left)

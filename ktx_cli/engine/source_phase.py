@@ -1,4 +1,4 @@
-"""The sources of a run: fetches each, compares it with its last delivery, projects it without a model, and cuts the
+"""The sources of a run: fetches each, compares it with its last delivery, projects it without a model, and divides the
 
 rest into units.
 
@@ -67,13 +67,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 4
-"""Number of sources that are fetched at the same time: each waits for its own server."""
+"""Number of sources that are fetched at the same time; each waits for its own server."""
 
 FORMAT: Final = "5"
 """Increased when projections of the same input change."""
 
 _GRACE_SECONDS: Final = 1.0
-"""How long an interrupted run waits for fetches to end: one may hang on a response that never comes."""
+"""How long an interrupted run waits for fetches to end; a fetch may hang on a response that never comes."""
 
 _IGNORED_HINT: Final = (
     f"add the lines `!/{RAW_NAME}/` and `!/{RAW_NAME}/**` to the end of .gitignore in the project folder"
@@ -83,7 +83,7 @@ _IGNORED_HINT: Final = (
 def read_sources(
     plan: RunPlan, workspace: Workspace, base: Tree, last: sources.FetchStates, *, scratch: Path | None = None
 ) -> list[SourceWork]:
-    """Return the sources of a run with their changes and units; what needs no model is in the overlay of the run.
+    """Return the sources of a run with their changes and units; what needs no model is in the run's overlay.
 
     `last`: the state that earlier runs stored for each source. `scratch`: a folder for fetched files, if nothing in the
     project may change.
@@ -107,7 +107,7 @@ def read_sources(
 
 
 def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
-    """Yield the warnings of the sources that were read."""
+    """Yield the warnings from the sources that were read."""
     for work in works:
         yield from work.snapshot.warnings
         yield from () if work.projection is None else work.projection.warnings
@@ -144,7 +144,7 @@ def _attempted(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork
 
 
 def _run_step(work: SourceWork, step: str, emit: Emit, action: Callable[[], SourceWork]) -> SourceWork:
-    """Return a source after a step that events announce, with the duration of its fetch."""
+    """Return a source after a step announced by events, with the duration of its fetch."""
     name = f"{step} {work.kind}"
     emit(StepStarted(name, work.connection))
     started = monotonic()
@@ -161,7 +161,7 @@ def _run_step(work: SourceWork, step: str, emit: Emit, action: Callable[[], Sour
 def _side_by_side(
     works: Sequence[SourceWork], fetch: Callable[[SourceWork, Callable[[], bool]], SourceWork]
 ) -> list[SourceWork]:
-    """Fetch every work without an error, several at a time; an interrupt stops all, and no thread outlives the run."""
+    """Fetch every source without an error, several at a time; an interrupt stops all. No thread outlives the run."""
     halt, results = threading.Event(), list(works)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -203,11 +203,11 @@ def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
 
 
 def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:
-    """Return a source projected onto what earlier ones wrote, with the rest cut into units.
+    """Return a source projected onto the output of earlier sources, with the rest divided into units.
 
     A source whose files, settings and tables are those of its last projection is not projected again, unless agents
-    have files to read, because the projection says what to know about them, or one of its queries may read what people
-    protect.
+    have files to read, because the projection provides the context for them, or one of its queries may read protected
+    data.
     """
     is_needed = (work.asked and bool(work.changes.touched)) or may_be_protected(work, plan.layers.models(workspace))
     found = digest(work, workspace)
@@ -236,7 +236,7 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
 
 
 def may_be_protected(work: SourceWork, models: Mapping[str, Model]) -> bool:
-    """Return whether a source owns queries in a semantic layer with hidden data, which they may read."""
+    """Return whether a source owns queries that may read hidden data in a semantic layer."""
     owners = {path.split("/")[1] for path, items in work.delivered.owned.items() if "sql" in items}
     return any(has_protected(models[each]) for each in owners if each in models)
 
@@ -249,7 +249,7 @@ def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
     wrong = gates.definitions(trial, trial.changes())
     if wrong:
         message = f"the definitions of {work.name} cannot be used: {wrong[0]}"
-        hint = wrong[0].hint or "correct it in the source, then run the command again"
+        hint = wrong[0].hint or "correct them in the source, then run the command again"
         details = {"findings": [str(each) for each in wrong]}
         raise KtxError(message, code="wrong_definitions", hint=hint, details=details)
 
@@ -267,7 +267,7 @@ def digest(work: SourceWork, workspace: Workspace) -> str:
 
 
 def _landed_digest(found: str, work: SourceWork, workspace: Workspace) -> str:
-    """Return a digest with what was delivered: on a branch without it, the last projection is not there."""
+    """Return a digest that includes the delivery, because a branch without it does not have the last projection."""
     delivered = workspace.read(work.delivery_path) or b""
     return hashlib.sha256(found.encode() + delivered).hexdigest()
 
@@ -291,7 +291,7 @@ _MADE: Final[WeakKeyDictionary[Tree, tuple[_State, bytes]]] = WeakKeyDictionary(
 
 
 def tables(workspace: Workspace) -> bytes:
-    """Return a line for each file of the manifest in an overlay, with its sha256."""
+    """Return a line for each manifest file in an overlay, with its sha256."""
     state = {path: content for path, content in workspace.overlaid().items() if _is_table(path)}
     made = _MADE.get(workspace.origin)
     if made is None or made[0] != state:
@@ -307,7 +307,7 @@ def _is_table(path: str) -> bool:
 
 
 def suspicious_texts(name: str, connection: str, before: Tree, after: Workspace) -> tuple[ResultWarning, ...]:
-    """Return a warning if lines from a projection contain such texts; `name`: the display name of the source."""
+    """Return a warning if a projection contains secrets or invisible characters; `name`: the source's display name."""
     places = [place for path in sorted(after.changes()) for place in _places(path, before.read(path), after.read(path))]
     if not places:
         return ()
@@ -378,7 +378,7 @@ def _conclusion(
 def next_delivery(work: SourceWork, workspace: Workspace) -> sources.Delivery:
     """Return the delivery after this run.
 
-    That is the committed one if files and owned items are the same, whatever else a projection read.
+    That is the committed delivery if files and owned items are the same, whatever else a projection read.
     """
     made = _delivery(work)
     return work.delivered if made == work.delivered else replace(made, projected=digest(work, workspace))
@@ -422,10 +422,10 @@ def _status(work: SourceWork, path: str) -> sources.FileStatus:
 
 
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
-    """Return raw file -> the artifacts that came from it, in this run and in earlier ones.
+    """Return raw file -> the artifacts that came from it, in this run and in earlier runs.
 
-    Includes files that changed: their pages stay whether or not a model has read them again. Only what this run removed
-    is gone, and what it merged counts as its target.
+    Includes files that changed: their pages stay whether or not a model has read them again. Only artifacts that this
+    run removed are dropped, and a merged artifact counts as its target.
     """
     found = {path: work.became.of(state.artifacts) for path, state in work.delivered.files.items()}
     for artifact, paths in work.produced().items():
@@ -448,7 +448,7 @@ def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
 
 
 def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
-    """Return the delivery files, as text by path, for the case that the held paths keep their old content.
+    """Return the delivery files as path -> text, for the case that the held paths keep their old content.
 
     Ownership in them stays the same, files whose artifacts they are count as new, and the source is projected again.
     """
@@ -489,7 +489,7 @@ def keep_contradictions(
 
 
 def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:
-    """Store where the next fetches may continue; called once the run is committed, never before."""
+    """Store where the next fetches may continue; called only after the run is committed."""
     with transaction(database):
         for work in works:
             if work.error is None:

@@ -34,14 +34,14 @@ MOST_VALUES: Final = 5
 """Number of values of a column that an agent sees, the most frequent ones."""
 
 MOST_CODES: Final = 20
-"""Maximum length of a code list: an agent sees it whole if the project shares code lists."""
+"""Maximum length of a code list; an agent sees the whole list if the project shares code lists."""
 
 
 class ValueSamples:
-    """The value lists of the last scans, read when a connection's are first requested."""
+    """The value lists from the last scans, read when a connection's lists are first requested."""
 
     def __init__(self, database: sqlite3.Connection, *, codes: bool = False) -> None:
-        """`codes`: return whole code lists, and nothing of longer or possibly incomplete lists."""
+        """`codes`: return whole code lists, and omit longer or possibly incomplete lists."""
         self._database = database
         self._codes = codes
         self._lists: dict[str, dict[str, list[ColumnValues]]] = {}
@@ -93,9 +93,10 @@ class AgentContext:
     def open_session(
         self, workspace: Workspace, connections: Mapping[str, str] | None = None, **fields: Any
     ) -> ToolSession:
-        """Open the tools of a task on its own overlay.
+        """Open the tools for a task on its own overlay.
 
-        `connections`: the databases it may work on, with their dialects; None: all. `fields`: see `ToolSession`.
+        `connections`: the databases that the task may work on, with their dialects; None: all. `fields`: see
+        `ToolSession`.
         """
         return ToolSession(
             workspace,
@@ -113,7 +114,7 @@ class AgentContext:
         )
 
     def version(self, role: str) -> str:
-        """Return the identity of the prompts, skills and model of a role: if it changes, the work is different."""
+        """Return the identity of the prompts, skills and model of a role; if it changes, the work is different."""
         ref = model_for(self.plan.config, role)
         parts = [FORMAT, *self._text_versions, ref.backend, ref.model]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -134,11 +135,11 @@ class AgentContext:
 
 
 ENDING: Final = frozenset({"auth", "billing", "isolation", "no_backend", "rate_limit", "budget"})
-"""Codes of errors after which no task can work: nothing new is started, finished work is committed."""
+"""Codes of errors after which no task can work: no new task starts, and finished work is committed."""
 
 
 class Cancellation:
-    """Why a run starts no new task: an error that ends its model work, or the user."""
+    """Why a run starts no new tasks: an error that ends its model work, or an interrupt by the user."""
 
     def __init__(self, error: KtxError | None = None) -> None:
         self.error = error
@@ -147,11 +148,11 @@ class Cancellation:
 
     @property
     def is_set(self) -> bool:
-        """Whether nothing new is started."""
+        """Whether no new tasks are started."""
         return self.requested or self.error is not None or self.abort.thrown
 
     def record(self, error: KtxError, *, always: bool = False) -> bool:
-        """Record the error of a task and return whether it ends the run; `always`: record it whatever its code is."""
+        """Record the error of a task and return whether it ends the run; `always`: record it regardless of its code."""
         if self.error is None and (always or error.code in ENDING):
             self.error = error
         return error.code in ENDING
@@ -172,34 +173,34 @@ def _accept(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """One agent loop: what the model is given, which tools it may use, and how its result is judged."""
+    """One agent loop: the model's input, the tools it may use, and how its result is judged."""
 
     unit: WorkUnit
-    """What it works on; its key and label name the task."""
+    """What the task works on; its key and label name the task."""
     role: str
-    """The role whose model does it."""
+    """The role whose model performs the task."""
     prompt: Callable[[], TaskPrompt]
     """Writes the prompts when the loop starts; a `KtxError` fails the task."""
     tools: Callable[[], Sequence[RuntimeTool]]
     step_budget: int
-    """Maximum number of steps of the model."""
+    """Maximum number of model steps."""
     connection: str = ""
-    """The connection it is about; empty for a task about a whole run."""
+    """The connection that the task is about; empty for a task about a whole run."""
     kind: str = ""
-    """The kind of the source it is about."""
+    """The kind of source that the task is about."""
     session: ToolSession | None = None
     """The session of the tools; its overlay and its records are the outcome."""
     judge: Judge = _accept
     key: str = ""
-    """The key under which its steps are stored, so that a killed run can resume; empty: nothing is stored."""
+    """The key under which the task's steps are stored, so that a killed run can resume; empty: nothing is stored."""
     state: SavedState | None = None
-    """What is stored with each step; None: what the session has recorded."""
+    """What is stored with each step; None: the session's records."""
     is_unit: bool = False
-    """Whether it is announced, and its outcome stored until the commit and replayed by the next run."""
+    """Whether the task is announced, and its outcome stored until the commit and replayed by the next run."""
     is_replayable: Callable[[UnitOutcome], bool] = lambda outcome: True
     """Whether a stored outcome is still valid."""
     step_event: Callable[[Step, int], Event] | None = None
-    """Creates the event of a step from it and the number of tool calls so far; None: that of a unit, else none."""
+    """Creates the event for a step from the step and the number of tool calls so far; None: the default."""
 
     @property
     def label(self) -> str:
@@ -207,13 +208,13 @@ class AgentTask:
         return f"{self.connection}:{self.unit.key}" if self.connection else self.unit.key
 
     def event(self, step: Step, calls: int) -> Event | None:
-        """Return the event of a step."""
+        """Return the event for a step."""
         if self.step_event is not None:
             return self.step_event(step, calls)
         return WorkUnitStep(self.connection, self.unit.key, step.index, step.budget, calls) if self.is_unit else None
 
     def outcome(self, result: LoopResult) -> UnitOutcome:
-        """Return the outcome of a loop that finished."""
+        """Return the outcome of a finished loop."""
         outcome = replace(
             UnitOutcome(self.connection, self.kind, self.unit, UnitStatus.DONE, facts=result.facts),
             steps=result.facts.steps,
@@ -226,14 +227,14 @@ class AgentTask:
         return replace(outcome, changes=changes_of(self.session.workspace), session=recorded)
 
     def unfinished(self, status: UnitStatus, error: KtxError, result: LoopResult | None = None) -> UnitOutcome:
-        """Return the outcome of a loop that an error ended."""
+        """Return the outcome of a loop that ended with an error."""
         facts = None if result is None else result.facts
         return UnitOutcome(self.connection, self.kind, self.unit, status, error.message, error=error, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRunner:
-    """Runs the tasks of one run, several at a time if the caller likes."""
+    """Runs the tasks of one run, possibly several at a time."""
 
     runtime: LlmRuntime
     cancellation: Cancellation = field(default_factory=Cancellation)
@@ -242,9 +243,7 @@ class AgentRunner:
     emit: Emit = ignore_events
 
     async def run(self, task: AgentTask) -> UnitOutcome:
-        """Return the outcome of a task: replayed from an earlier run, resumed where that was
-        interrupted, or run now.
-        """
+        """Return the outcome of a task: replayed from an earlier run, resumed after an interruption, or run now."""
         replayed = self._replayed(task)
         if replayed is not None:
             return replayed
@@ -286,7 +285,7 @@ class AgentRunner:
         return task.judge(task.outcome(result), result)
 
     def _failed(self, task: AgentTask, error: KtxError, result: LoopResult | None = None) -> UnitOutcome:
-        """Return the outcome of a task that an error ended: left for the next run if the whole run cannot continue."""
+        """Return the outcome of a task ended by an error: left for the next run if the whole run cannot continue."""
         ends = self.cancellation.record(error) or error.code == "cancelled"
         return task.unfinished(UnitStatus.LEFT if ends else UnitStatus.FAILED, error, result)
 

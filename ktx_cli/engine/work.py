@@ -1,4 +1,4 @@
-"""The work of a run: sources with their changes, units with their outcomes, and what is stored of both between runs."""
+"""The work of a run: sources with their changes, units with their outcomes, and what is stored between runs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Conclusions = Mapping[sources.SourceKey, sources.Conclusion]
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What a run did to artifacts, whichever source they came from."""
+    """What a run did to artifacts, regardless of the source they came from."""
 
     removed: frozenset[str] = frozenset()
     merged: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Artifact -> those that its text went into."""
+    """Artifact -> the artifacts that its text went into."""
 
     def of(self, artifacts: Iterable[str]) -> set[str]:
-        """Return what some artifacts are after the run: themselves, or what they were merged into."""
+        """Return what some artifacts are after the run: unchanged, or the artifacts they were merged into."""
         left: set[str] = set()
         seen: set[str] = set()
         waiting = list(artifacts)
@@ -51,12 +51,12 @@ class Became:
         return left
 
     def without(self, held: Collection[str]) -> Became:
-        """Return the same for the case that the held files keep their old content: pages in them still exist."""
+        """Return the results for the case that the held files keep their old content: pages in them still exist."""
         return replace(self, removed=frozenset(each for each in self.removed if page_file(each) not in held))
 
 
 def page_file(artifact: str) -> str | None:
-    """Return the file of a page; None for anything but a global page."""
+    """Return the file of a global page, or None for any other artifact."""
     kind, _, name = artifact.partition(":")
     return page_path(GLOBAL, name) if kind == "wiki" and "/" not in name else None
 
@@ -73,18 +73,18 @@ _CHANGES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SourceWork(Record):
-    """The work of a run on one source of a connection."""
+    """A run's work on one source of a connection."""
 
     connection: str
     entry: Any
     """The settings of the connection."""
     source: sources.Source
     delivered: sources.Delivery = field(default_factory=sources.Delivery)
-    """Its last delivery, as committed."""
+    """The source's last delivery, as committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
     projection: sources.Projection | None = None
-    """The projection; None: nothing that the last one read has changed."""
+    """The projection; None if nothing changed since the last one."""
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
@@ -94,20 +94,20 @@ class SourceWork(Record):
     evicted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Deleted file -> the artifacts that were decided on."""
     reconciled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Artifact that reconciliation wrote -> the raw files of this source that it named for it."""
+    """Artifact that reconciliation wrote -> the raw files of this source that it named for the artifact."""
     became: Became = field(default_factory=Became)
     """What this run did to artifacts."""
     beside: Mapping[str, RawFile] = field(default_factory=dict)
-    """Files of other sources that pages of this one also come from, each path prefixed with its source."""
+    """Files of other sources that this source's pages also come from, each path prefixed with its source."""
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """File that units may read besides their own -> the pages that come from both."""
     planned: bool = False
-    """Whether nothing is written, because this is a dry run."""
+    """Whether nothing is written because this is a dry run."""
     conclusion: sources.Conclusion = field(default_factory=sources.Conclusion)
     """What the source wrote after its units were merged."""
     seconds: float = 0.0
     error: KtxError | None = None
-    """Why nothing of it changes in this run."""
+    """Why nothing from the source changes in this run."""
 
     @property
     def kind(self) -> str:
@@ -116,7 +116,7 @@ class SourceWork(Record):
 
     @property
     def key(self) -> sources.SourceKey:
-        """Its identity among the sources of a run."""
+        """The source's identity among the sources of a run."""
         return self.connection, self.kind
 
     @property
@@ -126,16 +126,16 @@ class SourceWork(Record):
 
     @property
     def delivery_path(self) -> str:
-        """The path of the record of its files."""
+        """The path of the record of the source's files."""
         return sources.delivery_path(self.connection, self.kind)
 
     @property
     def fidelity(self) -> tuple[Fidelity, ...]:
-        """The outcome of every part of the input that needs no model."""
+        """The outcome for every part of the input that needs no model."""
         return () if self.projection is None else self.projection.report
 
     def produced(self) -> Mapping[str, tuple[str, ...]]:
-        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came from, by agents of this run."""
+        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came from, by this run's agents."""
         found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.conclusion.artifacts.items()}
         made = [*(outcome.produced() for outcome in self.landed()), self.reconciled]
         for artifact, paths in (each for one in made for each in one.items()):
@@ -154,14 +154,14 @@ class SourceWork(Record):
         return frozenset(path for each in (*missing, *lost) for path in each.unit.files)
 
     def touched_paths(self) -> frozenset[str]:
-        """Return the files of the project that this run writes for the source."""
+        """Return the project files that this run writes for the source."""
         projected = () if self.projection is None else self.projection.artifacts
         by_units = (path for outcome in self.landed() for path in outcome.paths)
         return frozenset((*projected, *self.conclusion.units, *by_units))
 
     @property
     def left_for_a_model(self) -> tuple[str, ...]:
-        """What a model would add; nothing if one works in this run."""
+        """What a model would add; empty if a model works in this run."""
         if self.projection is None or self.asked:
             return ()
         return sources.documents_left(len(self._unread())) if self.source.documents else self.projection.left
@@ -174,7 +174,7 @@ class SourceWork(Record):
 
     @property
     def left_out(self) -> list[str]:
-        """What was skipped although the source was read: files that the next run may read, and units."""
+        """What was skipped although the source was read: units, and files that the next run may read."""
         unread = [f"{each.what}: {each.reason}" for each in self.snapshot.skipped if each.retry]
         error = self.conclusion.error
         unread += [] if error is None else [f"the evidence of its units: {error.message}"]
@@ -247,7 +247,7 @@ REPORTED: Final = ("contradictions", "fallbacks", "conflicts", "evictions", "res
 
 
 class UnitStatus(StrEnum):
-    """`left`: not started, or interrupted; it stays new. `quarantined`: it ended well, but conflicts
+    """`left`: not started, or interrupted; the unit stays new. `quarantined`: it ended well, but conflicts
     with other units.
     """
 
@@ -259,7 +259,7 @@ class UnitStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file as the unit found it and as it would become; None if there is none."""
+    """A file before and after the unit's work; None if there is no such file."""
 
     base: bytes | None
     content: bytes | None
@@ -274,28 +274,28 @@ class UnitOutcome(Record):
     unit: WorkUnit
     status: UnitStatus
     reason: str = ""
-    """Why it is not merged; empty if it is."""
+    """Why the unit is not merged; empty if it is merged."""
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
-    """What its tools recorded (actions, records), as JSON."""
+    """The records of the unit's tools (actions, records), as JSON."""
     steps: int = 0
     tool_calls: int = 0
     budget_used: bool = False
-    """Whether its step budget stopped it."""
+    """Whether the unit's step budget stopped it."""
     replayed: bool = False
     """Whether an earlier run did the work."""
     kept_as: str = ""
-    """The key under which it is stored."""
+    """The key under which the outcome is stored."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else is stored with it, as JSON."""
+    """What else is stored with the outcome, as JSON."""
     facts: CallFacts | None = None
-    """The usage of its model calls in this run."""
+    """The usage of the unit's model calls in this run."""
     error: KtxError | None = None
     """What ended its loop."""
 
     @property
     def contents(self) -> dict[str, bytes | None]:
-        """The files it changed as they would become; None if one is deleted."""
+        """The files that the unit changed, after the change; None for a deleted file."""
         return {path: change.content for path, change in self.changes.items()}
 
     @property
@@ -305,7 +305,7 @@ class UnitOutcome(Record):
 
     @property
     def paths(self) -> frozenset[str]:
-        """The files of the project with its work."""
+        """The project files with the unit's work."""
         return frozenset((*self.changes, *([CONTRADICTIONS_NAME] if self.contradictions else ())))
 
     @property
@@ -315,16 +315,16 @@ class UnitOutcome(Record):
 
     @property
     def actions(self) -> list[Mapping[str, Any]]:
-        """What it wrote, as recorded by its tools."""
+        """What the unit wrote, as recorded by its tools."""
         return list(self.session.get("actions", ()))
 
     @property
     def did_something(self) -> bool:
-        """Whether it wrote, confirmed or recorded anything."""
+        """Whether the unit wrote, confirmed or recorded anything."""
         return bool(self.actions) or any(self.session.get("records", {}).values())
 
     def produced(self) -> dict[str, tuple[str, ...]]:
-        """Return artifact -> the raw files it comes from, as named by its action."""
+        """Return artifact -> the raw files it comes from, as named by the action on it."""
         written = (each for each in actions_of(self) if each.kind != "removed")
         merged = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
         made = {each.identity: each.raw_paths for each in written}
@@ -335,7 +335,7 @@ class UnitOutcome(Record):
         return replace(self, status=status, reason=reason, changes={})
 
     def kept(self) -> dict[str, Any]:
-        """Return what is stored of it between runs, besides its details."""
+        """Return what is stored for the outcome between runs, besides its details."""
         return {
             "changes": {path: [_packed(change.base), _packed(change.content)] for path, change in self.changes.items()},
             "session": self.session,
@@ -388,12 +388,12 @@ def contradictions_in(session: Mapping[str, Any]) -> list[Contradiction]:
 
 
 def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
-    """Return its actions without those that found everything already written."""
+    """Return the actions that changed something."""
     return tuple(each for each in actions_of(outcome) if each.kind != "confirmed")
 
 
 def changes_of(workspace: Workspace) -> dict[str, FileChange]:
-    """Return what an overlay changes in the tree it was made on."""
+    """Return an overlay's changes to the tree that it was made on."""
     base = workspace.base()
     return {path: FileChange(base.read(path), content) for path, content in workspace.changes().items()}
 
@@ -408,13 +408,13 @@ def merge_outcome(workspace: Workspace, outcome: UnitOutcome) -> tuple[Conflict,
 
 
 class _TreeBefore:
-    """The relevant part of the tree a unit started from: its changed files as they were, the rest as it is now."""
+    """The relevant part of a unit's starting tree: its changed files as they were, the rest as it is now."""
 
     def __init__(self, changes: Mapping[str, FileChange], now: Tree) -> None:
         self._changes, self._now = changes, now
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None if there is no such file."""
+        """Return a file's content, or None if the file does not exist."""
         return self._changes[path].base if path in self._changes else self._now.read(path)
 
     def paths(self, prefix: str) -> list[str]:
@@ -451,7 +451,7 @@ class Reconciliation:
         return [] if self.problem else contradictions_in(self.session)
 
     def to_json(self) -> dict[str, Any]:
-        """Return its part of the report."""
+        """Return this part of a report."""
         records = self.session.get("records", {})
         return {
             "steps": self.steps,
@@ -468,7 +468,7 @@ RECONCILE: Final = "reconcile"
 
 @dataclass(frozen=True, slots=True)
 class TaskStore:
-    """Stored outcomes and steps of tasks, by what the tasks were made from.
+    """Stored outcomes and steps of tasks, by the input of the tasks.
 
     Every method raises `StorageError` if the state database fails.
     """
@@ -477,7 +477,7 @@ class TaskStore:
     state: Path
 
     def outcome(self, key: str) -> Mapping[str, Any] | None:
-        """Return the stored outcome of a finished task, None if there is none."""
+        """Return the stored outcome of a finished task, or None if there is none."""
         with translated(self.state):
             row = self.database.execute("SELECT outcome FROM unit_outcomes WHERE key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])
@@ -492,7 +492,7 @@ class TaskStore:
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
 
     def steps(self, key: str, loop: str) -> list[tuple[StoredStep, Mapping[str, Any]]]:
-        """Return the steps of a loop and what its tools had recorded after each; those of another loop are deleted."""
+        """Return the steps of a loop and the tool records after each; the steps of another loop are deleted."""
         with translated(self.state):
             self.database.execute("DELETE FROM unit_steps WHERE key = ? AND loop <> ?", (key, loop))
             rows = self.database.execute(
@@ -507,7 +507,7 @@ class TaskStore:
         return taken_by(json.loads(step) for (step,) in rows)
 
     def append(self, key: str, loop: str, step: StoredStep, session: Mapping[str, Any]) -> None:
-        """Store one more step, with what the tools have recorded so far."""
+        """Store one more step, with the tool records so far."""
         with translated(self.state):
             self.database.execute(
                 "INSERT INTO unit_steps SELECT ?, ?, 1 + coalesce(max(number), 0), ?, ? FROM unit_steps WHERE key = ?",
@@ -520,13 +520,13 @@ class TaskStore:
             self.database.execute("DELETE FROM unit_steps WHERE key = ?", (key,))
 
     def forget(self, key: str) -> None:
-        """Delete what is stored of one unit."""
+        """Delete what is stored for one unit."""
         with translated(self.state), transaction(self.database):
             for table in ("unit_outcomes", "unit_steps"):
                 self.database.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
 
     def landed(self, connection: str, kind: str, keep: Collection[str] = ()) -> None:
-        """Delete what is stored of a source whose work is committed, except the units of the keys to `keep`."""
+        """Delete what is stored for a source whose work is committed, except the units with the keys to `keep`."""
         prefix = _key_prefix(connection, kind)
         with translated(self.state), transaction(self.database):
             for table in ("unit_outcomes", "unit_steps"):
@@ -538,7 +538,7 @@ class TaskStore:
 
 
 def store_key(connection: str, kind: str, parts: Any) -> str:
-    """Return the key under which a unit of a source is stored: the same `parts` (as JSON) are the same work."""
+    """Return the key under which a unit of a source is stored; the same `parts` (as JSON) are the same work."""
     return _key_prefix(connection, kind) + hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -547,7 +547,7 @@ def _key_prefix(connection: str, kind: str) -> str:
 
 
 def forget_units(database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]) -> None:
-    """Delete what is stored of the units whose work is now committed.
+    """Delete what is stored for the units whose work is now committed.
 
     Kept are interrupted units, and those with a held file: their work is not in the commit.
     """
@@ -575,7 +575,7 @@ def remember_questions(
 def forget_own_units(
     database: sqlite3.Connection, state: Path, works: Iterable[SourceWork], held: Collection[str]
 ) -> None:
-    """Do the same for the units of this run alone: others of the same source are interrupted work."""
+    """Delete what is stored for the units of this run alone; other units of the same source are interrupted work."""
     store = TaskStore(database, state)
     for outcome in (each for work in works for each in work.outcomes):
         if not _is_waiting(outcome, held):
@@ -599,7 +599,7 @@ class SavedState(Protocol):
 
 
 class TaskJournal:
-    """The journal of one task's loop; resuming restores what its tools had recorded."""
+    """The journal of one task's loop; resuming restores the records of its tools."""
 
     def __init__(self, store: TaskStore, key: str, state: SavedState) -> None:
         self._store, self._key, self._state = store, key, state
@@ -617,14 +617,14 @@ class TaskJournal:
 
 
 def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
-    """Return the deleted raw files of a source -> the artifacts that came from them."""
+    """Return the deleted raw files of a source -> the artifacts that came from each."""
     known = work.delivered.files
     artifacts = {path: known[path].artifacts for path in work.changes.deleted if path in known}
     return {path: names for path, names in artifacts.items() if names}
 
 
 def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> list[str]:
-    """Return the documents of a source, sorted, for whose passages a model is to write questions.
+    """Return the documents of a source whose passages need questions written by a model, sorted.
 
     None if no document changed and no earlier call failed, also in a clone, whose state has no questions. `database`
     None: there is no state.
@@ -640,7 +640,7 @@ def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> 
 def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
     """Whether there is a unit, a deleted file with artifacts, a waiting candidate, or a document that needs questions.
 
-    Which documents need questions, `without_questions` says.
+    `without_questions` lists the documents that need questions.
     """
     if any(work.units for work in works if work.error is None) or any(evicted(work) for work in works):
         return True

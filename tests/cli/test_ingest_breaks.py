@@ -39,7 +39,7 @@ BROKEN = [
     ("segment", "Invoice.big", 15),
 ]
 SAID = f"3 measures and 1 segment no longer compile: Invoice.revenue ({FILE}:3), Invoice.average ({FILE}:7), "
-HINT = f"edit {FILE}; to see each error: ktx sl validate --no-data -c chinook"
+HINT = f"edit {FILE}; to see the errors, run: ktx sl validate --no-data -c chinook"
 
 
 @pytest.fixture

@@ -330,8 +330,8 @@ def test_the_report_says_what_stopped_agents_and_what_they_were_allowed_to_take(
     assert answer.code == 5, answer
     took = "600 tokens (500 fresh, 0 cache writes, 0 cache reads, 100 output)"
     assert f"model usage: {took}, $0.0020 at list prices (limit: 500 tokens)\n" in answer.out
-    assert "agents stopped: the budget of this run is used up: 600 of 500 tokens\n" in answer.out
-    assert "agents stopped by: the budget of this run is used up" in ktx("runs", "show", "latest").out
+    assert "agents stopped: the budget for this run is used up: 600 of 500 tokens\n" in answer.out
+    assert "agents stopped by: the budget for this run is used up" in ktx("runs", "show", "latest").out
 
 
 def test_what_names_no_run_or_no_unit_is_refused_with_what_there_is(ktx: Run, project: Path) -> None:

@@ -240,7 +240,7 @@ def test_what_the_review_brought_lands_without_it() -> None:
     assert files(result) == {"wiki/x.md": "x"}
     assert (
         result.consolidation.reconciliation.problem
-        == "the final checks found an error in what it wrote: wiki/z.md is wrong"
+        == "the final checks found an error in its changes: wiki/z.md is wrong"
     )
     assert len(reviewed) == 1
 

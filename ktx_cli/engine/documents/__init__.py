@@ -1,1 +1,1 @@
-"""The work of agents on documents: triage, extraction, candidates, curation."""
+"""The agents' work on documents: triage, extraction, candidates and curation."""

@@ -51,18 +51,18 @@ class Scores:
 
     @property
     def promotion(self) -> int:
-        """How much speaks for inclusion in the wiki: -3 to 12."""
+        """How strongly the candidate's scores support adding it to the wiki: -3 to 12."""
         return self.durability + self.authority + self.reuse + self.novelty - self.risk
 
     def highest(self, other: Scores) -> Scores:
-        """Return the higher one of each."""
+        """Return the higher value of each score."""
         pairs = zip(asdict(self).items(), asdict(other).values(), strict=True)
         return Scores(**{name: max(own, theirs) for (name, own), theirs in pairs})
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A passage that contains a candidate; `sha256` of its text."""
+    """A passage that contains a candidate, with the `sha256` of its text."""
 
     key: str
     path: str
@@ -78,24 +78,24 @@ class PageCandidate(Record):
 
     key: str
     source: str
-    """The connection it comes from."""
+    """The connection that the candidate comes from."""
     topic: str
     assertion: str
     rationale: str
     evidence: tuple[Evidence, ...]
     page: str = ""
-    """The key of a page it may belong on; empty: unknown."""
+    """The key of a page that the candidate may belong on; empty if unknown."""
     hint: Hint = "create"
     scores: Scores = Scores()
     status: Status = "pending"
     reason: str = ""
-    """Why it was rejected, or what it contradicts."""
+    """Why the candidate was rejected, or what it contradicts."""
     into: str = ""
-    """The artifact it went into (`wiki:refunds`), or the key of the candidate that represents it."""
+    """The artifact that the candidate went into (`wiki:refunds`), or the key of the candidate that represents it."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The raw files that contain it."""
+        """The raw files that contain the candidate."""
         return tuple(dict.fromkeys(each.path for each in self.evidence))
 
     @property
@@ -104,7 +104,7 @@ class PageCandidate(Record):
         return -self.scores.promotion, self.source, self.paths, self.key
 
     def judged(self, status: Status, reason: str = "", into: str = "") -> PageCandidate:
-        """Return it with a verdict."""
+        """Return the candidate with a verdict."""
         return replace(self, status=status, reason=reason, into=into)
 
     @classmethod
@@ -115,20 +115,20 @@ class PageCandidate(Record):
 
 
 def first_verdict(candidate: PageCandidate) -> PageCandidate:
-    """Return a new candidate with the verdict that its hint implies, else unchanged."""
+    """Return a new candidate with the verdict that its hint implies; other candidates are unchanged."""
     if candidate.hint == "conflict":
         return candidate.judged("conflict", "the document contradicts itself or another rule")
     return candidate.judged("rejected", NOT_DURABLE) if candidate.hint == "skip" else candidate
 
 
 def candidate_key(topic: str, path: str) -> str:
-    """Return the key of a document's statement on a topic: the same in every run."""
+    """Return the key of a document's statement on a topic; it is the same in every run."""
     digest = hashlib.sha256(f"{path}\n{topic.casefold()}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{slug(topic, LONGEST_KEY - 10) or 'fact'}-{digest}"
 
 
 def evidence_of(passage: Passage, place: DocumentId, library: Library) -> Evidence:
-    """Return what a candidate stores of a passage."""
+    """Return the part of a passage that a candidate stores."""
     document = library.document(place)
     title, url = ("", None) if document is None else (document.title, document.url)
     digest = hashlib.sha256(passage.text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -136,25 +136,25 @@ def evidence_of(passage: Passage, place: DocumentId, library: Library) -> Eviden
 
 
 def scores_of(values: Mapping[str, int]) -> Scores:
-    """Return the scores, limited to their ranges."""
+    """Return the scores, clamped to their ranges."""
     names = asdict(Scores())
     return Scores(**{name: min(max(int(values.get(name, 0)), 0), HIGHEST) for name in names})
 
 
 def unique(candidates: Iterable[PageCandidate]) -> list[PageCandidate]:
-    """Return candidates by key; the last one with a key replaces the others."""
+    """Return the candidates by key; of several with the same key, the last one is kept."""
     return list({(each.source, each.key): each for each in candidates}.values())
 
 
 class MarkCandidate(Input):
     """The verdict on a candidate. A later one replaces it."""
 
-    key: str = Field(description="Key of a candidate of this task.")
-    status: Literal["promoted", "merged", "rejected", "conflict"] = Field(description="What became of it.")
+    key: str = Field(description="Key of a candidate in this task.")
+    status: Literal["promoted", "merged", "rejected", "conflict"] = Field(description="The outcome for the candidate.")
     artifact: str | None = Field(
         None, max_length=300, description="Of `promoted` and `merged`: `wiki:<key>` or `sl:<connection>/<source>`."
     )
-    reason: str | None = Field(None, max_length=500, description="Of `rejected` and `conflict`: why, in a few words.")
+    reason: str | None = Field(None, max_length=500, description="For `rejected` and `conflict`: why, in a few words.")
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class Book:
 
     @classmethod
     def of(cls, candidates: Iterable[PageCandidate], written: Collection[str] = ()) -> Book:
-        """Return the book of a batch."""
+        """Return the book for a batch."""
         return cls({each.key: each for each in candidates}, written)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -181,30 +181,30 @@ class Book:
 
 
 def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
-    """Return `context_candidate_mark` for the candidates of a book."""
+    """Return the `context_candidate_mark` tool for the candidates of a book."""
 
     def mark(at: ToolSession, value: MarkCandidate) -> ToolOutput:
         if value.key not in book.candidates:
             raise Refused(
-                f"`{value.key}` is not a candidate of this task; the candidates are: {listing(book.candidates, 20)}"
+                f"`{value.key}` is not a candidate in this task; the candidates are: {listing(book.candidates, 20)}"
             )
         into, reason = _checked(at, value, book)
         book.candidates[value.key] = book.candidates[value.key].judged(value.status, reason, into)
         left = sum(each.status == "pending" for each in book.candidates.values())
         return ToolOutput(f"`{value.key}` is {value.status}; {left} left to mark.", {"success": True, "left": left})
 
-    about = "Say what became of a candidate: promoted, merged, rejected or conflict."
+    about = "Record the outcome for a candidate: promoted, merged, rejected or conflict."
     return Tool("context_candidate_mark", about, MarkCandidate, mark, reads=False).on(session)
 
 
 def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[str, str]:
-    """Return (artifact, reason) of a verdict; raises `Refused` for one that contradicts what happened."""
+    """Return the (artifact, reason) of a verdict; raises `Refused` if the verdict contradicts what happened."""
     if value.status in ("rejected", "conflict"):
         reason = one_line(value.reason or "", 500)
         if not reason:
             raise Refused(f"give the `reason` why it is {value.status}")
         if value.status == "rejected" and reason == OVER_BUDGET and not budget_used(session.budget):
-            raise Refused("the budget for pages is not used up: decide by what the candidate says")
+            raise Refused("the budget for pages is not used up: decide by the candidate's content")
         return "", reason
     artifact = (value.artifact or "").strip()
     if not _is_there(session, artifact):
@@ -216,7 +216,7 @@ def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[st
 
 
 def budget_used(budget: PageBudget | None) -> bool:
-    """Return whether pages can no longer be created, or changed."""
+    """Return whether pages can no longer be created, and whether they can no longer be changed."""
     return budget is not None and min(budget.creates, budget.updates) <= 0
 
 
@@ -241,16 +241,16 @@ WAITING: Final = frozenset((OVER_BUDGET, OVER_PASSES))
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """The candidates of earlier runs, as this run has them."""
+    """The candidates of earlier runs, as seen by this run."""
 
     candidates: tuple[PageCandidate, ...] = ()
-    """Those that are continued, with evidence in the current passages."""
+    """Candidates that are continued, with evidence in the current passages."""
     gone: tuple[PageCandidate, ...] = ()
-    """Those without a passage to cite."""
+    """Candidates without a passage to cite."""
 
 
 def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[PageCandidate]:
-    """Return what earlier runs stored of a source, by key."""
+    """Return what earlier runs stored for a source, by key."""
     rows = database.execute(
         "SELECT candidate FROM waiting_candidates WHERE connection = ? AND kind = ? ORDER BY key", (connection, kind)
     )
@@ -258,7 +258,7 @@ def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Pa
 
 
 def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[PageCandidate]) -> None:
-    """Store the waiting candidates of a curated run, replacing the earlier ones; called once the run is committed.
+    """Store the waiting candidates of a curated run in place of the earlier ones, after the run is committed.
 
     The caller has a transaction.
     """
@@ -274,7 +274,7 @@ def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candi
 
 
 def carry(earlier: Iterable[PageCandidate], present: Collection[str], library: Library) -> Carried:
-    """Return the continued candidates of earlier runs; `present`: keys of this run's own, which replace them.
+    """Return the continued candidates of earlier runs; `present`: keys of this run's candidates, which replace them.
 
     Passages are looked up by their citation keys. A candidate none of whose passages still exists is not continued:
     nothing supports it now.
@@ -298,10 +298,10 @@ def _bound(old: Evidence, library: Library) -> Evidence | None:
 
 
 ALIKE: Final = 0.86
-"""Cosine similarity from which two candidates are the same."""
+"""Minimum cosine similarity at which two candidates are the same."""
 
 OVERLAP: Final = 0.8
-"""Share of common words from which two candidates are the same, if there are no vectors."""
+"""Minimum share of common words at which two candidates are the same, if there are no vectors."""
 
 _NEGATION: Final = re.compile(r"\b(?:not?|never|none|nor|cannot|without|except\w*|exclud\w*|unless|only)\b|n['’]t\b")
 
@@ -323,9 +323,9 @@ class Deduplicated:
     """Candidates without duplicates."""
 
     left: list[PageCandidate] = field(default_factory=list)
-    """Those that represent themselves or others, in order."""
+    """Candidates that represent themselves or others, in order."""
     merged: list[PageCandidate] = field(default_factory=list)
-    """The others, with their verdict."""
+    """The remaining candidates, with their verdicts."""
     warnings: tuple[ResultWarning, ...] = ()
     """Why vectors could not be used."""
 
@@ -333,7 +333,7 @@ class Deduplicated:
 def deduplicate(candidates: Iterable[PageCandidate], embedder: Callable[[], Embedder | None]) -> Deduplicated:
     """Return pending candidates without duplicates, best first.
 
-    Each joins the first representative that it resembles, else it becomes one. Two that differ in a number or in a
+    Each joins the first representative that it resembles, or else becomes one. Two that differ in a number or in a
     `not` are never the same, however similar: one of them may be wrong. A representative has the highest scores and all
     evidence.
     """
@@ -359,7 +359,7 @@ def _joined(representative: PageCandidate, other: PageCandidate) -> PageCandidat
 
 
 def _facts(candidate: PageCandidate) -> tuple[Counter[str], Counter[str]]:
-    """Return what must not differ between two candidates that are the same: numbers and negations."""
+    """Return what must not differ between two equal candidates: numbers and negations."""
     text = folded(candidate.assertion)
     return Counter(re.findall(r"\d+(?:[.,]\d+)*", text)), Counter(_NEGATION.findall(text))
 
@@ -372,7 +372,7 @@ def _groups(
         if maker is not None:
             return _ByMeaning(list(_embedded(maker, ordered))), ()
     except KtxError as error:
-        what = f"candidates were only compared by their words: {error.message}"
+        what = f"candidates were compared only by their words: {error.message}"
         return _ByWords(ordered), (ResultWarning("no_vectors", what, hint=error.hint),)
     return _ByWords(ordered), ()
 
@@ -386,7 +386,7 @@ def _embedded(embedder: Embedder, ordered: Sequence[PageCandidate]) -> Iterator[
 
 
 class _ByMeaning:
-    """Compares vectors of length 1, with numpy if it is installed. Both round, so that they agree."""
+    """Compares vectors of length 1, using numpy if it is installed. Both round, so that they agree."""
 
     def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
         self._vectors = vectors
@@ -419,7 +419,7 @@ def _numpy() -> Any:
 
 
 class _ByWords:
-    """Compares the sets of stems. Two that have enough in common share one of their rarest words.
+    """Compares sets of stems. Two that have enough in common share one of their rarest words.
 
     The prefix filter of Bayardo, Ma and Srikant (2007, Scaling up all pairs similarity search).
     """

@@ -1,4 +1,4 @@
-"""The curation of candidates: passes of a curator over batches, within a budget of pages, and its verdicts."""
+"""Curates candidates: a curator makes passes over batches within a page budget, and reaches verdicts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STEPS: Final = 60
 """Maximum number of model turns per pass."""
 
 CREATES, UPDATES = 25, 20
-"""Maximum number of pages that a run may create and change from one source, unless its settings say otherwise."""
+"""Maximum number of pages that a run may create or change from one source, unless its settings specify otherwise."""
 
 _MOST_EVIDENCE: Final = 10
 _SHOWN_PASSAGES: Final = 2
@@ -62,7 +62,7 @@ class Pass:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The raw files of its candidates, sorted."""
+        """The raw files of the pass's candidates, sorted."""
         return tuple(sorted({path for candidate in self.batch for path in candidate.paths}))
 
     @property
@@ -81,7 +81,7 @@ class Queue:
     promoted: list[str] = field(default_factory=list)
 
     def next(self, budget: PageBudget) -> Pass | None:
-        """Return the next pass; None if no candidate or no pass is left."""
+        """Return the next pass, or None if there are no more candidates or passes."""
         if not self.left or self.passes == PASSES:
             return None
         batch, self.left = self.left[:BATCH], self.left[BATCH:]
@@ -93,7 +93,7 @@ class Queue:
 
 @dataclass(slots=True)
 class CurationReport:
-    """The outcome of the candidates of a source; each has a verdict."""
+    """The outcome for the candidates of a source; each candidate has a verdict."""
 
     passes: int = 0
     examined: int = 0
@@ -101,18 +101,18 @@ class CurationReport:
     carried: int = 0
     """Candidates of earlier runs."""
     repeated: int = 0
-    """Number of candidates that another one of this run represented."""
+    """Number of candidates represented by another candidate of this run."""
     candidates: tuple[PageCandidate, ...] = ()
     budget_exhausted: bool = False
     warnings: tuple[ResultWarning, ...] = ()
 
     def rejections(self) -> dict[str, int]:
-        """Return reason -> number of candidates that were rejected for it."""
+        """Return the number of rejected candidates by reason."""
         rejected = (candidate.reason for candidate in self.candidates if candidate.status == "rejected")
         return dict(sorted(Counter(rejected).items()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return its part of a report; conflicts are for a person to decide."""
+        """Return the curation's part of a report; conflicts are for a person to decide."""
         return {
             "passes_run": self.passes,
             "topics_examined": self.examined,
@@ -135,12 +135,12 @@ class CurationReport:
 
 @dataclass(slots=True)
 class Curation:
-    """The outcome of the candidates of one source."""
+    """The outcome for the candidates of one source."""
 
     work: SourceWork
     report: CurationReport = field(default_factory=CurationReport)
     outcomes: list[UnitOutcome] = field(default_factory=list)
-    """Its passes, as units that were merged or not."""
+    """The curator's passes, as units that were merged or not."""
 
     @property
     def candidates(self) -> tuple[PageCandidate, ...]:
@@ -156,7 +156,7 @@ class Curator:
     runner: AgentRunner
     prompt: Prompt
     embedder: Callable[[], Embedder | None]
-    """Creates what compares candidates by vectors; None: words are compared."""
+    """Creates the comparison of candidates by vectors; None: words are compared."""
 
     async def curate(
         self,
@@ -167,7 +167,7 @@ class Curator:
         merged: Sequence[UnitOutcome],
         stage: StagedWork,
     ) -> Curation:
-        """Return the verdict on every candidate; what passes wrote is in the overlay.
+        """Return the verdict on every candidate; what the passes wrote is in the overlay.
 
         `earlier`: waiting candidates of earlier runs; `merged`: the units of the run, whose pages count too.
         """
@@ -186,7 +186,7 @@ class Curator:
     async def _passes(
         self, workspace: Workspace, curation: Curation, queue: Queue, budget: PageBudget, stage: StagedWork
     ) -> list[PageCandidate]:
-        """Run the passes, and return all candidates of the queue with their verdicts."""
+        """Run the passes, and return all candidates in the queue with their verdicts."""
         judged: list[PageCandidate] = []
         report, cancellation = curation.report, self.runner.cancellation
         while not cancellation.is_set and not _is_empty(budget) and (one := queue.next(budget)) is not None:
@@ -212,7 +212,7 @@ class Curator:
         return judged + [candidate.judged("rejected", reason) for candidate in queue.left]
 
     def _task(self, workspace: Workspace, work: SourceWork, one: Pass, stage: StagedWork) -> AgentTask:
-        """Return the task of a pass, on its own overlay."""
+        """Return the task for a pass, on its own overlay."""
         library = self.context.library
         session = self.context.open_session(
             workspace.child(),
@@ -232,7 +232,7 @@ class Curator:
         def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
             wrong = self.context.gates.definitions(session.workspace, outcome.changes)
             if wrong:
-                reason = f"definitions it wrote are invalid: {wrong[0]}"
+                reason = f"the definitions written are invalid: {wrong[0]}"
                 return UnitOutcome(work.connection, work.kind, one.unit, UnitStatus.FAILED, reason)
             budget = session.budget or one.budget
             candidates = [_with_verdict(candidate, budget) for candidate in book.candidates.values()]
@@ -279,7 +279,7 @@ class Curator:
 
 @dataclass(frozen=True, slots=True)
 class _PassState:
-    """What a pass has done so far: the records of its session, and the verdicts."""
+    """What a pass has done so far: its session's records, and the verdicts."""
 
     session: ToolSession
     book: Book
@@ -293,14 +293,14 @@ class _PassState:
 
 
 def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
-    """Return the outcome of candidates that the run had no time for; their documents count as new in the next run."""
+    """Return the outcome for candidates that the run had no time for; their documents count as new in the next run."""
     paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
     unit = WorkUnit("curate:rest", "candidates of documents", paths)
     return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it started")
 
 
 def _with_verdict(candidate: PageCandidate, budget: PageBudget) -> PageCandidate:
-    """Return a candidate without a verdict of the curator with the verdict that is true of it."""
+    """Return a candidate that the curator gave no verdict, with the verdict that applies to it."""
     if candidate.status != "pending":
         return candidate
     return candidate.judged("rejected", OVER_BUDGET if budget_used(budget) else NO_VERDICT)
@@ -311,7 +311,7 @@ def _with_sources(
 ) -> list[Mapping[str, Any]]:
     """Return actions with the raw files that the curator named, and those of the candidates that went into them.
 
-    An action without either comes from all files of the pass, so that it is checked when one of them is gone.
+    An action without either comes from all files of the pass, so that it is checked when one of them is removed.
     """
     with_paths: list[Mapping[str, Any]] = []
     for action in actions:
@@ -323,7 +323,7 @@ def _with_sources(
 
 
 def _merged(candidates: Sequence[PageCandidate]) -> dict[str, list[str]]:
-    """Return artifacts that already contained it -> the raw files that say it too."""
+    """Return the artifacts that already contained a candidate -> the raw files that also contain it."""
     paths: dict[str, set[str]] = {}
     for candidate in candidates:
         if candidate.status == "merged":
@@ -336,7 +336,7 @@ def _is_empty(budget: PageBudget) -> bool:
 
 
 def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
-    """Return how many pages the source's settings leave, without those that its units wrote.
+    """Return how many pages the source's settings still allow, after those that its units wrote.
 
     A limit under the TypeScript ktx's name takes precedence.
     """
@@ -363,11 +363,11 @@ def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
 
 
 def _notes(one: Pass, library: Library) -> str:
-    """Return the task of a pass: the state of the curation, what may still be written, its candidates."""
+    """Return the task for a pass: the state of the curation, what may still be written, and the candidates."""
     left = f"{plural(one.budget.creates, 'new page')} and {plural(one.budget.updates, 'change')} of pages"
     parts = [
-        f"This is pass {one.number} of {one.of}. {left} are left of the budget of this run: the tools refuse more.",
-        f"Written by passes before it: {listing(one.promoted, 50)}." if one.promoted else "",
+        f"This is pass {one.number} of {one.of}. {left} are left in this run's budget: the tools refuse more.",
+        f"Written by earlier passes: {listing(one.promoted, 50)}." if one.promoted else "",
         f"{plural(len(one.batch), 'candidate')}, each to be marked:",
         *(_candidate(candidate, library) for candidate in one.batch),
     ]
@@ -391,7 +391,7 @@ def _candidate(candidate: PageCandidate, library: Library) -> str:
 
 
 def _evidence(evidence: Sequence[Evidence], library: Library) -> Iterable[str]:
-    """Yield the passages of a candidate, the first of them with their beginning."""
+    """Yield a candidate's passages, the first of them with its opening text."""
     for number, each in enumerate(evidence[:_MOST_EVIDENCE]):
         yield f"evidence: {each.key} ({one_line(each.title, 200)}{f', {each.url}' if each.url else ''})"
         passage = library.passage(each.key) if number < _SHOWN_PASSAGES else None

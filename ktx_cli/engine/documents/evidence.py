@@ -1,4 +1,4 @@
-"""Relations between documents (parents, children, links, siblings), and the tools that search and read them."""
+"""Relations between documents (parents, children, links, siblings), and the tools that search and read documents."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Neighbours:
         return cls(parents, links, tuple(found))
 
     def related(self, place: DocumentId, relation: Relation) -> list[DocumentId]:
-        """Return the neighbors of a kind; links in their order, others by path."""
+        """Return a document's neighbors of one kind; links keep their order, others are sorted by path."""
         if relation == "parent":
             return [self.parents[place]] if place in self.parents else []
         if relation == "linked":
@@ -64,7 +64,7 @@ class Neighbours:
 
 
 class _Names:
-    """The names of documents in links: ids, URLs, paths."""
+    """The names by which links refer to documents: ids, URLs, paths."""
 
     def __init__(self, documents: Mapping[DocumentId, Document]) -> None:
         self._documents = documents
@@ -141,17 +141,17 @@ def _address(url: str) -> str:
 
 
 MOST: Final = 25
-"""Number of search hits, and of neighbors of a document."""
+"""Number of search hits and of a document's neighbors."""
 
 _ROOM: Final = LONGEST - RESERVE
 _LINE: Final = 300
 
 
 class SearchEvidence(Input):
-    """What to look for in documents."""
+    """A search of the documents."""
 
-    query: str = Field(description="Words of the topic.", max_length=500)
-    connection: str | None = Field(None, description="One source of documents. Defaults to all sources of this run.")
+    query: str = Field(description="Words about the topic.", max_length=500)
+    connection: str | None = Field(None, description="A document source. Defaults to all sources of this run.")
     limit: int = Field(10, ge=1, le=MOST, description="Maximum number of passages.")
 
 
@@ -159,7 +159,7 @@ class ReadEvidence(Input):
     """A passage or a document, exactly one of them."""
 
     passage: str | None = Field(None, description="Citation key of a passage, as returned by a search.")
-    document: str | None = Field(None, description="Id of a document: the beginning of its citation keys.")
+    document: str | None = Field(None, description="Document id: the beginning of its citation keys.")
     neighbours: bool = Field(False, description="For a passage: also show the passages before and after it.")
     start: int = Field(1, ge=1, description="For a document: the number of the passage to start with, from 1.")
 
@@ -168,12 +168,12 @@ class EvidenceNeighbours(Input):
     """Which documents to list."""
 
     document: str = Field(description="Id of a document: the beginning of its citation keys.")
-    relation: Relation = Field(description="`same_path`: those in the same folder, or below the same page.")
+    relation: Relation = Field(description="`same_path`: documents in the same folder, or below the same page.")
     limit: int = Field(10, ge=1, le=MOST, description="Maximum number of documents.")
 
 
 class _Evidence:
-    """The tools' work on one library; relations between documents are computed when first requested."""
+    """The tools' access to one library; relations between documents are computed when first requested."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -183,7 +183,7 @@ class _Evidence:
         sources = sorted(self._library.sources)
         if value.connection is not None and value.connection not in sources:
             raise Refused(
-                f"`{value.connection}` is not a source of documents of this run; the sources are: {listing(sources)}"
+                f"`{value.connection}` is not a document source of this run; the sources are: {listing(sources)}"
             )
         found = self._library.search(value.query, value.connection, value.limit)
         if not found:
@@ -203,7 +203,7 @@ class _Evidence:
         place = self._place(value.document or "")
         found = self._library.passages(place)
         if value.start > max(len(found), 1):
-            raise Refused(f"the document has {plural(len(found), 'passage')}: start with one of them")
+            raise Refused(f"the document has {plural(len(found), 'passage')}: start with one of these")
         return self._text(place, found[value.start - 1 :])
 
     def neighbours(self, session: ToolSession, value: EvidenceNeighbours) -> ToolOutput:
@@ -229,7 +229,7 @@ class _Evidence:
         return self._text(place, found)
 
     def _text(self, place: DocumentId, passages: Sequence[Passage]) -> ToolOutput:
-        """Return as many passages of one document as fit."""
+        """Return as many passages of a document as fit."""
         problem = self._library.problem(place)
         if problem is not None:
             raise Refused(f"cannot read the document: {problem.message}")
@@ -275,7 +275,7 @@ def _value(value: object) -> str:
 
 
 def _more(found: Sequence[DocumentId], limit: int) -> str:
-    return f"({plural(len(found) - limit, 'more document')}: ask for a larger limit)" if len(found) > limit else ""
+    return f"({plural(len(found) - limit, 'more document')}: request a larger limit)" if len(found) > limit else ""
 
 
 def evidence_tools(session: ToolSession, library: Library) -> tuple[RuntimeTool, ...]:
@@ -287,7 +287,7 @@ def _tools(evidence: _Evidence) -> Iterable[Tool]:
     return (
         Tool(
             "context_evidence_search",
-            "Search the documents of this run for passages by their words. Each result has a citation key.",
+            "Search this run's documents for passages by words. Each result has a citation key.",
             SearchEvidence,
             evidence.search,
         ),
@@ -299,7 +299,7 @@ def _tools(evidence: _Evidence) -> Iterable[Tool]:
         ),
         Tool(
             "context_evidence_neighbors",
-            "List the documents around one: its parent, its children, those it links to and that link to it.",
+            "List the documents around one: its parent, its children, those it links to and those that link to it.",
             EvidenceNeighbours,
             evidence.neighbours,
         ),

@@ -1,4 +1,4 @@
-"""Sorts the documents of a run into lanes: for agents, for single facts, or skipped; and tracks their outcome."""
+"""Sorts the documents of a run into lanes: for agents, for single facts, or skipped; then tracks their outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DocumentLanes:
 
     work: SourceWork
     units: tuple[WorkUnit, ...] = ()
-    """The remaining units, with only the files of the full lane."""
+    """The remaining units, with only the files in the full lane."""
     skipped: dict[str, str] = field(default_factory=dict)
     """The path of each file that is not worth processing -> why."""
     light: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class DocumentLanes:
 
 @dataclass(slots=True)
 class Documents:
-    """The sources of documents of a run."""
+    """The document sources of a run."""
 
     works: Sequence[SourceWork]
     earlier: Mapping[SourceKey, Sequence[PageCandidate]]
-    """Waiting candidates of earlier runs."""
+    """Waiting candidates from earlier runs."""
     library: Library
     lanes: dict[SourceKey, DocumentLanes] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Documents:
         return cls(own, {work.key: waiting(database, *work.key) for work in own}, library)
 
     async def sort(self, questions: QuestionRunner, prompts: DocumentPrompts, emit: Emit = ignore_events) -> None:
-        """Triage what changed, one source after another."""
+        """Triage the changed documents, one source after another."""
         for work in self.works:
             if work.units:
                 self.lanes[work.key] = await _sort(work, self.library, questions, prompts, emit)
@@ -95,7 +95,8 @@ class Documents:
     def outcomes(self, curations: Iterable[Curation]) -> list[UnitOutcome]:
         """Return the passes as units of their sources.
 
-        `curations`: the merged ones. If that of a source was not merged, its documents with candidates count as new.
+        `curations`: the merged curations. If a source's curation was not merged, its documents with candidates count as
+        new.
         """
         landed = {curation.work.key: curation.outcomes for curation in curations}
         outcomes = [outcome for passes in landed.values() for outcome in passes]
@@ -109,7 +110,7 @@ class Documents:
         return warnings + [warning for curation in curations for warning in curation.report.warnings]
 
     def to_json(self, curations: Iterable[Curation]) -> list[dict[str, Any]]:
-        """Return the part of the report: for each source its lanes, and the outcome of its candidates."""
+        """Return this part of the report: for each source its lanes and the outcome for its candidates."""
         reports = {curation.work.key: curation.report.to_json() for curation in curations}
         return [
             {
@@ -158,7 +159,7 @@ async def _sort(
 
 
 def _read(work: SourceWork, library: Library) -> tuple[list[Document], dict[str, KtxError]]:
-    """Return the documents of a source's units, and path -> why one cannot be read."""
+    """Return the documents in a source's units, and path -> why a document cannot be read."""
     documents: list[Document] = []
     problems: dict[str, KtxError] = {}
     for path in sorted({path for unit in work.units for path in unit.files}):
@@ -172,7 +173,7 @@ def _read(work: SourceWork, library: Library) -> tuple[list[Document], dict[str,
 
 
 def _step(name: str, connection: str, emit: Emit) -> tuple[Callable[[int, int], None], Callable[[str], None]]:
-    """Announce a step, and return one function that reports its progress and one that reports its end."""
+    """Announce a step, and return one function that reports its progress and another that reports its end."""
     emit(StepStarted(name, connection))
     started = monotonic()
     return (
@@ -214,7 +215,7 @@ def _warnings(work: SourceWork, sorting: Tally, taking: Tally, unreadable: dict[
     for tally, what in ((sorting, "sorted"), (taking, "searched for single facts")):
         if tally.failures:
             count = plural(tally.failures, "document")
-            message = f"connection `{work.connection}`: {count} could not be {what}, so agents read them whole: "
+            message = f"connection `{work.connection}`: {count} could not be {what}, so agents read them in full: "
             yield ResultWarning("triage_failed", message + tally.problem)
     for path, problem in sorted(unreadable.items()):
         yield ResultWarning("document_unreadable", f"connection `{work.connection}`: {problem}", hint=f"check {path}")

@@ -1,4 +1,4 @@
-"""Generates questions that passages of documents answer, and synonyms of their subjects: many passages per call.
+"""Generates questions that document passages answer and synonyms of their subjects, for many passages per call.
 
 Only passages without questions are sent: new ones, those whose text changed, and those of an earlier call that failed.
 Each answer is stored at once, so that no run pays for it twice.
@@ -43,29 +43,29 @@ ROLE: Final = "candidateExtraction"
 """The role whose model writes them, the same as for descriptions of tables."""
 
 ROOM: Final = 48_000
-"""Maximum number of characters of the passages in one call."""
+"""Maximum number of characters for the passages in one call."""
 
 MOST_QUESTIONS, MOST_SYNONYMS, LONGEST = 5, 6, 200
-"""Maximum number of questions and synonyms of a passage, and of characters of each."""
+"""Maximum number of questions and synonyms for a passage, and of characters in each."""
 
 SHORTEST: Final = 12
-"""Number of letters and digits below which a passage answers nothing."""
+"""Minimum number of letters and digits in a passage that can answer a question."""
 
 
 Texts = Mapping[str, Mapping[str, str]]
-"""Path -> digest -> the text of each passage of a document for the model."""
+"""Path -> digest -> the text of each document passage for the model."""
 
 
 class SectionQuestions(BaseModel):
-    """The search terms of one section."""
+    """The search terms for one section."""
 
     section: str = Field(description="The label of the section, such as `s1`.")
     questions: list[str] = Field(description="Three to five questions that the section answers.")
-    synonyms: list[str] = Field(description="Up to six other names of what the section is about.")
+    synonyms: list[str] = Field(description="Up to six other names for the subject of the section.")
 
 
 class QuestionsAnswer(BaseModel):
-    """The search terms of the sections in a message."""
+    """The search terms for the sections in a message."""
 
     sections: list[SectionQuestions]
 
@@ -82,7 +82,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class QuestionDemand:
-    """The number of sections of documents, or sources, that a run would send to the model, and of calls."""
+    """The number of document sections, or sources, that a run would send to the model, and the number of calls."""
 
     count: int = 0
     calls: int = 0
@@ -106,12 +106,12 @@ def question_demand(
 
 @dataclass(slots=True)
 class DocumentsAsked:
-    """The questions of the passages of documents, and statistics of the calls."""
+    """The questions for document passages, and call statistics."""
 
     documents: dict[SourceKey, tuple[DocumentQuestions, ...]] = field(default_factory=dict)
     """Source -> its documents that had passages without questions before the run."""
     tallies: dict[SourceKey, Tally] = field(default_factory=dict)
-    """Counts calls; `kept` counts passages of earlier runs."""
+    """Counts the calls; `kept` counts passages from earlier runs."""
     missing: int = 0
     """Passages that have no questions yet."""
 
@@ -132,7 +132,7 @@ async def write_questions(
     root: Path | None = None,
     emit: Emit = ignore_events,
 ) -> DocumentsAsked:
-    """Return the questions of all passages that had none."""
+    """Return the questions for all passages that had none."""
     asked = DocumentsAsked()
     for work in works:
         paths = without_questions(work, database)
@@ -147,7 +147,7 @@ async def write_questions(
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes the questions of one source's documents."""
+    """Writes the questions for one source's documents."""
 
     work: SourceWork
     library: Library
@@ -159,7 +159,7 @@ class _Writer:
     """Digest of a passage -> its questions."""
 
     async def write(self, paths: Sequence[str]) -> tuple[tuple[DocumentQuestions, ...], int]:
-        """Return the documents at some paths with their questions, and how many passages have none yet."""
+        """Return the documents at some paths with their questions, and the number of passages that have none yet."""
         connection = self.work.connection
         self.emit(StepStarted("questions", connection))
         started = monotonic()
@@ -184,7 +184,7 @@ class _Writer:
         return tuple(self._document(path, texts[path]) for path in sorted(texts)), missing
 
     def _is_kept(self, item: _Item) -> bool:
-        """Apply the stored answer of a run that was not committed; return whether there is one."""
+        """Apply the stored answer from a run that was not committed; return whether there is one."""
         kept = self.questions.store.get(KIND, item.key)
         if not isinstance(kept, list) or len(kept) != 2:
             return False
@@ -193,7 +193,7 @@ class _Writer:
         return True
 
     async def _asked(self, batch: Sequence[_Item]) -> list[tuple[_Item, PassageQuestions]]:
-        """Return the questions of a call; sections that the answer omits are sent again in the next run."""
+        """Return the questions from a call; sections that the answer omits are sent again in the next run."""
         labelled = {f"s{number}": item for number, item in enumerate(batch, 1)}
         sections = (f"{label}:\n{wrapped(item.text, 'a section of a document')}" for label, item in labelled.items())
         answer = await self.questions.ask(self.question, "\n\n".join(("The sections:", *sections)))
@@ -216,7 +216,7 @@ class _Writer:
 def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return path -> digest -> the text of each passage for the model; nothing for documents removed meanwhile.
 
-    A document that declares itself superseded or a draft has no passage that answers anything.
+    A document that declares itself superseded or a draft has no passages that answer anything.
     """
     found: dict[str, dict[str, str]] = {}
     for path in paths:
@@ -233,7 +233,7 @@ def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str
 
 
 def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict[str, PassageQuestions]:
-    """Return the questions that passages of documents have."""
+    """Return the questions for document passages."""
     return {
         digest: own
         for path, passages in texts.items()
@@ -243,7 +243,7 @@ def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict
 
 
 def _waiting(texts: Texts, known: Collection[str], prompt: Prompt) -> tuple[list[_Item], dict[str, PassageQuestions]]:
-    """Return the passages to send, and the others, which answer nothing, with no questions."""
+    """Return the passages to send, and the passages that can answer nothing, with no questions."""
     waiting, empty = [], {}
     for digest, text in {digest: text for passages in texts.values() for digest, text in passages.items()}.items():
         if digest in known:
@@ -264,11 +264,11 @@ def _shown(title: str, passage: Passage) -> str:
 
 
 def _fit(given: SectionQuestions) -> PassageQuestions:
-    """Return the parts of an answer that may be stored: no secrets or personal data, and within the limits."""
+    """Return the parts of an answer that may be stored: within the limits, and without secrets or personal data."""
     return PassageQuestions(kept_lines(given.questions, MOST_QUESTIONS), kept_lines(given.synonyms, MOST_SYNONYMS))
 
 
 def kept_lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
-    """Return the first of some questions or synonyms, without those that contain a secret or personal data."""
+    """Return the first few of some questions or synonyms, without those that contain a secret or personal data."""
     lines = (text for text in dict.fromkeys(map(one_line, texts)) if text and len(text) <= LONGEST)
     return tuple(text for text in lines if not any(secrets(text)) and not any(personal_data(text)))[:most]

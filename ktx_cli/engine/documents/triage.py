@@ -1,4 +1,4 @@
-"""Triages documents with a model, one at a time: worth nothing, a fact or two, or the work of an agent."""
+"""Triages documents with a model, one at a time: skipped, worth a fact or two, or worth an agent."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ ROLE: Final = "triage"
 
 @dataclass(slots=True)
 class Tally(Record):
-    """Statistics of the calls of one kind."""
+    """Call statistics for one kind of question."""
 
     asked: int = 0
     kept: int = 0
     """Answers of earlier runs."""
     failures: int = 0
     unasked: int = 0
-    """Number of documents that were not sent, because the run was ending."""
+    """Number of documents that were not sent because the run was ending."""
     problem: str = ""
     """The message of the first failure."""
 
@@ -63,7 +63,7 @@ class Question(Generic[Answer]):
     """A kind of question."""
 
     kind: str
-    """Its name in the store."""
+    """The question's name in the store."""
     prompt: Prompt
     output: type[Answer]
     role: str = ROLE
@@ -71,7 +71,7 @@ class Question(Generic[Answer]):
     tally: Tally = field(default_factory=Tally)
 
     def parsed(self, stored: Any) -> Answer | None:
-        """Return a stored answer; None if there is none, or if a version with another format stored it."""
+        """Return a stored answer; None if there is none, or if it was stored in another format."""
         try:
             return None if stored is None else self.output.model_validate(stored)
         except ValidationError:
@@ -80,7 +80,7 @@ class Question(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class QuestionRunner:
-    """Asks the model about documents, until the run is cancelled."""
+    """Asks the model about documents until the run is cancelled."""
 
     runtime: LlmRuntime
     store: EnrichmentStore
@@ -89,7 +89,7 @@ class QuestionRunner:
     """Maximum number of concurrent calls."""
 
     async def ask(self, question: Question[Answer], message: str) -> Answer | None:
-        """Return the answer to a message; None if there is none, with the reason in the tally of the question."""
+        """Return the answer to a message; None if there is none, with the reason in the question's tally."""
         tally = question.tally
         key = content_hash(question.kind, question.prompt.version, message)
         kept = question.parsed(self.store.get(question.kind, key))
@@ -130,26 +130,26 @@ class DocumentPrompts:
 
 
 def load_document_prompts(root: Path | None = None) -> DocumentPrompts:
-    """Return the prompts of the project at `root`; raises as `text_of`. Versions are the sha256 of texts."""
+    """Return the prompts of the project at `root`; raises the errors of `text_of`. Versions are the sha256 of texts."""
     return DocumentPrompts(
         load_prompt("page_triage", root), load_prompt("light_extraction", root), load_prompt("curate", root)
     )
 
 
 def load_prompt(name: str, root: Path | None) -> Prompt:
-    """Return a prompt of the project at `root`; raises as `text_of`. Its version is the sha256 of its text."""
+    """Return a prompt of the project at `root`; raises the errors of `text_of`. The version is its sha256."""
     text, _ = text_of("prompts", name, root)
     return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest())
 
 
 TRIAGE: Final = "triage"
-"""The kind of the stored answers."""
+"""The kind under which the answers are stored."""
 
 EXCERPT: Final = 2_048
 """Maximum number of characters of a document that the model sees."""
 
 TINY: Final = 12
-"""Number of letters and digits below which a document says nothing, including its properties but not its headings."""
+"""Minimum number of letters and digits in a document worth reading, counting its properties but not its headings."""
 
 _LONGEST_PROPERTIES: Final = 2_000
 
@@ -163,15 +163,15 @@ class Lane(StrEnum):
 
 
 class TriageAnswer(BaseModel):
-    """The lane of a document."""
+    """The lane for a document."""
 
-    lane: Literal["skip", "light", "full"] = Field(description="skip, light or full, as the instructions say.")
+    lane: Literal["skip", "light", "full"] = Field(description="skip, light or full, according to the instructions.")
     reason: str = Field(description="Why, in one short sentence.")
 
 
 @dataclass(frozen=True, slots=True)
 class LaneChoice:
-    """The lane of a document, and why."""
+    """The lane for a document, and why."""
 
     path: str
     lane: Lane
@@ -186,7 +186,7 @@ class Triage:
     tally: Tally = field(default_factory=Tally)
 
     def of(self, lane: Lane) -> list[str]:
-        """Return the documents of a lane, sorted."""
+        """Return the documents in a lane, sorted."""
         return sorted(path for path, each in self.lanes.items() if each.lane is lane)
 
 
@@ -200,7 +200,7 @@ async def triage(
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Triage:
-    """Return the lane of every document; one without an answer of the model goes to the full lane."""
+    """Return the lane for every document; a document that the model gave no answer for goes to the full lane."""
     question = Question(TRIAGE, prompt, TriageAnswer)
     found: dict[str, LaneChoice] = {}
 
@@ -213,7 +213,7 @@ async def triage(
 
 
 def by_rule(document: Document) -> LaneChoice | None:
-    """Return the lane of a document that says nothing at all; None for one to send to the model."""
+    """Return the lane for a document without content, or None for a document to send to the model."""
     body = (line for line in _lines(document.markdown) if not line.strip() or not is_heading(line))
     texts = [*body, *_texts({name: each for name, each in document.properties.items() if name != "id"})]
     count = sum(character.isalnum() for text in texts for character in text)
@@ -221,7 +221,7 @@ def by_rule(document: Document) -> LaneChoice | None:
 
 
 def _lines(markdown: str) -> list[str]:
-    """Return the lines of a text; those in a fence, which are not headings, indented."""
+    """Return the lines of a text; lines in a code fence, which are not headings, are indented."""
     outside = {number for number, _ in outside_fences(markdown)}
     return [line if number in outside else f"    {line}" for number, line in enumerate(markdown.split("\n"))]
 
@@ -257,10 +257,10 @@ EXTRACTION: Final = "light_extraction"
 EXTRACTION_ROLE: Final = "candidateExtraction"
 
 MOST: Final = 5
-"""Maximum number of candidates of a document."""
+"""Maximum number of candidates from a document."""
 
 LONGEST_DOCUMENT: Final = 60_000
-"""Maximum number of characters of a document; a longer one contains more than a few facts, and is for an agent."""
+"""Maximum number of characters in a document; a longer document contains more than a few facts and goes to an agent."""
 
 _SCORES: Final = ("durability", "authority", "reuse", "novelty", "risk")
 
@@ -271,8 +271,8 @@ class GivenFact(BaseModel):
     topic: str = Field(description="The concept in a few words.")
     assertion: str = Field(description="The fact in one sentence.")
     rationale: str = Field(description="Why it is worth keeping, in one sentence.")
-    passages: list[str] = Field(description="Numbers of the passages it stands in, such as p2.")
-    page: str | None = Field(description="Key of a wiki page it may belong on; null: none known.")
+    passages: list[str] = Field(description="Numbers of the passages that contain the fact, such as p2.")
+    page: str | None = Field(description="Key of a wiki page that the fact may belong on; null if none is known.")
     hint: str = Field(description="create, update, merge, conflict or skip.")
     durability: int = Field(description="0 to 3.")
     authority: int = Field(description="0 to 3.")
@@ -284,7 +284,7 @@ class GivenFact(BaseModel):
 class ExtractionAnswer(BaseModel):
     """The facts of a document."""
 
-    candidates: list[GivenFact] = Field(description="At most five facts; none where nothing lasts.")
+    candidates: list[GivenFact] = Field(description="At most five facts; empty if there are no lasting facts.")
 
 
 @dataclass(slots=True)
@@ -303,7 +303,7 @@ async def extract(
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Extraction:
-    """Return the candidates of documents of one source; one without an answer goes to the full lane."""
+    """Return the candidates from the documents of one source; a document without an answer goes to the full lane."""
     question = Question(EXTRACTION, prompt, ExtractionAnswer, EXTRACTION_ROLE)
     found: dict[str, list[PageCandidate]] = {}
     promoted: dict[str, str] = {}
@@ -337,9 +337,9 @@ def extraction_message(library: Library, place: DocumentId, passages: Sequence[P
 def candidates_of(
     answer: ExtractionAnswer, place: DocumentId, passages: Sequence[Passage], library: Library
 ) -> list[PageCandidate]:
-    """Return the candidates of an answer, at most five.
+    """Return at most five candidates from an answer.
 
-    A fact without an existing passage is assumed to be in the first one.
+    A fact without an existing passage is assumed to be in the first passage.
     """
     labelled = _labelled(passages)
     found: dict[str, PageCandidate] = {}
@@ -370,7 +370,7 @@ def _labelled(passages: Sequence[Passage]) -> dict[str, Passage]:
 
 
 def _named(names: Sequence[str], labelled: Mapping[str, Passage]) -> list[Passage]:
-    """Return the passages that an answer names, by number or by key; the first one if it names none that exists."""
+    """Return the passages that an answer names, by number or by key; the first passage if none of them exists."""
     by_key = {each.key: each for each in labelled.values()}
     found = [labelled.get(name.strip().lower()) or by_key.get(name.strip()) for name in names]
     return list(dict.fromkeys(each for each in found if each is not None)) or list(labelled.values())[:1]

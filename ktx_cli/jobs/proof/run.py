@@ -211,7 +211,7 @@ def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
     try:
         write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
-        message = f"ktx could not write the report of the run: {error.message}"
+        message = f"ktx could not write the run report: {error.message}"
         plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
 
 

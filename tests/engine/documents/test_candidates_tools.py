@@ -54,7 +54,7 @@ def test_a_verdict_is_kept(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"key": "z", "status": "rejected", "reason": "x"}, "not a candidate of this task"),
+        ({"key": "z", "status": "rejected", "reason": "x"}, "not a candidate in this task"),
         ({"key": "a", "status": "rejected"}, "reason"),
         ({"key": "a", "status": "conflict", "reason": "  "}, "reason"),
         ({"key": "a", "status": "rejected", "reason": "exceeded_run_budget"}, "budget for pages"),
