@@ -1,4 +1,4 @@
-"""What every package uses: errors, events, text, YAML, time."""
+"""Utilities that every package uses: errors, events, text, YAML, time."""
 
 from __future__ import annotations
 

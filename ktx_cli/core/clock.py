@@ -16,7 +16,7 @@ RUN_ID: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 def now() -> datetime:
-    """Return the current time, aware, in UTC, to the millisecond."""
+    """Return the current time as a timezone-aware UTC datetime, to the millisecond."""
     moment = datetime.now(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
@@ -27,12 +27,12 @@ def isoformat(moment: datetime) -> str:
 
 
 def monotonic() -> float:
-    """Return seconds for measuring durations."""
+    """Return a monotonic time in seconds, for measuring durations."""
     return time.monotonic()
 
 
 def new_run_id() -> str:
-    """Return a run id that sorts by start: `20260131T093000-5f3a9c`."""
+    """Return a run id that sorts by start time: `20260131T093000-5f3a9c`."""
     return f"{now():%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"
 
 
@@ -40,7 +40,7 @@ _Kept = TypeVar("_Kept")
 
 
 class Recent(Generic[_Kept]):
-    """The most recently used values, by key. Two concurrent requests for the same key may both compute it."""
+    """A cache of the most recently used values, by key. Concurrent requests for one key may each compute its value."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -48,7 +48,7 @@ class Recent(Generic[_Kept]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], _Kept]) -> _Kept:
-        """Return the value of a key, computed if it is missing."""
+        """Return the value for a key, computing it if it is missing."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

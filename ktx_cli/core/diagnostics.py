@@ -1,4 +1,4 @@
-"""Diagnostics, which ktx reports about a project, and hints, which say what to do about them.
+"""Diagnostics that ktx reports about a project, and hints on how to resolve them.
 
 A hint is text that knows which of its parts are commands. The parts are rendered late, so that a terminal can show a
 command as it works in the current folder, and no code has to search sentences for commands:
@@ -26,7 +26,7 @@ class Severity(StrEnum):
 
     @property
     def weight(self) -> int:
-        """The weight: the more severe, the larger."""
+        """The weight of the severity: the more severe, the larger."""
         return _BY_WEIGHT.index(self)
 
     def __lt__(self, other: str) -> bool:
@@ -47,12 +47,12 @@ _BY_WEIGHT: Final = tuple(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A location: in a file, in a connection, in an object (a source, a table, a setting), as far as known."""
+    """A location in a file, a connection or an object (a source, a table, a setting), as far as known."""
 
     path: str | None = None
     """The file, relative to the project folder."""
     line: int | None = None
-    """The line in the file, starting at 1."""
+    """The line number in the file, starting at 1."""
     object: str | None = None
     connection: str | None = None
 
@@ -63,14 +63,14 @@ class Location:
         return path if self.line is None else f"{path}:{self.line}"
 
     def within(self, *, object: str | None = None, connection: str | None = None) -> Location:
-        """Return this location with the object, or the connection, that it is in."""
+        """Return this location within an object or a connection, unless those are None."""
         return replace(self, object=object or self.object, connection=connection or self.connection)
 
 
 THEN: Final = "; then: "
-"""Separates steps that are taken one after the other."""
+"""Separates consecutive steps."""
 AND: Final = " && "
-"""Separates commands that are typed on one line."""
+"""Separates commands on one line."""
 
 
 class Hint(str):
@@ -82,7 +82,7 @@ class Hint(str):
     """
 
     parts: tuple[str, ...]
-    """Text, and parts that the caller may render in another form: `Command`, `SettingPath`, `Suggestion`."""
+    """The text, with parts that the caller may render differently: `Command`, `SettingPath`, `Suggestion`."""
 
     def __new__(cls, sentence: str = "", *parts: object) -> Hint:
         """Return a hint; raises `ValueError` if the number of `{}` in the sentence differs from the number of parts."""
@@ -103,33 +103,33 @@ class Hint(str):
 
     @classmethod
     def of(cls, value: str | None) -> Hint | None:
-        """Return a text as a hint; a hint or None is unchanged."""
+        """Return a text as a hint; a hint or None is returned unchanged."""
         return value if value is None or isinstance(value, Hint) else Hint(value)
 
     @classmethod
     def steps(cls, *hints: str, between: str = THEN) -> Hint:
-        """Return a hint of commands to type, or of hints to follow, one after the other."""
+        """Return a hint that consists of consecutive commands or hints."""
         return cls._of([item for hint in hints for item in (between, *_parts(hint))][1:])
 
     @property
     def is_typed(self) -> bool:
-        """Return whether a shell can run this hint: it is a command, or several joined by `&&`."""
+        """Return whether a shell can run this hint, because it is a command or several joined by `&&`."""
         return bool(self.commands) and all(isinstance(part, Command) or part == AND for part in self.parts)
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """The commands of this hint, in order."""
+        """The commands in this hint, in order."""
         return tuple(part for part in self.parts if isinstance(part, Command))
 
     @property
     def command(self) -> Command | None:
-        """The command that this hint consists of, None if it contains anything else."""
+        """The command that this hint consists of, or None if it contains anything else."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Command) else None
 
     @property
     def suggestion(self) -> Suggestion | None:
-        """The only value that this hint suggests, None if there is none or a choice."""
+        """The single value that this hint suggests, or None if it suggests none or several."""
         found = [part for part in self.parts if isinstance(part, Suggestion)]
         return found[0] if len(found) == 1 else None
 
@@ -139,7 +139,7 @@ class Hint(str):
         return tuple(part for part in self.parts if isinstance(part, SettingPath))
 
     def rewrite(self, change: Callable[[str], str]) -> Hint:
-        """Return this hint with `change` applied to each of its parts: how a caller adapts commands."""
+        """Return this hint with `change` applied to each part, which is how callers adapt commands."""
         return Hint._of([item for part in self.parts for item in _parts(change(part))])
 
     def __add__(self, other: str) -> Hint:
@@ -150,7 +150,7 @@ class Hint(str):
 
 
 def _parts(value: object) -> tuple[str, ...]:
-    """Return the parts of a value in a hint: those of a hint, another string itself, anything else as text."""
+    """Return the parts of a value in a hint: a hint's own parts, any other string itself, or the value as text."""
     if isinstance(value, Hint):
         return value.parts
     return (value if isinstance(value, str) else str(value),)
@@ -166,7 +166,7 @@ class Command(Hint):
     words: tuple[str, ...]
 
     def __new__(cls, *words: object, program: str = "ktx") -> Command:
-        """Return a command; arguments are quoted if a shell requires it, a `Placeholder` never is."""
+        """Return a command; arguments are quoted if a shell requires it, except for a `Placeholder`."""
         texts = tuple(word if isinstance(word, str) else str(word) for word in words)
         shown = (word if isinstance(word, Placeholder) else shell_words(word) for word in (program, *texts))
         command = str.__new__(cls, " ".join(shown))
@@ -175,13 +175,13 @@ class Command(Hint):
 
     @property
     def sets(self) -> tuple[SettingPath, str] | None:
-        """The setting and value of a `ktx config set` command; None for any other command."""
+        """The setting and value of a `ktx config set` command, or None for any other command."""
         if self.program != "ktx" or self.words[:2] != ("config", "set") or len(self.words) < 4:
             return None
         return SettingPath(self.words[2]), self.words[3]
 
     def with_words(self, *words: object, after: int | None = None) -> Command:
-        """Return the command with more arguments: at the end, or after the first `after` of its own."""
+        """Return the command with more arguments, at the end or after the first `after` arguments."""
         at = len(self.words) if after is None else after
         return Command(*self.words[:at], *words, *self.words[at:], program=self.program)
 
@@ -189,11 +189,11 @@ class Command(Hint):
         return self.words, {"program": self.program}
 
     def __getstate__(self) -> None:
-        """There is nothing to restore: a copy is built from the arguments."""
+        """Return nothing, because a copy is built from the arguments."""
 
 
 class Placeholder(str):
-    """A command argument that is shown without quotes: the user replaces it or a shell expands it."""
+    """A command argument shown without quotes, because the user replaces it or a shell expands it."""
 
     __slots__ = ()
 
@@ -211,13 +211,13 @@ class Variable(str):
 
 
 class Statement(str):
-    """SQL for a person who may run it, as part of a hint."""
+    """SQL for a user with the required permissions, as part of a hint."""
 
     __slots__ = ()
 
 
 class Suggestion(str):
-    """A value to write instead of another; `setting`: the path in `ktx.yaml` that it is for, if known.
+    """A suggested replacement value; `setting` is the path in `ktx.yaml` that it is for, if known.
 
     `Hint("did you mean `{}`?", Suggestion("sqlite", setting="connections.shop.driver"))`
     """
@@ -242,7 +242,7 @@ _PLACES: Final = frozenset(("path", "line", "object", "connection"))
 
 @dataclass(frozen=True, slots=True, init=False)
 class Diagnostic:
-    """An error, a warning or a note about a location: what `lint`, `validate` and `doctor` report."""
+    """An error, a warning or a note about a location, as reported by `lint`, `validate` and `doctor`."""
 
     code: str
     """A stable code for programs."""
@@ -265,24 +265,24 @@ class Diagnostic:
 
     @property
     def path(self) -> str:
-        """The file of the diagnostic; empty if it has none."""
+        """The diagnostic's file, or an empty string if it has none."""
         return self.location.path or ""
 
     @property
     def line(self) -> int | None:
-        """The line of the diagnostic."""
+        """The diagnostic's line number, or None if it has none."""
         return self.location.line
 
     def select(self, keys: Mapping[str, str]) -> dict[str, Any]:
-        """Return these fields of the diagnostic and its location as JSON; `keys`: key -> name of the field."""
+        """Return these fields of the diagnostic and its location as JSON; `keys` maps JSON keys to field names."""
         return {key: getattr(self.location if name in _PLACES else self, name) for key, name in keys.items()}
 
     def __str__(self) -> str:
-        """Return the location and the message, as one line of a report."""
+        """Return the location and the message as one line of a report."""
         return f"{place}: {self.message}" if (place := str(self.location)) else self.message
 
 
 def severity_counts(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
-    """Return the number of diagnostics of each severity, most severe first."""
+    """Return the number of diagnostics for each severity, most severe first."""
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     return {severity.value: counts[severity] for severity in reversed(Severity)}

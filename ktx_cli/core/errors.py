@@ -62,7 +62,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "cancelled": (EXIT_INTERRUPTED, "The run was interrupted, or you did not confirm it."),
     "git": (EXIT_FAILED, "A git command failed, or the repository is in a state that ktx must not change."),
     "git_missing": (EXIT_FAILED, "git is not installed, or its version is too old."),
-    "storage": (EXIT_FAILED, "A file of the project cannot be read or written; the message names the path."),
+    "storage": (EXIT_FAILED, "A project file cannot be read or written; the message names the path."),
     "conflict": (EXIT_FAILED, "Two changes to the same item cannot be merged."),
     "wrong_definitions": (
         EXIT_FAILED,
@@ -77,17 +77,17 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     ),
     "checks_failed": (EXIT_FAILED, "`ktx doctor` found a problem."),
     "unknown_name": (EXIT_USAGE, "The semantic layer has no such name; `details.candidates` lists available names."),
-    "definition": (EXIT_USAGE, "A definition of the semantic layer is invalid."),
-    "parameter": (EXIT_USAGE, "A parameter of the semantic layer has no value, or an invalid one."),
-    "status": (EXIT_FAILED, "The answer would use a definition with a lower status than the required one."),
+    "definition": (EXIT_USAGE, "A semantic layer definition is invalid."),
+    "parameter": (EXIT_USAGE, "A semantic layer parameter has no value or an invalid one."),
+    "status": (EXIT_FAILED, "The answer would use a definition whose status is below the required one."),
     "ambiguous_name": (
         EXIT_FAILED,
         "A name matches several items; `details.candidates` lists names that match exactly one.",
     ),
     "ambiguous_path": (EXIT_FAILED, "There are several join paths; `details.choices` lists values for `via`."),
-    "unreachable": (EXIT_FAILED, "No join path leads from the fact to what the query asks for."),
+    "unreachable": (EXIT_FAILED, "No join path leads from the fact to a column that the query requests."),
     "unreachable_filter": (EXIT_FAILED, "No join path leads from the fact to the columns that a filter reads."),
-    "grain": (EXIT_FAILED, "A source has no key, or a time is truncated to a finer granularity than its values have."),
+    "grain": (EXIT_FAILED, "A source has no key, or a time is truncated to a finer granularity than its values."),
     "fan_out": (
         EXIT_FAILED,
         "The dimension belongs to other rows with the same parent, not to the rows of the fact; `details.choices` "
@@ -99,10 +99,10 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     ),
     "policy": (EXIT_FAILED, "A row policy needs a user attribute that the caller did not pass."),
     "hidden": (EXIT_FAILED, "A column, measure or source cannot be queried because of its visibility."),
-    "not_verified": (EXIT_FAILED, "Numbers of an answer did not match when they were recomputed from raw rows."),
+    "not_verified": (EXIT_FAILED, "Numbers in an answer did not match when they were recomputed from raw rows."),
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found a problem."),
     "tests_failed": (EXIT_FAILED, "A test failed in `ktx sl test`."),
-    "check_failed": (EXIT_FAILED, "A check of `ktx check` failed."),
+    "check_failed": (EXIT_FAILED, "A check failed in `ktx check`."),
     "evals_failed": (EXIT_FAILED, "An answer in `ktx eval` does not match the expected one."),
     "open_decision": (
         EXIT_FAILED,
@@ -130,7 +130,7 @@ class KtxError(Exception):
 
     `message` has no trailing full stop. It begins with `where` (a file and line, or a connection) if that is given; the
     rest is `problem`. `hint` is the command or edit that fixes the error; a plain string becomes a `Hint`. `details`
-    holds values that can be serialized as JSON, and never a secret.
+    contains values that can be serialized as JSON, and never a secret.
     """
 
     code: str = "failed"
@@ -238,7 +238,7 @@ class GitMissingError(GitError):
 
 
 class StorageError(KtxError):
-    """A file of the project cannot be read or written; the message names the path."""
+    """A project file cannot be read or written; the message names the path."""
 
     code = "storage"
 
@@ -261,7 +261,7 @@ class CancelledError(KtxError):
 
 
 class RunStopped(Exception):
-    """Ends a whole run from any part of it; `error` is the reason."""
+    """Ends an entire run from any part of it; `error` is the reason."""
 
     def __init__(self, error: KtxError) -> None:
         super().__init__(error.message)
@@ -270,7 +270,7 @@ class RunStopped(Exception):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class ResultWarning(Diagnostic):
-    """A warning that does not fail the command; `details` are further values for programs.
+    """A warning that does not fail the command; `details` contains further values for programs.
 
     `problem` is the cause alone, for a message that also states what ktx did about it.
     """
@@ -287,11 +287,11 @@ class ResultWarning(Diagnostic):
 
     @classmethod
     def of(cls, diagnostic: Diagnostic, code: str, message: str | None = None, **details: Any) -> ResultWarning:
-        """Return a diagnostic as a warning with the code that `warnings[]` uses for its kind."""
+        """Return a diagnostic as a warning with the code that `warnings[]` uses for that kind of diagnostic."""
         return cls(code, message or diagnostic.message, hint=diagnostic.hint, **details)
 
     def suggest(self, hint: str | None) -> None:
-        """Replace the hint, as the command that prints the warning does."""
+        """Replace the hint, on behalf of the command that prints the warning."""
         object.__setattr__(self, "hint", Hint.of(hint))
 
     def to_json(self) -> dict[str, Any]:

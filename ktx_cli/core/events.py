@@ -53,7 +53,7 @@ class StepStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepProgress(Event):
-    """`done` of `total` units of a step are complete. `total` is null if it is not known."""
+    """`done` of `total` units in a step are complete. `total` is null if it is not known."""
 
     step: str
     done: int
@@ -73,7 +73,7 @@ class StepFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnitsPlanned(Event):
-    """The number of work units that agents process for a source of a connection in this run."""
+    """The number of work units that agents process for one of a connection's sources in this run."""
 
     connection: str
     kind: str
@@ -92,7 +92,7 @@ class WorkUnitStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitResumed(Event):
-    """A work unit continues after `steps` steps of an earlier run, which made `tool_calls` tool calls."""
+    """A work unit resumes after `steps` steps and `tool_calls` tool calls of an earlier run."""
 
     connection: str
     unit: str
@@ -113,7 +113,7 @@ class WorkUnitUsage(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkUnitStep(Event):
-    """A step of the agent loop of a unit has finished: number `step` of at most `budget`.
+    """A step of a unit's agent loop has finished: number `step` of at most `budget`.
 
     `tool_calls` is the number of tool calls in this run.
     """
@@ -167,9 +167,9 @@ class Waiting(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommandFinished(Event):
-    """A command that keeps a log has finished. This is the last line of the log.
+    """A command that writes a log has finished. This is the last line of the log.
 
-    `run_id` and `status` describe the run that the command made, if any. `error` and `message` are the code and the
+    `run_id` and `status` describe the run that the command started, if any. `error` and `message` are the code and the
     message of its error; both are null at exit code 0.
     """
 
@@ -198,7 +198,7 @@ def ignore_events(event: Event) -> None:
 
 
 def event_of(document: Mapping[str, Any]) -> Event | None:
-    """Return the event that `to_json` wrote (`at`, the time, is not a field), or None if its type is unknown."""
+    """Return the event that `to_json` wrote, without its time `at`, or None if its type is unknown."""
     known = (kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, Event))
     kind = {event_name(each): each for each in known}.get(str(document.get("event")))
     if kind is None:

@@ -1,4 +1,4 @@
-"""Turns results into plain data for JSON with `Record`, used in the whole program."""
+"""Turns results into plain data for JSON, throughout the program, with `Record`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 class Record:
-    """A dataclass whose fields are its JSON.
+    """A dataclass whose JSON consists of its fields.
 
     A dataclass that only has some of its fields in the JSON, or under other names, or computed values, lists them in
     `json_keys`. An entry is the name of an attribute, or `key=attribute` if they differ; the attribute may be a
@@ -33,7 +33,7 @@ class Record:
 
 
 def picked(value: Any, keys: Iterable[str]) -> dict[str, Any]:
-    """Return attributes of a value as a JSON object; `keys` as in `Record.json_keys`."""
+    """Return a value's attributes as a JSON object; `keys` has the form of `Record.json_keys`."""
     pairs = (entry.partition("=") for entry in keys)
     return {key: plain(_attribute(value, path or key)) for key, _, path in pairs}
 

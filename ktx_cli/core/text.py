@@ -50,7 +50,7 @@ def nearest_values(text: str, known: Iterable[str]) -> list[str]:
 
 
 def _plain_form(text: str) -> str:
-    """Return a text in lower case, without accents, punctuation and extra blanks."""
+    """Return a text in lower case, without accents, punctuation or extra spaces."""
     letters = unicodedata.normalize("NFKD", text.casefold())
     bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return re.sub(r"[\W_]+", " ", bare).strip() or bare.strip()
@@ -80,7 +80,7 @@ def plural(count: int, noun: str, plural_noun: str | None = None) -> str:
 
 
 def counted(found: Mapping[str, int]) -> str:
-    """Return the number of diagnostics of each severity, such as `3 errors, 1 warning, 4 info`; `none` if empty."""
+    """Return the number of diagnostics for each severity, such as `3 errors, 1 warning, 4 info`; `none` if empty."""
     named = (plural(count, name, "info" if name == "info" else None) for name, count in found.items() if count)
     return ", ".join(named) or "none"
 
@@ -92,13 +92,13 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def one_line_typed(text: str, limit: int = 2000) -> str:
-    """Return `text` on one line for copying into a shell: blanks are kept, otherwise like `one_line`."""
+    """Return `text` on one line for copying into a shell, like `one_line` but with all spaces kept."""
     flat = _CONTROL.sub(" ", text).strip()
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def shell_words(*words: object) -> str:
-    """Return arguments as typed in a shell, each quoted if necessary.
+    """Return arguments as typed in a shell, quoted where necessary.
 
     Characters that a terminal does not show are written in the syntax of bash and zsh: `$'\n'`.
     """
@@ -127,12 +127,12 @@ def is_device_name(name: str) -> bool:
 
 
 def is_utf8(path: str) -> bool:
-    """Return whether a path in Python is UTF-8: otherwise it contains lone surrogates, which few formats can store."""
+    """Return whether a path is valid UTF-8; if not, Python stores lone surrogates, which few formats allow."""
     return path.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in path)
 
 
 def escaped(path: str) -> str:
-    """Return a path for display: bytes that are not UTF-8 as `\\xff`."""
+    """Return a path for display, with bytes that are not UTF-8 as `\\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -145,7 +145,7 @@ def listing(words: Iterable[str], limit: int = 5) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return a file name (without extension) for a name in a file, the same in every program that writes projects.
+    """Return a file name, without extension, for a name; it is the same in every program that writes projects.
 
     A plain lower-case name is unchanged; any other becomes `slug-<first 8 hex digits of its sha256>`.
     """
@@ -159,7 +159,7 @@ def file_stem(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Something suspicious at a position of a text. `length`: its characters, 0 if only its beginning is known."""
+    """A suspicious passage at a position in a text. `length`: its characters, or 0 if only its start is known."""
 
     at: int
     code: str
@@ -169,7 +169,7 @@ class Spot:
 
 
 def line_start(text: str, line: int) -> int:
-    """Return the offset at which a line begins, counted from 0."""
+    """Return the offset, counted from 0, at which a line begins."""
     place = 0
     for _ in range(line):
         place = text.find("\n", place) + 1

@@ -1,4 +1,4 @@
-"""Formats numbers for people: by the scale of their column, as percentages, never with float noise.
+"""Formats numbers for people: at their column's scale, as percentages, without float noise.
 
 JSON keeps full precision and does not use this module.
 """
@@ -16,13 +16,13 @@ FLOAT_DIGITS: Final = 15
 """The significant decimal digits of a 64-bit float; further digits are noise."""
 
 EXACT_INTEGER: Final = 2**53
-"""Up to here, every reader of JSON keeps whole numbers exact."""
+"""The largest whole number that every JSON reader preserves exactly."""
 
 _NOISE: Final = Decimal("1e-9")
 """Relative deviation of a sum of floats from its column's scale that is attributed to rounding."""
 
 _NEAR: Final = 6
-"""Number of digits beyond those of its column from which a float near 0 is noise."""
+"""Number of digits beyond its column's after which a float near 0 is noise."""
 _MOST_DECIMALS: Final = 12
 _PADDED: Final = 6
 _ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -30,7 +30,7 @@ _ROUNDING: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 
 @dataclass(frozen=True, slots=True)
 class NumberStyle:
-    """How the numbers of a column should be printed, as far as its definition says.
+    """How a column's numbers should be printed, as far as its definition specifies.
 
     `decimals`: digits after the decimal point, None if unknown. `computed`: a quotient, an average or a rounding
     format, whose other digits are not wanted; if all numbers are below 1, the largest keeps `significant` ones, with 0
@@ -46,9 +46,10 @@ class NumberStyle:
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """How the numbers of one column of an answer are printed, all with the same number of decimals.
+    """How the numbers in one column of an answer are printed, all with the same number of decimals.
 
-    `decimals`: of the printed number, None: each number unchanged, without float noise. `percent`: see `NumberStyle`.
+    `decimals`: of the printed numbers, or None to print each number unchanged, without float noise. `percent`: see
+    `NumberStyle`.
     """
 
     decimals: int | None = None
@@ -64,7 +65,7 @@ class NumberFormat:
         return _fixed(exact * (self.percent or 1), self.decimals) + ("%" if self.percent else "")
 
     def machine_text(self, value: float | str) -> str:
-        """Return a number for programs: the same digits without a sign; a share stays a fraction (`0.152`)."""
+        """Return a number for programs: the same digits without a percent sign; a share stays a fraction (`0.152`)."""
         exact = exact_number(value)
         if exact is None:
             return str(value)
@@ -85,7 +86,7 @@ def plain_number(value: float | str) -> str:
 
 
 def exact_number(value: Any) -> Decimal | None:
-    """Return the number in a value, a float without noise; None for booleans, NaN and anything else."""
+    """Return a value as a number without float noise, or None for booleans, NaN and non-numeric values."""
     if isinstance(value, bool) or value is None:
         return None
     text = plain_number(value) if isinstance(value, int | float | str) else str(value)
@@ -97,7 +98,7 @@ def exact_number(value: Any) -> Decimal | None:
 
 
 def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> NumberFormat | None:
-    """Return how the numbers of a column are printed; None if its values are not numbers.
+    """Return how a column's numbers are printed, or None if its values are not numbers.
 
     A style never hides real digits: a column with more than its definition says is printed with them.
     """
@@ -120,12 +121,12 @@ def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> Nu
 
 
 def row_formats(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[NumberFormat | None, ...]:
-    """Return for each column of plain rows how its numbers are printed, by the type that the driver returns."""
+    """Return how the numbers in each column of plain rows are printed, by the type that the driver returns."""
     return tuple(column_format(row[place] for row in rows) for place in range(len(columns)))
 
 
 def _computed_decimals(numbers: list[Decimal], wanted: NumberStyle) -> int:
-    """Return the digits of averages, quotients and percentages, more if the largest number is below 1."""
+    """Return the decimals of averages, quotients and percentages, more if the largest number is below 1."""
     decimals = 2 if wanted.decimals is None else wanted.decimals
     largest = max((abs(each) for each in numbers), default=Decimal(0)) * (wanted.percent or 1)
     if not 0 < largest < 1 or not wanted.significant:
@@ -135,20 +136,20 @@ def _computed_decimals(numbers: list[Decimal], wanted: NumberStyle) -> int:
 
 
 def _scale(numbers: list[Decimal], decimals: int) -> int:
-    """Return the scale of a column, or the digits of its numbers if they exceed it."""
+    """Return a column's scale, or the decimals of its numbers if they exceed it."""
     least = Decimal(1).scaleb(-decimals - _NEAR)  # amounts that cancel each other leave noise, not 0
     off = [each for each in numbers if abs(each - _rounded(each, decimals)) > max(_NOISE * abs(each), least)]
     return min(_MOST_DECIMALS, max(map(_own_decimals, off))) if off else decimals
 
 
 def _decimals_of(numbers: list[Decimal]) -> int:
-    """Return the digits of exact decimals: their scale, without the zeros that a database appends to quotients."""
+    """Return the decimals of exact numbers: their scale, without the zeros that a database appends to quotients."""
     scale = max((-int(each.as_tuple().exponent) for each in numbers), default=0)
     return max(0, scale if scale <= _PADDED else max(map(_own_decimals, numbers)))
 
 
 def _own_decimals(number: Decimal) -> int:
-    """Return the number of decimals of a number, without trailing zeros."""
+    """Return the number of decimals in a number, without trailing zeros."""
     return max(0, -int(number.normalize(_ROUNDING).as_tuple().exponent))
 
 
@@ -191,7 +192,7 @@ def json_value(value: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value like `json_value`, for storage: NaN as None, nested values as text, any text UTF-8."""
+    """Return a value as `json_value` does, but for storage: NaN as None, nested values as text, all text as UTF-8."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     known = json_value(value)
@@ -206,7 +207,7 @@ def _key(value: Any) -> str:
 
 
 def _seconds(value: timedelta) -> str:
-    """Return the seconds without a needless fraction."""
+    """Return a number of seconds without a needless fraction."""
     seconds = Decimal(value.days * 86_400 + value.seconds) + Decimal(value.microseconds) / 1_000_000
     return format(seconds.normalize(), "f")
 

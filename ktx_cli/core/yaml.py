@@ -1,4 +1,4 @@
-"""Reads YAML 1.2, and writes YAML that YAML 1.2 and YAML 1.1 readers read alike, in the layout of the TypeScript ktx.
+"""Reads YAML 1.2, and writes YAML that YAML 1.2 and 1.1 readers interpret alike, in the TypeScript ktx's layout.
 
 Block style, sequences indented below their key, double quotes if quotes are needed, multi-line text as literal blocks,
 no aliases and no folded lines. The same value always produces the same text.
@@ -21,7 +21,7 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.core.yaml_text import MAX_DEPTH, TAG_PREFIX, YamlText, scalar_value
 
 _LONGEST_SIMPLE_KEY: Final = 1000
-"""Maximum number of characters: parsers look for the colon of a key within 1,024."""
+"""Maximum number of characters in a plain key: parsers look for its colon within 1,024 characters."""
 
 _NOT_PRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -64,12 +64,12 @@ def dump(value: Any) -> str:
 
 
 def flow(value: Any) -> str:
-    """Return `value` on one line, as it may be written inside brackets; same errors as `dump`."""
+    """Return `value` on one line, as allowed inside brackets; raises the same errors as `dump`."""
     return _flow(value, 1)
 
 
 def write_entry(key: Any, value: Any, column: int, layout: Layout) -> str:
-    """Return the block entry `key: value` of a mapping whose keys are at `column`.
+    """Return the block entry `key: value` for a mapping whose keys are at `column`.
 
     The first line comes without its indentation, the last one without a newline.
     """
@@ -77,12 +77,12 @@ def write_entry(key: Any, value: Any, column: int, layout: Layout) -> str:
 
 
 def write_item(value: Any, column: int, layout: Layout) -> str:
-    """Return the block item `- value` of a sequence whose dashes are at `column`; lines as in `write_entry`."""
+    """Return the block item `- value` for a sequence whose dashes are at `column`, with lines as in `write_entry`."""
     return _written(_sequence, [value], column, layout)
 
 
 def write_value(value: Any, column: int, layout: Layout) -> str:
-    """Return what follows the colon of a key at `column`: ` value`, or a newline and indented lines."""
+    """Return the text after the colon of a key at `column`: ` value`, or a newline and indented lines."""
     return _written(_after_colon, value, column, layout)
 
 
@@ -176,7 +176,7 @@ def _float(value: float) -> str:
 
 
 def _text(value: str, column: int, inset: int, layout: Layout) -> str:
-    """Return a text as a block's value: as a literal block, whose parent is at `column`, if possible."""
+    """Return a text as a block value: a literal block whose parent is at `column`, if possible."""
     if "\n" not in value or not layout.literals or not _can_be_literal(value):
         return _quoted_if_needed(str(value), False)
     body = value.removesuffix("\n")
@@ -209,7 +209,7 @@ def _quoted_if_needed(value: str, in_flow: bool) -> str:
 
 
 def _needs_quotes(value: str, in_flow: bool) -> bool:
-    """Return whether some reader would parse the plain text as syntax, a number, a time, a boolean or null."""
+    """Return whether some YAML reader would parse the plain text as syntax, a number, a time, a boolean or null."""
     if _UNSAFE_PLAIN.search(value) or (in_flow and _UNSAFE_IN_FLOW.search(value)):
         return True
     return value.casefold() in _WORDS or _LIKE_NUMBER.fullmatch(value) is not None
@@ -236,10 +236,10 @@ MAX_ALIASED_NODES: Final = 100_000
 """Maximum number of nodes that all aliases of a document may expand to."""
 
 _GC_PAUSE_FROM: Final = 100_000
-"""Number of characters from which a load pauses the garbage collector, which would take half the time in vain."""
+"""Number of characters above which a load pauses the garbage collector, which would waste half the time."""
 
 _MOST_TABS: Final = 200
-"""Maximum number of literal blocks of a text that begin with a tab: each costs a separate parse."""
+"""Maximum number of literal blocks in a text that begin with a tab: each requires a separate parse."""
 
 _Result = TypeVar("_Result")
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -290,7 +290,7 @@ def compose(text: str | bytes, *, where: str) -> Node | None:
 
 
 def _read(source: YamlText, reader: Callable[[YamlText], _Result]) -> _Result:
-    """Run a reader over the text; again if it failed at what is text in YAML 1.2: a tab, a colon."""
+    """Run a reader over the text, and again if it failed at a tab or colon that is text in YAML 1.2."""
     with _collector_paused(source):
         for _ in range(_MOST_TABS):
             try:
@@ -329,13 +329,13 @@ def _compose(source: YamlText) -> Node | None:
 
 
 Lines = dict["str | int", "int | tuple[int, Lines]"]
-"""Step into a document, a key or an index -> the line, from 1, and its content."""
+"""Maps each step into a document, a key or an index, to the line, counted from 1, and its content."""
 
 
 def lines_of(text: str | bytes, *, where: str) -> Lines:
-    """Return the lines of everything in a document; keys that are not text are converted to text.
+    """Return the line of every item in a document; keys that are not text are converted to text.
 
-    Raises `ConfigError` as `compose`, in a fraction of its time and memory.
+    Raises `ConfigError` as `compose` does, but takes a fraction of its time and memory.
     """
     return _read(YamlText(text, where), _lines)
 
@@ -380,7 +380,7 @@ def _lines(source: YamlText) -> Lines:
 def locate(text: str | bytes, path: Sequence[str | int]) -> tuple[int, int] | None:
     """Return (line, column), counted from 1, of the deepest part of `path` that the document has.
 
-    An entry of a mapping is located at its key. None if the text is not valid YAML, or contains nothing of the path.
+    An entry of a mapping is located at its key. None if the text is not valid YAML, or contains no part of the path.
     """
     try:
         node = compose(text, where="")
@@ -396,7 +396,7 @@ def locate(text: str | bytes, path: Sequence[str | int]) -> tuple[int, int] | No
 
 
 def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
-    """Return (the node to point at, the value node) of one step of a path."""
+    """Return (the node to point at, the value node) for one step of a path."""
     if node is None:
         return None
     if node.kind == "sequence" and isinstance(step, int) and 0 <= step < len(node.items):
@@ -408,7 +408,7 @@ def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
 
 
 def _events(source: YamlText) -> Iterator[Any]:
-    """Yield the events of the single document, without those of stream and document.
+    """Yield the events of the single document, without stream and document events.
 
     Depth is limited here, before anything nested is built: the C scanner itself does not recurse.
     """
@@ -472,7 +472,7 @@ class _Builder:
             self.anchors[event.anchor] = value
 
     def begin(self, event: Any, container: Any) -> Any:
-        """Open a mapping or sequence, already in its place in the parent."""
+        """Open a mapping or sequence that is already part of its parent."""
         _check_collection_tag(event, container, self.source)
         self.add(container, event)
         self.stack.append((self.top, self.key))

@@ -16,12 +16,12 @@ TAB_HINT: Final = "indent with spaces instead of tabs"
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 _MISREAD = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Text in YAML 1.2, but line breaks or errors for libyaml, which is a YAML 1.1 parser."""
+"""Characters that are text in YAML 1.2, but line breaks or errors for libyaml, which is a YAML 1.1 parser."""
 _BREAK = re.compile(r"\r\n?|\n")
 _LITERAL_WITH_TAB = re.compile(r"\|[^\r\n]*(?:[\r\n] *)+(?<= )\t")
 _COLON_OF_TEXT = re.compile(r":(?=[^ \t\r\n,\[\]{}])")
 _COLONS_OF_TEXTS = re.compile(r"(?<=[\[{,:])([ \t\r\n]*):(?=[^ \t\r\n,\[\]{}])")
-"""Colons that begin a plain text, or can be read as a letter without a difference."""
+"""Colons that begin a plain text, or that can be read as a letter without changing the result."""
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -35,12 +35,12 @@ _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 
 
 def line_hint(line: int, where: str) -> str:
-    """Return the default hint for a text that cannot be parsed."""
+    """Return the default hint for text that cannot be parsed."""
     return f"correct line {line} of {where}"
 
 
 class YamlText:
-    """A text to parse, decoded, with its name for errors.
+    """Decoded text to parse, with its name for errors.
 
     `text` has no byte order mark. `text_for_parser` has the same length and positions; characters that the 1.1 parser
     would misread are replaced by private ones, which `original` turns back.
@@ -62,15 +62,15 @@ class YamlText:
             self._hide_misread()
 
     def original(self, value: str) -> str:
-        """Return a scalar of the parser as it is written in the document."""
+        """Return a scalar from the parser as written in the document."""
         return value.translate(self._back) if self._back else value
 
     def error(self, mark: Any, what: str, hint: str | None = None) -> ConfigError:
-        """Return the error for a parser's mark."""
+        """Return the error at a parser's mark."""
         return self._error(mark.line + 1, mark.column + 1, what, hint)
 
     def error_at(self, index: int, what: str, hint: str | None = None) -> ConfigError:
-        """Return the error for a character index of `text`."""
+        """Return the error at a character index in `text`."""
         line, column = position(self.text, index)
         return self._error(line, column, what, hint)
 
@@ -82,7 +82,7 @@ class YamlText:
         return self.error(event.start_mark, message, f"remove {shown}, or quote the value if the '!' belongs to it")
 
     def syntax_error(self, error: Any) -> ConfigError:
-        """Return the error for what the parser could not read."""
+        """Return the error for text that the parser could not read."""
         mark = error.problem_mark or error.context_mark
         what = self.original(error.problem or error.context or "not valid YAML")
         if error.context and error.context != what and error.context_mark is not None:
@@ -124,7 +124,7 @@ class YamlText:
         self._back = {hidden: code for code, hidden in away.items()}
 
     def hide_tab(self, error: Any) -> bool:
-        """Hide the tab that a literal block begins with, if it is the parser's error; return whether it was.
+        """Hide the tab at the start of a literal block if it caused the parser's error; return whether it did.
 
         YAML 1.2 has such blocks (`|`, spaces, then a tab of the text), but libyaml rejects them.
         """
@@ -139,7 +139,7 @@ class YamlText:
         return True
 
     def hide_colons(self, error: Any) -> bool:
-        """Hide the colons that begin a text, if one inside brackets is the parser's error; return whether it was.
+        """Hide the colons at the start of texts if one in brackets caused the parser's error; return whether it did.
 
         YAML 1.2 has such texts in brackets (`[:0]`), but libyaml reads each of these colons as one after a key.
         """
@@ -178,7 +178,7 @@ def _encoding(data: bytes) -> str:
 
 
 def scalar_value(event: Any, source: YamlText) -> Any:
-    """Return the value of a scalar event: by its tag, its quotes, or its plain meaning."""
+    """Return the value of a scalar event, based on its tag, its quotes or its plain form."""
     if source.hidden_tab is not None and source.hidden_tab in event.value and event.style != "|":
         raise source.error(event.start_mark, "there is a tab where indentation is expected", TAB_HINT)
     text = source.original(event.value)
@@ -190,7 +190,7 @@ def scalar_value(event: Any, source: YamlText) -> Any:
 
 
 def _plain_value(text: str, event: Any, source: YamlText) -> Any:
-    """Return the meaning of a plain scalar in the YAML 1.2 core schema."""
+    """Return the meaning of a plain scalar under the YAML 1.2 core schema."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -221,5 +221,5 @@ def _integer(text: str, event: Any, source: YamlText) -> int:
     try:
         return int(text, {"o": 8, "x": 16}.get(text[1:2], 10))
     except ValueError as error:
-        message = f"an integer of {len(text):,} digits"
+        message = f"an integer with {len(text):,} digits"
         raise source.error(event.start_mark, message, "put it in double quotes if it is a string") from error

@@ -1,4 +1,4 @@
-"""Detects secrets and personal data in names, text and values of columns."""
+"""Detects secrets and personal data in names, text and column values."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ktx_cli.privacy import signs
 
 
 class ValueKind(StrEnum):
-    """What the values of a column are, regardless of its type: SQLite stores anything anywhere."""
+    """The kind of a column's values, regardless of its type, because SQLite stores any value in any column."""
 
     EMPTY = "empty"
     INTEGER = "integer"
@@ -28,25 +28,25 @@ class ValueKind(StrEnum):
 
 
 MOST_WORDS_ON_AVERAGE = 6.0
-"""Average number of words above which the text of a column counts as free text."""
+"""Average number of words above which a column's text counts as free text."""
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe"})
 _TEXTS: Final = (ValueKind.TEXT, ValueKind.MIXED)
 _NUMBERS_ALIKE: Final = (9, 16)
-"""Minimum and maximum length of whole numbers, all with the same number of digits, that are not amounts."""
+"""Minimum and maximum number of digits of whole numbers that all have the same length and are not amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why values of a column are not stored: what they are, and whether the name or a value showed it."""
+    """Why a column's values are not stored: what they are, and whether the name or a value showed that."""
 
     sign: signs.Sign
     by: str
 
     @property
     def personal(self) -> bool:
-        """Whether nothing about the values may be stored, including minimum and maximum; of dates, only the list is
+        """Whether nothing about the values may be stored, not even minimum and maximum; for dates, only the list is
         not.
         """
         return self.sign is not signs.Sign.DATE
@@ -56,9 +56,9 @@ class Refusal:
 
 
 def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -> Refusal | None:
-    """Return why the values of a column are not stored, None if they may be.
+    """Return why a column's values are not stored, or None if they may be.
 
-    `values`: its distinct values without NULL, as many as are known.
+    `values`: its known distinct values, without NULL.
     """
     if kind is ValueKind.BOOLEAN or not values:
         return None
@@ -71,7 +71,7 @@ def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -
 
 @lru_cache(maxsize=4096)
 def sign_of_name(table: str, column: str) -> signs.Sign | None:
-    """Return what a column's name says about its values, None if nothing."""
+    """Return what a column's name indicates about its values, or None if nothing."""
     words = split_name(column)
     if not words:
         return None
@@ -104,7 +104,7 @@ def split_name(name: str) -> tuple[str, ...]:
 
 
 def _is_fact(words: tuple[str, ...]) -> bool:
-    """Return whether the head of a name is a fact about something: the last word, or the first in other languages."""
+    """Return whether a name's head (its last word, or the first in some languages) is a fact about something."""
     head = words
     while len(head) > 1 and head[-1] in signs.GENERIC and (head[-2] in signs.FACTS or head[-2] in signs.GENERIC):
         head = head[:-1]
@@ -153,7 +153,7 @@ def _sign_of_texts(texts: list[str]) -> signs.Sign | None:
 
 
 def _are_names(texts: Iterable[str]) -> bool:
-    """Return whether texts look like names of persons: a third are common given names, or a tenth begin with one."""
+    """Return whether texts look like personal names: a third are common given names, or a tenth begin with one."""
     alone = together = total = 0
     for text in texts:
         total += 1

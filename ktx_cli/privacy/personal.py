@@ -1,6 +1,6 @@
-"""Finds contact and payment data of persons in running text, which no wiki page needs.
+"""Finds people's contact and payment data in running text, which no wiki page needs.
 
-It does not look for names of persons, which no program can distinguish from names of products, customers and places.
+It does not look for people's names, which no program can distinguish from the names of products, customers and places.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ HINT: Final = "name the team or the role instead"
 
 
 def personal_data(text: str) -> Iterator[Spot]:
-    """Yield e-mail addresses and phone numbers of persons, bank accounts, payment cards and street addresses.
+    """Yield personal e-mail addresses, phone numbers, bank accounts, payment cards and street addresses.
 
-    Mailboxes of teams and roles (`finance@`), domains of examples, toll-free numbers, and numbers that only look
+    Team and role mailboxes (`finance@`), example domains, toll-free numbers, and numbers that only look
     similar (amounts, dates, versions, order numbers) do not count. In the order of the text; overlapping ones are
     merged.
     """
@@ -42,12 +42,12 @@ _EMAIL: Final = re.compile(
 _NOBODYS: Final = re.compile(
     r"(?:.*\.)?(?:example\.[a-z.]+|example|test|invalid|localhost|local|gserviceaccount\.com|amazonaws\.com)"
 )
-"""Domains of examples and of machines."""
+"""Domains used for examples and machines."""
 _ROLES: Final = words_of("MAILBOXES")
 """Words before `@` that stand for a team, a role or a machine."""
 _PLACEHOLDERS: Final = words_of("MAILBOX_PLACEHOLDERS")
 _AROUND: Final = words_of("MAILBOX_REGIONS")
-"""What may accompany a short name of a team, such as `hr`: regions, and small words."""
+"""Words that may accompany a short team name such as `hr`: regions, and function words."""
 _LOCAL_PART: Final = re.compile(r"[^\W_]+")
 
 
@@ -57,7 +57,7 @@ def _emails(text: str) -> Iterator[Spot]:
     for found in _EMAIL.finditer(text):
         local, host = found[0].partition("@")[0].casefold(), found["host"].casefold()
         if not _NOBODYS.fullmatch(host) and not _is_role(local):
-            yield _spot(found, "the e-mail address of a person")
+            yield _spot(found, "a person's e-mail address")
 
 
 def _is_role(local: str) -> bool:
@@ -84,7 +84,7 @@ def _ibans(text: str) -> Iterator[Spot]:
         end = places[length - 1] + 1
         follows = text[found.start() + end : found.start() + end + 1]
         if not follows.isalnum() and is_iban(found[0][:end].replace("-", "")):
-            yield Spot(found.start(), CODE, "the number of a bank account (IBAN)", HINT, end)
+            yield Spot(found.start(), CODE, "a bank account number (IBAN)", HINT, end)
 
 
 _CARD: Final = re.compile(
@@ -102,7 +102,7 @@ _ISSUERS: Final = re.compile(
 def _cards(text: str) -> Iterator[Spot]:
     for found in _CARD.finditer(text):
         if _ISSUERS.match(found[0]) and is_card(found[0]) and len({*found[0]} - {*" -"}) > 1:
-            yield _spot(found, "the number of a payment card")
+            yield _spot(found, "a payment card number")
 
 
 _BEFORE: Final = r"(?<![\w./#+@&$€£-])(?<!\d[ ,])"
@@ -126,7 +126,7 @@ _FORMS: Final = (
     # 0171-1234567
     (r"0[1-9]\d{1,4}-\d{5,8}", 9, 12),
 )
-"""Forms of phone numbers, with their minimum and maximum number of digits."""
+"""Phone number formats, with their minimum and maximum number of digits."""
 _PHONES: Final = (
     *((re.compile(f"{_BEFORE}(?P<number>{form}){_BEHIND}"), least, most) for form, least, most in _FORMS),
     # Tel. 12345-67, phone: 555 0132
@@ -143,11 +143,11 @@ _TOLL_FREE: Final = re.compile(r"\+?1?8(?:00|33|44|55|66|77|88)\d{7}|(?:\+\d{2}|
 _AMOUNT: Final = re.compile(r"\+?[1-9]\d{0,2}(?:[ .]\d{3})+")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _PLAIN_INTERNATIONAL: Final = 10
-"""Digits of an international number without separators."""
+"""The digits of an international phone number without separators."""
 
 
 _MANY_DIGITS: Final = re.compile(r"^(?=(?:[^\d\n]*\d){6})[^\n]*", re.MULTILINE)
-"""A line with as many digits as a phone number; other lines are not searched."""
+"""A line with enough digits for a phone number; other lines are not searched."""
 
 
 def _phones(text: str) -> Iterator[Spot]:
@@ -161,7 +161,7 @@ def _phones(text: str) -> Iterator[Spot]:
 
 
 def _could_be_phone(number: str, digits: str) -> bool:
-    """Return whether a number in the form of a phone number is not something else: an amount, date, account or code."""
+    """Return whether a number in a phone number format is not an amount, date, account or code."""
     if _TOLL_FREE.fullmatch(re.sub(r"\(0\)|[^\d+]", "", number)) or _AMOUNT.fullmatch(number):
         return False
     groups = re.findall(r"\d+", number)
@@ -202,7 +202,7 @@ _STREETS: Final = (
     # Damstraat 12, Prinsengracht 263
     r"\b[A-Z]\w+(?:straat|laan|plein|gracht|kade) \d{1,4}[a-z]?\b(?![.,]\d| ?%)",
 )
-"""Forms of a street with the number of a house."""
+"""Street address formats with a house number."""
 _ANY_STREET: Final = tuple(re.compile(form) for form in _STREETS)
 _STREET_WORD: Final = re.compile(
     r"stra(?:ß|ss|at)|str\.|gasse|allee|chaussee|weg|platz|ufer|damm|ring |steig|street|road|avenue|lane|drive"

@@ -1,4 +1,4 @@
-"""Signs of personal data, identifiers and free text: words in the names of tables and columns, and values.
+"""Signs of personal data, identifiers and free text: words in table and column names, and values.
 
 The words are English, German, French, Spanish, Italian, Portuguese, Dutch and Polish without accents, some Russian,
 Chinese, Japanese and Korean. `WORDS` must be a whole word of a name (`tel` of `work_tel`), `STEMS` may be part of one
@@ -23,7 +23,7 @@ from ktx_cli.project import MASK, has_password, is_reference
 
 
 class Sign(StrEnum):
-    """What a column was recognized as, in the words of a report."""
+    """What a column was recognized as, in the wording of reports."""
 
     EMAIL = "e-mail address"
     PHONE = "phone number"
@@ -48,7 +48,7 @@ class Sign(StrEnum):
 
 @functools.cache
 def _sections() -> Mapping[str, frozenset[str]]:
-    """Return the words of each section of `words.txt`."""
+    """Return the words in each section of `words.txt`."""
     text = resources.files(__package__).joinpath("words.txt").read_text(encoding="utf-8")
     return {head: frozenset(words.split()) for head, words in re.findall(r"^\[(.+)\]\n([^\[]*)", text, re.MULTILINE)}
 
@@ -61,72 +61,72 @@ def _by_sign(section: str) -> Mapping[Sign, frozenset[str]]:
 
 
 def words_of(section: str) -> frozenset[str]:
-    """Return the words of a section of `words.txt`."""
+    """Return the words in a section of `words.txt`."""
     return _sections()[section]
 
 
 WORDS = _by_sign("WORDS")
 STEMS = _by_sign("STEMS")
 PERSONS = _sections()["PERSONS"]
-"""Words for persons: `customer_name` is a person's, and so is `name` in a table `customers`."""
+"""Words for people: `customer_name` is a person's name, and so is `name` in the table `customers`."""
 
 NAMES = _sections()["NAMES"]
-"""Words for names of persons or of anything else."""
+"""Words for names of people or of anything else."""
 
 FILLERS = _sections()["FILLERS"]
 """Small words in names."""
 
 NAME_PARTS = _sections()["NAME_PARTS"]
-"""Followed by one of `NAMES`, the name of a person."""
+"""Words that, followed by one of `NAMES`, are a person's name."""
 
 DEEDS = _sections()["DEEDS"]
-"""Followed by `by` or `to`, a person."""
+"""Words that, followed by `by` or `to`, refer to a person."""
 
 FACTS = _sections()["FACTS"]
 """Head words of columns that contain a fact about something, not the thing itself: `email_status`, `card_type`."""
 
 FACTS_FIRST = _sections()["FACTS_FIRST"]
-"""The same if the head comes first: `tipo_telefono`, `has_email`."""
+"""Words with the same meaning as heads, but at the start: `tipo_telefono`, `has_email`."""
 
 FACT_ENDINGS = tuple(_sections()["FACT_ENDINGS"])
-"""Ends of compounds that are facts: `Adressart`."""
+"""Endings of compound words that denote facts: `Adressart`."""
 
 GENERIC = _sections()["GENERIC"]
-"""What may follow a head word without changing it: `card_type_code`."""
+"""Words that may follow a head word without changing its meaning: `card_type_code`."""
 
 GIVEN_NAMES = _sections()["GIVEN_NAMES"]
-"""Given names that many people have and no lookup of things contains; without accents."""
+"""Common given names that are not in lookup tables of things, without accents."""
 
 SURE = _by_sign("SURE")
-"""Indicate it in any combination, except with `STATISTICS`, `HEADS` and `THINGS`."""
+"""Words that indicate a trait in any combination, except with `STATISTICS`, `HEADS` and `THINGS`."""
 
 UNSURE = _by_sign("UNSURE")
-"""Indicate it if the table or the name refers to a person, and the name contains nothing else but `FRAME`."""
+"""Words that indicate a trait if the table or name refers to a person and the name contains only `FRAME` besides."""
 
 ALONE = _sections()["ALONE"]
-"""Those of the unsure words that need no person, if the name contains nothing else either."""
+"""Unsure words that indicate a trait even without a person, if the name contains nothing else."""
 
 FRAME = _sections()["FRAME"]
-"""May accompany an unsure word."""
+"""Words that may accompany an unsure word."""
 
 STATISTICS = _sections()["STATISTICS"]
-"""Statistics over many: `avg_salary` of a department, `min_salary` of a job."""
+"""Words for statistics about many people: `avg_salary` of a department, `min_salary` of a job."""
 
 HEADS = _sections()["HEADS"]
-"""The value is not the trait itself: `age_group`, `salary_currency`."""
+"""Head words for values that are not the trait itself: `age_group`, `salary_currency`."""
 
 KEPT_HEADS = _sections()["KEPT_HEADS"]
-"""With one of these, a head word does mean the trait: `blood_group`."""
+"""Words after which a head word does denote the trait: `blood_group`."""
 
 THINGS = _sections()["THINGS"]
-"""Things that have an age, a gender or a health but are not persons."""
+"""Things that have an age, a gender or a health status but are not people."""
 
 PEOPLE = PERSONS | _sections()["PEOPLE"]
-"""The persons that the unsure words refer to."""
+"""Words for the people that the unsure words refer to."""
 
 
 def trait_of(table: tuple[str, ...], words: tuple[str, ...]) -> Sign | None:
-    """Return the trait of persons that a column's name indicates, None if none; `table`: the words of its table."""
+    """Return the personal trait that a column's name indicates, or None; `table` contains the words of its table."""
     named = set(words)
     person = bool(PEOPLE & {*words, *table})
     if named & STATISTICS or (not person and THINGS & {*words, *table}):
@@ -147,7 +147,7 @@ def _unsure(named: set[str], *, person: bool) -> Sign | None:
 
 
 def _head(words: tuple[str, ...]) -> str:
-    """Return the last word, without what may follow any head (`age_group_code`)."""
+    """Return the last word, ignoring words that may follow any head (`age_group_code`)."""
     head = list(words)
     while len(head) > 1 and head[-1] in GENERIC:
         head.pop()
@@ -162,7 +162,7 @@ MOST_WORDS = 12
 
 _DOCUMENT: Final = re.compile(r"\{.*[:\"].*\}|\[.*[,\"{].*\]|<.*>", re.DOTALL)
 _SUSPECT: Final = re.compile(r"^\s*[{\[<]|@|//|www\.|\d\D{0,3}\d\D{0,3}\d\D{0,3}\d|:.*:|\w{16}|\d.*\s\w|\s\d|\n")
-"""Occurs in every value that one of the checks could match; most values need no other check."""
+"""A pattern that matches every value that a check could match; most values need no other check."""
 
 _EMAIL: Final = re.compile(r"[^\s@<>,;]+@[^\s@<>,;]+\.[^\W\d_]{2,}")
 _URL: Final = re.compile(r"(?:[a-z][a-z0-9+.-]*:)?//\S+|www\.\S+", re.IGNORECASE)
@@ -201,7 +201,7 @@ _STREET: Final = re.compile(
 
 
 def sign_of(value: str) -> Sign | None:
-    """Return what a text is, None if it is harmless. Names of persons are only recognized in whole columns."""
+    """Return the kind of a text, or None if it is harmless. Personal names are only recognized in whole columns."""
     if len(value) > LONGEST or value.count(" ") >= MOST_WORDS:
         return Sign.TEXT
     if not _SUSPECT.search(value):
@@ -246,7 +246,7 @@ def _secret(text: str) -> Sign | None:
 
 
 def is_card(text: str) -> bool:
-    """Return whether a text is 13 to 19 digits that pass the Luhn check (ISO/IEC 7812), in groups or not."""
+    """Return whether a text is 13 to 19 digits, grouped or not, that pass the Luhn check (ISO/IEC 7812)."""
     digits = re.sub(r"[ -]", "", text)
     if not re.fullmatch(r"[0-9]{13,19}", digits):
         return False
@@ -255,7 +255,7 @@ def is_card(text: str) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """Return whether a text is an IBAN: its form, and the remainder 1 of ISO 13616."""
+    """Return whether a text is an IBAN: it has the format, and the remainder is 1 as in ISO 13616."""
     compact = re.sub(r"\s", "", text).upper()
     if not _IBAN.fullmatch(compact) or not compact.isascii():
         return False
@@ -290,7 +290,7 @@ def _is_random(run: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Return Shannon's entropy of the characters of a text, in bits per character."""
+    """Return the Shannon entropy of a text, in bits per character."""
     counts = Counter(text).values()
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
 
@@ -300,13 +300,13 @@ _TOKEN: Final = re.compile(rf"[^\s\"'`<>|,;()\[\]{{}}]{{14,}}|{_PEM}[A-Z ]*PRIVA
 _DIGEST: Final = re.compile(r"(?:[a-z0-9]+[:=])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[\w.@+-]*/)+[\w.@+-]*")
 _QUERY_ID: Final = re.compile(r"(?:\S+:\S+:[\w-]+:)?[0-9a-f]{16}")
-"""ktx's id of a statement of the query history, and of a passage of a document."""
+"""The ktx id of a query history statement or a document passage."""
 _OF_QUERIES: Final = re.compile(
     r"^[ \t]*-[ \t]+[\"'`]?$|\b(?:quer(?:y|ies)|statements?|patterns?|fingerprints?)\b", re.IGNORECASE
 )
-"""What precedes such an id on a line: nothing, in a list, or a word that says what it is."""
+"""The text before a ktx id on a line: nothing, in a list, or a word that says what the id is."""
 _FRONT: Final = 2000
-"""Maximum number of characters of a line that are searched for such a word."""
+"""Maximum number of characters in a line to search for a word that introduces an id."""
 _SECRET_NAME: Final = (
     r"password|passwd|passwort|kennwort|passcode|pwd|passphrase|mot[ ]de[ ]passe|contraseña|secret"
     r"|(?:api|access|private|signing|encryption)[ _-]?key|auth[ _-]?token|token|credentials?"
@@ -330,7 +330,7 @@ _COLUMN_NAME: Final = re.compile(r"[a-z]+(?:[_.][a-z]+)+[_.]?\d{1,4}", re.IGNORE
 _NO_VALUE: Final = re.compile(
     r"[a-z]+(?:[_.][a-z0-9]+)+|[a-z]+(?:-[a-z]+)*-?v?\d{1,4}(?:\.\d+)*(?:-[a-z]+)*|(?:\S+:)+[0-9a-f]{16}", re.IGNORECASE
 )
-"""In sentences about keys and tokens but not secret: names of columns and versions, ids of passages."""
+"""Words in sentences about keys and tokens that are not secret: column and version names, passage ids."""
 _TIME: Final = re.compile(
     r"(?:fy|cy|q|kw|w)?-?(?:(?:19|20)\d\d|[1-4])(?:[-/.](?:q|w|kw)?\d+)*\S?|\d+(?:st|nd|rd|th)\S*", re.IGNORECASE
 )
@@ -340,13 +340,13 @@ _ABOUT_SECRETS: Final = re.compile(
     r"|\d+-?(?:bits?|bytes?|chars?|characters?|digits?|letters?|signs?|days?|hours?|minutes?|months?|weeks?|years?|h|x)(?:-\S*)?",
     re.IGNORECASE,
 )
-"""Algorithms, types, lengths and names of resources."""
+"""Algorithms, types, lengths and resource names."""
 _NAMES: Final = ("pass", "pwd", "secret", "key", "token", "kennwort", "contraseña", "credential", "bearer")
 _HINT: Final = "delete it here and at its source, and rotate the secret, because it has been read"
 
 
 def secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
-    """Yield what looks like a secret, one per line.
+    """Yield texts that look like secrets, one per line.
 
     Known forms of keys, random text, URLs with a password, and values after names such as `password`, in assignments
     and in sentences. Digests and commits (32, 40 or 64 hexadecimal digits) do not count unless such a name precedes
@@ -358,14 +358,14 @@ def secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
 
 
 def all_secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
-    """Yield every text that `secrets` looks for, in no order; they may overlap."""
+    """Yield every text that `secrets` looks for, in no particular order; they may overlap."""
     yield from _assigned(text)
     yield from _tokens(text, known)
 
 
 def _key_end(text: str, begun: int) -> int:
-    """Return the end of a private key whose first line ends at a position: if it is not closed, that
-    of the paragraph.
+    """Return the end of a private key whose first line ends at a position; an unclosed key ends
+    with its paragraph.
     """
     ending = text.find("-----END", begun)
     if ending >= 0:
@@ -390,7 +390,7 @@ def _tokens(text: str, known: Collection[str]) -> Iterator[Spot]:
 
 
 def _is_own_id(text: str, at: int, value: str, known: Collection[str]) -> bool:
-    """Return whether a word is an id that ktx made."""
+    """Return whether a word is an id that ktx generated."""
     if value in known:
         return True
     if _QUERY_ID.fullmatch(value) is None:
@@ -412,7 +412,7 @@ def _assigned(text: str) -> Iterator[Spot]:
 
 
 def _is_name(name: str, value: str, *, is_sentence: bool) -> bool:
-    """Return whether a value after the name of a key or token is a name itself, or after any name a time."""
+    """Return whether a value after a key or token name is itself a name, or after any name a time."""
     if _TIME.fullmatch(value):
         return True
     if _PASSWORD.search(name):
@@ -421,7 +421,7 @@ def _is_name(name: str, value: str, *, is_sentence: bool) -> bool:
 
 
 def _could_be_secret(value: str) -> bool:
-    """Return whether a value is more than a word or a placeholder: letters with digits or signs, and
+    """Return whether a value is more than a word or a placeholder: letters with digits or symbols, and
     not a reference.
     """
     if (
@@ -435,7 +435,7 @@ def _could_be_secret(value: str) -> bool:
 
 
 def _is_secret(value: str) -> bool:
-    """Return whether a part of a text is a secret by the rules for values of columns."""
+    """Return whether part of a text is a secret according to the rules for column values."""
     parts = re.split(r"[=:](?=[^=:])", value)
     pieces = (part[start : start + LONGEST] for part in parts for start in range(0, len(part), LONGEST))
     return any(sign_of(piece) is Sign.SECRET for piece in pieces)

@@ -1,4 +1,4 @@
-"""The relations that the last scan found in a database: which names are tables, and which are views, with their SQL."""
+"""The relations that the last scan found in a database: which names are tables, and which are views (with SQL)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEPT: Final[Recent[Relations]] = Recent(_MOST_KEPT)
 
 
 def read_relations(tree: Tree, connection: str) -> Relations:
-    """Return the relations in the snapshot of a connection in a tree; missing or damaged ones are unknown."""
+    """Return the relations in a connection's snapshot in a tree; missing or damaged ones are unknown."""
     folder = Layout.raw_path(connection, DATABASE_SOURCE)
     listing = tree.read(snapshot_path(connection))
     if listing is None:
@@ -53,7 +53,7 @@ def read_relations(tree: Tree, connection: str) -> Relations:
 
 
 def _tables(tree: Tree, folder: str, listing: bytes) -> Iterable[StoredTable]:
-    """Yield the tables whose files are as the scan wrote them."""
+    """Yield the tables whose files are unchanged since the scan wrote them."""
     try:
         hashes = manifest_hashes(listing, f"{folder}/{MANIFEST}")
     except KtxError:  # an unreadable list contains no tables; the next scan rewrites it and reports that
@@ -74,7 +74,7 @@ def parts_of_ref(ref: TableRef) -> tuple[str, ...]:
 
 
 class Refused(ToolError):
-    """A call that changed nothing; the message tells the model why, and what to do instead."""
+    """A call that had no effect; the message explains to the model why, and what to do instead."""
 
 
 _TABLE: Final = "table:"
@@ -82,9 +82,9 @@ _TABLE: Final = "table:"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A name that a writer used: `shown` is its display form, `ids` are ledger entries; one of them suffices.
+    """A name that a writer used: `shown` is its display form, and any one of the ledger entries `ids` suffices.
 
-    `tool`: the call that would look it up.
+    `tool`: the call that would look up the name.
     """
 
     shown: str
@@ -93,14 +93,15 @@ class Need:
 
 
 def source_id(connection: str, source: str) -> str:
-    """Return the entry of a source."""
+    """Return the entry for a source."""
     return f"{connection}/{source.casefold()}"
 
 
 def table_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries, one of which suffices, for a table by its database name, or for a column of it.
+    """Return the entries for a table by its database name, or for one of its columns; any one of them suffices.
 
-    Those of the sources that read it, its own, and, for a name without a schema, those of any schema.
+    The entries are those of the sources that read the table, its own, and, for a name without a schema, those of any
+    schema.
     """
     names = {".".join(parts), parts[-1], f"*.{parts[-1]}" if len(parts) == 1 else parts[-1]}
     return _table_entries(model, parts, names, member)
@@ -140,10 +141,10 @@ class Named:
 
 
 def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
-    """Return what a statement names; None for text that is not valid SQL of the dialect.
+    """Return what a statement names, or None for text that is not valid SQL in the dialect.
 
-    `tags`: it may contain `{% … %}` of Metabase. Statements sent to a database contain none, and text between a `{%`
-    and a `%}` in their comments is read like everything else.
+    `tags`: the text may contain Metabase's `{% … %}`. Statements sent to a database contain none, and text between a
+    `{%` and a `%}` in their comments is read like everything else.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
@@ -179,7 +180,7 @@ def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
 
 
 def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
-    """Yield the columns of tables that a query names, without those of its subqueries and aliases."""
+    """Yield the table columns that a query names, without columns of its subqueries and aliases."""
     selected = _selected(scope)
     for column in scope.columns:
         name = column.name
@@ -197,7 +198,7 @@ def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
 
 
 def _is_alias(column: Any, selected: list[Any]) -> bool:
-    """Return whether a bare name may be that of an expression: one selected before, or any in ORDER BY."""
+    """Return whether a bare name may refer to an expression: one selected before, or any in ORDER BY."""
     behind = column.find_ancestor(exp.Order, exp.Group, exp.Having, exp.Qualify, exp.Select)
     before = selected
     if isinstance(behind, exp.Select):
@@ -226,7 +227,7 @@ def _selected(scope: Scope) -> list[Any]:
 
 
 def _sources(scope: Scope) -> dict[str, Any]:
-    """Return what a query may name: its own tables, then those of the enclosing queries."""
+    """Return the tables that a query may name: its own, then those of the enclosing queries."""
     found: dict[str, Any] = {}
     here: Scope | None = scope
     while here is not None:
@@ -240,14 +241,14 @@ def _table(source: Any) -> Table | None:
 
 
 def parts_of(table: Any) -> Table:
-    """Return the parts of the name of a table in a tree; none for a function that returns rows."""
+    """Return the parts of a table's name in a tree; none for a function that returns rows."""
     if not isinstance(table.this, exp.Identifier):
         return ()
     return tuple(part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part)
 
 
 def needs_of(named: Named, model: Model) -> list[Need]:
-    """Return what must have been looked up for a statement: its tables, and their columns that it names."""
+    """Return the lookups that a statement requires: its tables, and the columns of those that it names."""
     result = [table_need(model, table) for table in named.tables]
     for tables, column in named.columns:
         having = [table for table in tables if _has(model, table, column)] or sorted(tables)
@@ -257,12 +258,12 @@ def needs_of(named: Named, model: Model) -> list[Need]:
 
 
 def table_need(model: Model, table: Table) -> Need:
-    """Return the need of a table by its name in the database."""
+    """Return the lookup required for a table, by its name in the database."""
     return Need(_shown(table), table_ids(model, table), _call(model, table))
 
 
 def column_need(model: Model, table: Table, column: str) -> Need:
-    """Return the need of a column of a table by its name in the database."""
+    """Return the lookup required for a table's column, by its name in the database."""
     return Need(f"{_shown(table)}.{column}", table_ids(model, table, column), _call(model, table))
 
 
@@ -280,7 +281,7 @@ def _shown(table: Table) -> str:
 
 
 Parse = Callable[[str], list[Any] | None]
-"""Returns the trees of SQL text, None if it cannot be parsed."""
+"""Returns the trees of SQL text, or None if it cannot be parsed."""
 
 Judge = Callable[[list[Any], str], None]
 """Takes the trees of a view's query and the view's name for errors; raises `Refused` if it reads hidden data itself."""
@@ -288,7 +289,7 @@ Judge = Callable[[list[Any], str], None]
 _CATALOG: Final = frozenset(
     {"columns", "key_column_usage", "referential_constraints", "schemata", "table_constraints", "tables", "views"}
 )
-"""Tables of `information_schema` that only contain structure."""
+"""Tables in `information_schema` that only contain structure."""
 _KINDS: Final = {
     TableKind.VIEW: "view",
     TableKind.MATERIALIZED_VIEW: "materialized view",
@@ -298,7 +299,7 @@ _SQLITE: Final = frozenset({"sqlite_master", "sqlite_schema"})
 
 
 class Views:
-    """What the tables in a statement lead to."""
+    """The relations behind the tables in a statement."""
 
     def __init__(self, relations: Relations, dialect: str, parse: Parse, judge: Judge) -> None:
         self._relations, self._dialect = relations, dialect
@@ -306,7 +307,7 @@ class Views:
         self._seen: set[TableRef] = set()
 
     def check(self, trees: Iterable[Any]) -> None:
-        """Refuse trees that read, through views, hidden or undeterminable data."""
+        """Refuse trees that read hidden or undeterminable data through views."""
         for tree in trees:
             for node in tree.find_all(exp.Table):
                 parts = parts_of(node)
@@ -320,7 +321,7 @@ class Views:
                     self._follow(relation)
 
     def follow(self, parts: tuple[str, ...]) -> None:
-        """Refuse a table that reads, through views, hidden or undeterminable data."""
+        """Refuse a table that reads hidden or undeterminable data through views."""
         for relation in self._relations.find(parts):
             self._follow(relation)
 
@@ -340,7 +341,7 @@ class Views:
         self.check([query])
 
     def _query(self, relation: StoredTable) -> Any:
-        """Return the tree of the query of a view, None if it cannot be determined."""
+        """Return the tree of a view's query, or None if it cannot be determined."""
         trees = self._parse(relation.view_sql) if relation.view_sql else None
         if trees is None or len(trees) != 1:
             return None
@@ -348,7 +349,7 @@ class Views:
         return tree if isinstance(tree, exp.Query) else None
 
     def _require_known_functions(self, query: Any, shown: str) -> None:
-        """Refuse a view that calls a function which may read tables itself."""
+        """Refuse a view that calls a function that may itself read tables."""
         if not dialect_named(self._dialect).functions():
             raise Refused(f"`{shown}` is a view that calls unknown functions; read the underlying tables")
         known = FunctionList(self._dialect)
@@ -368,10 +369,10 @@ class Views:
 
 
 def is_query_name(table: Any) -> bool:
-    """Return whether a table in a tree is the name of a query in an enclosing WITH, in every database.
+    """Return whether a table name in a tree refers, in every database, to a query in an enclosing WITH.
 
-    Not if the WITH defines the name only later, nor in that query itself: there it is a table's, except in the second
-    part of a recursive one.
+    It does not if the WITH only defines the name later, nor in that query itself, where the name is a table's, except
+    in the second part of a recursive one.
     """
     if table.args.get("db") or table.args.get("catalog"):
         return False

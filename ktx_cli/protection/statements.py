@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
-"""DuckDB treats its own, used as a table, as the name of one; in other databases they compute."""
+"""Functions whose names DuckDB treats as table names if used as tables; in other databases, they compute values."""
 
 
 def check_protected(model: Model, sql: str, relations: Relations | None = None) -> None:
@@ -51,9 +51,8 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
             raise Refused(f"`{source.name}` has row policies, so its rows cannot be read here; see its definition")
         if source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect):
             raise Refused(
-                f"`{source.name}` or a column of it is hidden: name the columns that you need, other than "
-                "those, and no column of another table with the same name as one of them; no `*`, no row as a "
-                "whole"
+                f"`{source.name}` or one of its columns is hidden: select the columns that you need by name, without "
+                "`*` or entire rows; hidden columns, and columns of other tables with the same names, are not allowed"
             )
     if relations is not None:
         from ktx_cli.protection.relations import Views
@@ -77,7 +76,7 @@ def check_source(model: Model, source: Source, relations: Relations | None = Non
 
 
 def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | None:
-    """Return a check that refuses sources, by name, whose SQL reads data hidden elsewhere; None if none can.
+    """Return a check that refuses named sources whose SQL reads data hidden elsewhere, or None if there are none.
 
     It raises `KtxError` (`hidden`). `tree`: the files of the project, with the results of the last scan.
     """
@@ -102,7 +101,7 @@ def source_guard(model: Model, tree: Tree) -> Callable[[Iterable[str]], None] | 
 
 
 def has_protected(model: Model) -> bool:
-    """Return whether anything of a connection is or may be hidden: a file about it may have an error."""
+    """Return whether anything in a connection is hidden, or may be because a file about it may have an error."""
     return bool(model.barred) or model.sealed is not None or lookup_of(model).protects
 
 
@@ -110,15 +109,15 @@ def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
     check = Command("sl", "validate", "-c", model.connection, "--no-data")
     return (
         f"the semantic layer has errors, so ktx cannot determine what is hidden, and {what}. The first one is "
-        f"at {problem.location}: {problem.message}. People correct it: {check}"
+        f"at {problem.location}: {problem.message}. A person can check it with: {check}"
     )
 
 
 def values_shown(model: Model, source: Source, relations: Callable[[], Relations]) -> Callable[[Column], bool]:
-    """Return a check whether values of a column of a source may be listed: those that a statement may select.
+    """Return a check of whether a source column's values may be listed, which is so if a statement may select them.
 
-    None of a source with policies, or of a view that may read hidden data; `relations` is only requested if something
-    is hidden.
+    No values of a source with policies, or of a view that may read hidden data, may be listed; `relations` is only
+    requested if something is hidden.
     """
     if source.table is None or source.policies or not _table_shown(model, source.table, relations):
         return lambda column: False
@@ -153,7 +152,7 @@ def _judge_of(model: Model) -> Judge:
             what = f"`{view}`, a view that reads `{name}`, cannot be read here"
             raise Refused(_definition_error(model, problem, what))
         for table, source in _protected_in(model, trees):
-            hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
+            hides = "has row policies" if source.policies else "is hidden or has a hidden column that the view may read"
             may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)
             if source.policies or may_show:
                 raise Refused(
@@ -164,7 +163,7 @@ def _judge_of(model: Model) -> Judge:
 
 
 def _require_no_storage(trees: Iterable[Any]) -> None:
-    """Refuse database functions that take a table as text: some return its rows, or its least and greatest values."""
+    """Refuse database functions that take a table as text: some return its rows, or its minimum and maximum values."""
     for each in (node for tree in trees for node in tree.find_all(exp.Anonymous)):
         name = each.name.casefold()
         if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
@@ -180,7 +179,7 @@ def _protected_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, Sourc
 
 
 def _barred_in(model: Model, trees: list[Any]) -> Iterator[tuple[Table, str]]:
-    """Yield the tables of trees that a source with undeterminable visibility reads, with its name."""
+    """Yield the tables in trees that a source with undeterminable visibility reads, with the name of the source."""
     for table in sorted(tables_of(trees)) if model.barred else ():
         yield from ((table, name) for name, each in model.barred.items() if reads_table(each, table))
 
@@ -191,21 +190,21 @@ def reads_table(barred: Barred, table: Table) -> bool:
 
 
 def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
-    """Return every table that SQL text may read, including those with the name of one of its queries; None: invalid."""
+    """Return every table that SQL text may read, even if named like one of its queries, or None for invalid SQL."""
     trees = _trees(sql, dialect)
     return None if trees is None else tables_of(trees)
 
 
 @dataclass(frozen=True, slots=True)
 class ViewReads:
-    """What the query of a view reads: its tables, and the names of columns that its conditions depend on, folded."""
+    """What a view's query reads: its tables, and the folded names of the columns that its conditions depend on."""
 
     tables: frozenset[Table]
     conditions: frozenset[str]
 
 
 def view_reads(sql: str, dialect: str) -> ViewReads:
-    """Return what a view reads by the text of its query; nothing if it cannot be parsed."""
+    """Return what a view reads according to the text of its query, or nothing if the text cannot be parsed."""
     trees = _trees(sql, dialect) or []
     bodies = [tree.expression if isinstance(tree, exp.Create) else tree for tree in trees]
     conditions = (node for tree in bodies for node in tree.find_all(exp.Where, exp.Having, exp.Case, exp.If))
@@ -214,7 +213,7 @@ def view_reads(sql: str, dialect: str) -> ViewReads:
 
 
 def condition_columns(sql: str, dialect: str) -> frozenset[str]:
-    """Return the names of columns, folded, that conditions and groups of a statement depend on."""
+    """Return the folded names of the columns that a statement's conditions and groups depend on."""
     kinds = (exp.Where, exp.Having, exp.Qualify, exp.Case, exp.If, exp.CountIf, exp.Filter, exp.Group, exp.Join)
     nodes = (node for tree in _trees(sql, dialect) or () for node in tree.find_all(*kinds))
     parts = (node.args.get("on") if isinstance(node, exp.Join) else node for node in nodes)
@@ -224,7 +223,7 @@ def condition_columns(sql: str, dialect: str) -> frozenset[str]:
 
 
 def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
-    """Return every table that trees name, whatever else has that name."""
+    """Return every table that trees name, even if something else has the same name."""
     return frozenset(parts for tree in trees for node in tree.find_all(exp.Table) if (parts := parts_of(node)))
 
 
@@ -263,7 +262,7 @@ def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: s
 
 
 def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
-    """Return whether a tree that reads a table names a hidden column of it, or all columns, or columns
+    """Return whether a tree that reads a table names one of its hidden columns, all columns, or columns
     without names.
     """
     concealed = set(map(comparable_name, hidden))
@@ -294,7 +293,7 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
 
 
 def _items_with(tree: Any, table: Table) -> Iterator[Any]:
-    """Yield what has the columns of a table after FROM: the table itself, and joins in parentheses that contain it."""
+    """Yield the items after FROM with a table's columns: the table itself, and parenthesized joins that contain it."""
     for node in tree.find_all(exp.Table):
         if parts_of(node)[-1:] and comparable_name(parts_of(node)[-1]) == comparable_name(table[-1]):
             yield node
@@ -306,5 +305,5 @@ def _items_with(tree: Any, table: Table) -> Iterator[Any]:
 
 
 def _row_names(items: Iterable[Any], table: Table) -> set[str]:
-    """Return the names by which a statement may use a row of items as one value."""
+    """Return the names by which a statement may use an entire row of an item as one value."""
     return {comparable_name(table[-1])} | {comparable_name(item.alias_or_name) for item in items if item.alias_or_name}

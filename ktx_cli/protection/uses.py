@@ -1,4 +1,4 @@
-"""What in the context refers to tables and columns of a database, directly or indirectly."""
+"""The parts of the context that refer to database tables and columns, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktx_cli.semantic import Join, Measure, MetricTest, Model, Place, Relationsh
 from ktx_cli.warehouses import TableRef
 
 HIDDEN: Final = frozenset({"column", "source", "grain"})
-"""Kinds that a scan creates itself: they lead on to others, and are not reported."""
+"""Kinds that a scan creates itself: they lead to other parts, and are not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Part:
 
     @property
     def is_reported(self) -> bool:
-        """Whether a person has to know about it."""
+        """Whether the part is reported to users."""
         return not (self.scan and self.kind in HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Use(Record):
-    """A part that needs what changed; `via`: the part in between, if there is one."""
+    """A part that depends on a change; `via` is the part in between, if there is one."""
 
     part: Part
     via: Part | None = None
@@ -54,23 +54,23 @@ class Use(Record):
 
 
 class Uses:
-    """A graph of which parts need which. Statements name tables and columns; other parts are linked to parts."""
+    """A graph of dependencies between parts. Statements name tables and columns; other parts are linked to parts."""
 
     def __init__(self) -> None:
         self._needing: dict[Part, list[Part]] = defaultdict(list)
         self._statements: list[tuple[Part, Named]] = []
 
     def link(self, needed: Part, by: Part) -> None:
-        """Record that a part needs another."""
+        """Record that a part depends on another."""
         self._needing[needed].append(by)
 
     def note(self, part: Part, named: Named | None) -> None:
-        """Record what the statement of a part names; None: it cannot be parsed."""
+        """Record what a part's statement names, or None if it cannot be parsed."""
         if named is not None:
             self._statements.append((part, named))
 
     def naming(self, table: TableRef, column: str | None = None) -> Iterator[Part]:
-        """Yield the parts whose statement names a table, or a column of it; `*` names all of them."""
+        """Yield the parts whose statements name a table or one of its columns; `*` names all columns."""
         parts = parts_of_ref(table)
         for part, named in self._statements:
             if column is None:
@@ -84,7 +84,7 @@ class Uses:
                 yield part
 
     def of(self, starts: Iterable[Part]) -> tuple[Use, ...]:
-        """Return what needs these parts, closest first, including those of them that a scan does not create."""
+        """Return the parts that depend on the given ones, closest first, including given ones that no scan creates."""
         waiting: deque[tuple[Part, Part | None]] = deque((part, None) for part in starts)
         seen: set[Part] = set()
         result: list[Use] = []
@@ -106,7 +106,7 @@ FORMAL = "formal"
 
 @dataclass(slots=True)
 class LayerUses:
-    """Links the parts of one semantic layer; `parts`: source, then name of an entity -> the part."""
+    """Links the parts of one semantic layer; `parts` maps a source and an entity's name to the part."""
 
     model: Model
     uses: Uses
@@ -121,11 +121,11 @@ class LayerUses:
             self._source(source)
 
     def source(self, source: Source) -> Part:
-        """Return the part of a source."""
+        """Return the part for a source."""
         return Part("source", source.name, self.model.connection, source.place, scan=source.generated)
 
     def member(self, source: Source, name: str) -> Part | None:
-        """Return the part of a measure, segment or column; named as in `ktx_cli.jobs.check.lint.staleness`."""
+        """Return the part for a measure, segment or column, named as in `ktx_cli.jobs.check.lint.staleness`."""
         if name in source.measures:
             return self._part("measure", source, name, source.measures[name].place)
         if name in source.segments:
@@ -140,7 +140,7 @@ class LayerUses:
         return [self.source(each) for each in sources_of(self.model, parts_of_ref(table))]
 
     def of_column(self, table: TableRef, name: str) -> list[Part]:
-        """Return the parts of the layer that a column of a table is."""
+        """Return the parts of the layer that represent a table's column."""
         result = []
         for source in sources_of(self.model, parts_of_ref(table)):
             column = source.column(name)
@@ -149,7 +149,7 @@ class LayerUses:
         return result
 
     def of_key(self, table: TableRef, columns: Iterable[str]) -> list[Part]:
-        """Return the grains that are the key of a table, and the joins to one row of it by these columns."""
+        """Return the grains that are a table's key, and the joins by these columns to one of its rows."""
         wanted = {name.casefold() for name in columns}
         sources = sources_of(self.model, parts_of_ref(table))
         grains = [
@@ -158,7 +158,7 @@ class LayerUses:
         return grains + [part for source in sources for part in self._to_one(source, wanted)]
 
     def of_reference(self, table: TableRef, columns: tuple[str, ...]) -> list[Part]:
-        """Return the joins that a foreign key of a table creates, in both directions."""
+        """Return the joins that a table's foreign key creates, in both directions."""
         names = {each.name for each in sources_of(self.model, parts_of_ref(table))}
         return [
             part
@@ -206,7 +206,7 @@ class LayerUses:
             self._test(source, test)
 
     def _needs(self, source: Source, part: Part, expressions: Iterable[str | None]) -> None:
-        """Link a part to its source and to what its expressions name."""
+        """Link a part to its source and to the parts that its expressions name."""
         self.uses.link(self.source(source), part)
         for text in filter(None, expressions):
             for needed in self._named(source, text):
@@ -214,7 +214,7 @@ class LayerUses:
                     self.uses.link(needed, part)
 
     def _named(self, source: Source, text: str) -> Iterator[Part]:
-        """Yield the parts that an expression names; an invalid one names none, which its checks report."""
+        """Yield the parts that an expression names; an invalid expression names none, and other checks report it."""
         try:
             fragment = read_fragment(text, self.model.dialect, "", self._parameters, policy=True)
         except KtxError:
@@ -281,7 +281,7 @@ class LayerUses:
 
 
 def asked_names(model: Model, query: object) -> Named | None:
-    """Return what the statement of a query names, without its policies; None if it does not compile."""
+    """Return what a query's statement names, without its policies, or None if it does not compile."""
     from ktx_cli.semantic import compile_query
 
     sources = {name: replace(source, policies=()) for name, source in model.sources.items()}

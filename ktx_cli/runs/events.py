@@ -1,4 +1,4 @@
-"""Records the events of a run while it happens, and the transcripts of its agents."""
+"""Records a run's events while it happens, and its agents' transcripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm import CallSpec, EmitLlm
 
 MOST_OF_EVENTS: Final = 16_000_000
-"""Maximum size in bytes of the events of one run."""
+"""Maximum size in bytes of one run's events."""
 
 MOST_WAITING: Final = 1_000
 """Number of events that are buffered before a run holds the run lock."""
@@ -95,7 +95,7 @@ class Recorder:
             self.warn(warning)
 
     def close(self) -> None:
-        """Close the file of events, and warn if it could not be written; a missing report has the same cause."""
+        """Close the event file, and warn if it could not be written; a missing report has the same cause."""
         with self._lock:
             self._file.close()
         if self._failure is not None and all(each.code != "report_not_written" for each in self.warnings):
@@ -181,7 +181,7 @@ class Replay:
             yield event
 
     def _wait(self, until: datetime) -> None:
-        """Let the time between two events pass."""
+        """Wait for the time between two events."""
         passed = (until - self._at).total_seconds()
         if self.speed > 0 and passed > 0:
             time.sleep(min(passed / self.speed, LONGEST))
@@ -199,7 +199,7 @@ _Unit = tuple[str, str]
 
 
 class UnitCalls:
-    """Watches the loops of units, identified by label (`docs:refunds.md`). Thread-safe."""
+    """Watches the agent loops of units, which are identified by label (`docs:refunds.md`). Thread-safe."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -215,7 +215,7 @@ class UnitCalls:
                 self._taken.pop((event.connection, event.unit), None)
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
-        """Watch a call that is the loop of a unit; see `ktx_cli.llm.agent_loop.Watch`."""
+        """Watch a call that runs a unit's loop; see `ktx_cli.llm.agent_loop.Watch`."""
         connection, _, name = spec.label.partition(":")
         unit = (connection, name)
         if spec.kind != "loop" or unit not in self._taken:

@@ -46,7 +46,7 @@ _ALL_RUNS: Final = "SELECT run_id, command, status, started, finished, commit_id
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
-    """A run in a few words. `units`: status -> number of work units. `usd` None: no call has a price.
+    """A summary of a run. `units`: status -> number of work units. `usd` None: no call has a price.
 
     `seconds` of a killed run: until its last heartbeat. `has_events`: it can be replayed.
     """
@@ -96,7 +96,7 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
 
 
 def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
-    """Return the newest runs first; one that did not end and holds no run lock was `killed`."""
+    """Return the runs, newest first; one that did not end and does not hold the run lock was `killed`."""
     running = _running(database)
     names = ("run_id", "command", "status", "started", "finished", "commit")
     rows = database.execute(f"{_ALL_RUNS} ORDER BY run_id DESC LIMIT ?", (limit,))
@@ -112,7 +112,7 @@ def _running(database: sqlite3.Connection) -> str | None:
 
 
 def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
-    """Return the newest runs first, and what could not be read; `limit` None: all."""
+    """Return up to `limit` runs, newest first, with warnings about what could not be read; None returns all."""
     known, warnings = _known(layout)
     return [_record(layout, known, run_id) for run_id in _ids(layout, known)[:limit]], warnings
 
@@ -141,7 +141,7 @@ def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
 
 
 def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:
-    """Return the report of a run as written; None if there is none, or it cannot be read."""
+    """Return a run's report as written, or None if it is missing or cannot be read."""
     try:
         text = read_bytes(layout.run_report(run_id))
         report = None if text is None else json.loads(text)
@@ -208,7 +208,7 @@ def _record(layout: Layout, known: RunRows, run_id: str) -> RunRecord:
 
 
 def _from_disk(run_id: str, report: Mapping[str, Any], events: Path) -> tuple[str, str, str, str | None, str | None]:
-    """Return what the database would contain about a run if it had not been lost."""
+    """Return what the database would contain about a run if the database had not been lost."""
     begun = first_line(events, lambda each: each.get("event") == "run_started") or {}
     last = last_line(events) or {}
     ended = last if last.get("event") == "run_finished" else {}
@@ -238,10 +238,10 @@ ROLE: Final = "writer"
 """The role of the agents that process units."""
 
 EARLIER_ROLE: Final = "candidateExtraction"
-"""Their role in runs of versions without `writer`."""
+"""The role of these agents in runs of versions without `writer`."""
 
 RUNS_AVERAGED: Final = 20
-"""Number of runs to look back, from the newest."""
+"""Number of newest runs to consider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class EarlierUsage:
 
 
 def earlier_usage(layout: Layout) -> EarlierUsage | None:
-    """Return the usage of the newest runs in which agents processed units; None if nothing is known."""
+    """Return the usage of the newest runs in which agents processed units, or None if nothing is known."""
     try:
         rows = read_state(layout, lambda database: usage_by(database, ("run", "role"))) or []
     except KtxError:  # the run itself has already warned about it
@@ -289,7 +289,7 @@ RUNS_KEPT: Final = 50
 """Number of runs whose events and transcripts are always kept."""
 
 MOST_DAYS: Final = 90
-"""Number of days for which they are kept; the newest `ALWAYS` are kept forever."""
+"""Number of days for which files are kept; those of the newest `ALWAYS` runs are kept forever."""
 
 ALWAYS: Final = 5
 MOST_REPORTS: Final = 1_000
@@ -298,11 +298,11 @@ _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 def prune_runs(layout: Layout, *, keep: str) -> None:
-    """Remove old files, except those of the run `keep`; the caller holds the run lock. Failures are ignored."""
+    """Remove files of old runs, except those of the run `keep`; the caller holds the run lock. Failures are ignored."""
     try:
         found = sorted((path for path in layout.runs.iterdir() if _RUN.match(path.name)), reverse=True)
     except OSError as error:
-        log.debug("old runs are not looked for: %s", error)
+        log.debug("cannot list old runs: %s", error)
         return
     oldest = time.time() - MOST_DAYS * 86_400
     folders = [path for path in found if _RUN.fullmatch(path.name) and path.name != keep]
@@ -330,7 +330,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 BY: Final = ("role", "model")
-"""The dimensions that the usage of a run is grouped by."""
+"""The dimensions by which a run's usage is grouped."""
 
 CUT_OFF: Final = "cut off"
 RECORDS: Final = ("contradictions", "conflicts", "evictions", "resolutions", "fallbacks")
@@ -358,12 +358,12 @@ class RunDetails(Record):
     json_keys = ("run=record", "report", "units", "artifacts", "records", "usage=usage_by_kind", "transcripts")
 
     def usage_by_kind(self) -> list[dict[str, Any]]:
-        """Return the usage by its dimensions."""
+        """Return the usage grouped by its dimensions."""
         return [row.to_json(BY) for row in self.usage]
 
 
 def run_details(layout: Layout, text: str) -> RunDetails:
-    """Return the run for a text; raises as `find_run`."""
+    """Return the run that a text identifies; raises the errors of `find_run`."""
     record, warnings = find_run(layout, text)
     run_id, usage = record.run_id, []
     report = read_report(layout, run_id)
@@ -376,7 +376,7 @@ def run_details(layout: Layout, text: str) -> RunDetails:
 
 
 def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:
-    """Return the units in the events of a run, with their last state."""
+    """Return the units in a run's events, with their last state."""
     units: dict[tuple[object, object], dict[str, Any]] = {}
     before: dict[tuple[object, object], int] = {}
     for event in read_lines(layout.run_events(run_id)):
@@ -413,9 +413,9 @@ def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Yield what the agents of a run recorded, by its report; units that were not merged do not count.
+    """Yield the records of a run's agents according to its report, without those of units that were not merged.
 
-    Each has its `record` (see `RECORDS`) and where it comes from in `by`.
+    Each has its `record` (see `RECORDS`) and its origin in `by`.
     """
     for unit in units_of(report):
         if unit.get("status") == "done":

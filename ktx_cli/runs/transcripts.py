@@ -1,4 +1,4 @@
-"""JSON Lines files that grow while something happens (whole lines, no secrets, limited size), and agent transcripts."""
+"""JSON Lines files for logging (whole lines, no secrets, limited size), and agent transcripts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CUT: Final = {"event": "cut"}
 
 
 class LineFile:
-    """Appends lines, each with the time in `at` and written at once, so that a killed process leaves what it did.
+    """Appends lines with the time in `at`, each written at once, so that a killed process leaves a record.
 
-    `most`: bytes after which one more line says that the rest is missing. Not thread-safe.
+    `most`: bytes after which a last line states that the rest is missing. Not thread-safe.
     """
 
     def __init__(self, path: Path, most: int) -> None:
@@ -77,7 +77,7 @@ def masked(value: Any) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents of a file; nothing if there is none. Half a line, left by a killed writer, is skipped.
+    """Yield the documents in a file, or nothing if it does not exist. Half a line, left by a killed writer, is skipped.
 
     Raises `StorageError`.
     """
@@ -94,7 +94,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
-    """Return the last document of a file, searching its last `tail` bytes; None if there is none."""
+    """Return the last document in a file, searching its last `tail` bytes, or None if there is none."""
     with suppress(OSError), path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - tail))
         found = (_document(line) for line in reversed(stream.read().splitlines()))
@@ -103,7 +103,7 @@ def last_line(path: Path, tail: int = 65_536) -> dict[str, Any] | None:
 
 
 def first_line(path: Path, wanted: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any] | None:
-    """Return the first matching document, None if there is none or the file cannot be read."""
+    """Return the first matching document, or None if there is none or the file cannot be read."""
     try:
         return next((document for document in read_lines(path) if wanted(document)), None)
     except StorageError:
@@ -121,10 +121,10 @@ def _document(line: bytes) -> dict[str, Any] | None:
 log = logging.getLogger(__name__)
 
 MOST_OF_A_LOOP: Final = 4_000_000
-"""Maximum size in bytes of one transcript; forty steps with tool results of the maximum size stay below."""
+"""Maximum size in bytes of one transcript; forty steps with tool results of the maximum size are below it."""
 
 MOST_OF_A_RUN: Final = 256_000_000
-"""Maximum size in bytes of all transcripts of a run; loops that begin after that have none."""
+"""Maximum size in bytes of all transcripts of a run; loops that begin later have no transcript."""
 
 BEGUN: Final = "loop_started"
 
@@ -141,7 +141,7 @@ class Transcripts:
         self._has_stopped = False
 
     def watch(self, spec: CallSpec) -> EmitLlm | None:
-        """Begin the transcript of a call that is a loop; see `ktx_cli.llm.agent_loop.Watch`."""
+        """Begin the transcript of a call that runs a loop; see `ktx_cli.llm.agent_loop.Watch`."""
         with self._lock:
             if spec.kind != "loop" or self._has_stopped or self._size > MOST_OF_A_RUN:
                 return None
@@ -151,7 +151,7 @@ class Transcripts:
             return loop.observe if loop.write(_begun(spec)) else None
 
     def _guarded(self, work: Callable[[], int]) -> bool:
-        """Write something; return whether that succeeded. A failure ends all transcripts of the run."""
+        """Write an entry, and return whether that succeeded. A failure ends all transcripts of the run."""
         if self._has_stopped:
             return False
         try:
@@ -204,7 +204,7 @@ class Transcript(Record):
     path: Path
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield what happened, oldest first; raises `StorageError`."""
+        """Yield the recorded entries, oldest first; raises `StorageError`."""
         return read_lines(self.path)
 
 

@@ -40,7 +40,7 @@ BESIDE: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A text of a document. `weight` is relative to the weight of a description (1)."""
+    """A text in a document. `weight` is relative to the weight of a description (1)."""
 
     name: str
     text: str
@@ -101,7 +101,7 @@ class Hit:
     pages: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the hit for the envelope."""
+        """Return the hit as JSON for the envelope."""
         lists = {"matched_on": list(self.matched_on), "pages": list(self.pages)}
         return {**asdict(self), "score": round(self.score, 4), **lists}
 
@@ -135,7 +135,7 @@ _SUMMARY: Final = 200
 
 
 def page_document(path: str, content: bytes) -> Document | None:
-    """Return the document of a page file, or None for a path that is not a page.
+    """Return the document for a page file, or None for a path that is not a page.
 
     A page with invalid front matter is indexed as plain text.
     """
@@ -168,7 +168,7 @@ def page_document(path: str, content: bytes) -> Document | None:
 
 
 def _catalog(found: Document, connection: str) -> Document:
-    """Return the document of a page that lists the documents of a connection, with a lower weight."""
+    """Return the document for a page that lists a connection's documents, with a lower weight."""
     fields = tuple(replace(each, weight=each.weight * LISTED) for each in found.fields)
     return replace(found, connection=connection, fields=fields, order=KINDS.index("passage"))
 
@@ -282,14 +282,14 @@ def _by_name(sources: Iterable[Source]) -> dict[str, list[Source]]:
 
 
 SOURCE_NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
-"""The weights of a word in a name, in the name of a measure or column of a source, and in a description."""
+"""The weights of a word in a name, in a source's measure or column name, and in a description."""
 
 
 _NONE: Final[Written] = {}
 
 
 def documents(shown: VisibleModel, written: Written = _NONE) -> Iterator[Document]:
-    """Yield the documents of a model: all sources with their measures, segments and columns."""
+    """Yield the documents for a model: all sources with their measures, segments and columns."""
     for source in shown.sources():
         yield from _of_source(shown, source, written.get(source.name, {}))
 
@@ -306,7 +306,7 @@ def _of_source(shown: VisibleModel, source: Source, texts: Mapping[tuple[str, st
 def documents_by_source(
     model: Model, names: Iterable[str], written: Written = _NONE
 ) -> Iterator[tuple[str, list[Document]]]:
-    """Yield sources of a model with the documents of their visible parts. Internal parts are marked."""
+    """Yield the sources of a model with the documents for their visible parts. Internal parts are marked."""
     from ktx_cli.semantic import VisibleModel
 
     public, internal = VisibleModel(model), VisibleModel(model, internal=True)
@@ -349,7 +349,7 @@ def _entity(
     *fields: Field,
     texts: Mapping[tuple[str, str], SearchTexts] = MappingProxyType({}),
 ) -> Document:
-    """Return the document of a part of a source. `weight` applies to the source's name in it."""
+    """Return the document for a part of a source. `weight` applies to the source's name in it."""
     named = (Field("name", entity.name, SOURCE_NAME), Field("source", source.name, weight))
     described = Field("description", entity.description or "", DESCRIPTION)
     if isinstance(entity, Column):
@@ -364,7 +364,7 @@ def _entity(
 
 
 def _labelled(entity: Source | Measure | Segment | Column, summary: str) -> str:
-    """Return a summary with the label before it, where it is not in it already."""
+    """Return a summary that begins with the label, unless it already contains the label."""
     label = entity.label
     return f"{label}: {summary}" if label and label.casefold() not in summary.casefold() else summary
 
@@ -380,7 +380,7 @@ def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tup
 
 
 def digest_of(document: Document) -> bytes:
-    """Return a digest of the content of a document."""
+    """Return a digest of a document's content."""
     return hashlib.blake2b(_written(document).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -400,7 +400,7 @@ DOCUMENT: Final = "document "
 """The prefix of the units of passages. Each unit is one document of a source."""
 
 _KEPT: Final = 8
-"""Number of cached states of a semantic layer, for a few parallel agent loops."""
+"""Number of cached semantic layer states, enough for a few parallel agent loops."""
 
 
 class Part(Protocol):
@@ -413,22 +413,22 @@ class Part(Protocol):
         """Return all units in a tree."""
 
     def owns(self, unit: str) -> bool:
-        """Say whether a unit belongs to this part, even if it was removed."""
+        """Return whether a unit belongs to this part, even if it was removed."""
 
     def units_of(self, path: str) -> Sequence[str]:
         """Return the units that a project file belongs to."""
 
     def digest(self, unit: str, tree: Tree) -> str:
-        """Return a digest of the content of a unit. Reads its files."""
+        """Return a digest of a unit's content. Reads its files."""
 
     def parts(self, unit: str, tree: Tree) -> Mapping[str, str]:
-        """Return the digests of the parts of a unit by name."""
+        """Return the digests of a unit's parts by name."""
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
         """Yield the named parts with their documents."""
 
     def release(self) -> None:
-        """Release cached data of files on disk."""
+        """Release cached data about files on disk."""
 
 
 class WholeUnits:
@@ -452,7 +452,7 @@ class WholeUnits:
         raise NotImplementedError
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the documents of a unit, or none if it was removed."""
+        """Return the documents in a unit, or none if it was removed."""
         raise NotImplementedError
 
 
@@ -471,7 +471,7 @@ class Pages(WholeUnits):
         return (path for path in tree.paths(FOLDER) if path.endswith(".md") and is_utf8(path))
 
     def owns(self, unit: str) -> bool:
-        """Say whether the unit is a page."""
+        """Return whether the unit is a page."""
         return unit.startswith(FOLDER) and unit.endswith(".md") and is_utf8(unit)
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -483,7 +483,7 @@ class Pages(WholeUnits):
         return hashlib.sha256(tree.read(unit) or b"").hexdigest()
 
     def all_documents(self, unit: str, tree: Tree) -> Iterable[Document]:
-        """Return the document of the page, or none for a file that is not a page."""
+        """Return the document for the page, or none for a file that is not a page."""
         content = tree.read(unit)
         found = None if content is None else page_document(unit, content)
         return () if found is None else (found,)
@@ -528,7 +528,7 @@ class Layer:
         return layer_signature(found, self._stamp)
 
     def scan_signature(self) -> str:
-        """Return the size and time of the index of the last scan, or an empty string."""
+        """Return the size and time of the last scan's index, or an empty string."""
         return scan_signature(self._root, self.connection)
 
     def units(self, tree: Tree) -> Sequence[str]:
@@ -536,7 +536,7 @@ class Layer:
         return (self.folder,) if any(map(is_yaml, tree.paths(f"{self.folder}/"))) else ()
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is this unit."""
+        """Return whether the unit is this one."""
         return unit == self.folder
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -571,7 +571,7 @@ class Layer:
         return {name: hash_of((RULES, digest, repr(texts.get(name)))) for name, digest in digests}
 
     def documents(self, unit: str, tree: Tree, names: Collection[str]) -> Iterator[tuple[str, Documents]]:
-        """Yield sources with the documents of their visible parts."""
+        """Yield sources with the documents for their visible parts."""
         found = documents_by_source(self._model(tree), sorted(names), self._texts(tree)) if names else ()
         return ((name, _by_digest(documents)) for name, documents in found)
 
@@ -665,7 +665,7 @@ class Passages(WholeUnits):
         return self._digests
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is a document of this source."""
+        """Return whether the unit is a document of this source."""
         return unit.startswith(self._mark)
 
     def units_of(self, path: str) -> Sequence[str]:
@@ -762,29 +762,29 @@ def layer_signature(files: Mapping[str, str], stamp: str) -> str:
 
 
 def layer_files(root: Path | None, folder: str) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of all files of semantic layers in a folder, and of folders called like files."""
+    """Return path -> `size mtime_ns` for all semantic layer files in a folder, and for folders named like files."""
     found = signatures_below(root, folder, ("",), irregular=True)
     return {path: signature for path, signature in found.items() if is_yaml(path)}
 
 
 def values_unit(layer: str) -> str:
-    """Return the unit of the values beside the semantic layer in a folder."""
+    """Return the unit for the values beside the semantic layer in a folder."""
     return f"values of {layer}"
 
 
 def values_signature(stamp: str, layer: str, scan: str) -> str:
-    """Return the signature of values read under a stamp, beside a semantic layer and a scan of these signatures."""
+    """Return the signature for values read under a stamp, given the signatures of the semantic layer and scan."""
     return hash_of((stamp, layer, scan))
 
 
 def scan_signature(root: Path | None, connection: str) -> str:
-    """Return the size and time of what lists the last scan of a connection, empty where there was none."""
+    """Return the size and time of the index of a connection's last scan, or an empty string if there is none."""
     folder, _, name = snapshot_path(connection).rpartition("/")
     return signatures_below(root, folder, (name,)).get(f"{folder}/{name}", "")
 
 
 def search_text_signatures(root: Path, connection: str) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the file with the questions of a semantic layer, if there is one."""
+    """Return path -> `size mtime_ns` for the file with a semantic layer's questions, if there is one."""
     path = search_texts_path(connection)
     try:
         stat = (root / path).stat()
@@ -794,9 +794,9 @@ def search_text_signatures(root: Path, connection: str) -> dict[str, str]:
 
 
 def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in `semantic-layer/` outside the folders of all connections.
+    """Return path -> `size mtime_ns` for the files in `semantic-layer/` outside the folders of all connections.
 
-    `configured`: the ids of these. Raises `StorageError` for a folder that cannot be listed.
+    `configured`: the ids of these connections. Raises `StorageError` for a folder that cannot be listed.
     """
     found = {}
     for path in stray_paths(WorkingTree(root), configured):

@@ -1,4 +1,4 @@
-"""Find the wiki pages that mention a measure, segment or source, with the search index.
+"""Find the wiki pages that mention a measure, segment or source, using the search index.
 
 It is a separate module so that query commands can import it alone.
 """
@@ -20,13 +20,13 @@ TABLES: Final = """
 CREATE TABLE mentions (name TEXT NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (name, doc)) STRICT, WITHOUT ROWID;
 CREATE INDEX mentions_of_doc ON mentions (doc);
 """
-"""The semantic layer names in pages in lower case: `orders.revenue`, `warehouse/orders.revenue`."""
+"""The lower-case semantic layer names in pages: `orders.revenue`, `warehouse/orders.revenue`."""
 
 _FIND: Final = "SELECT m.name, d.name, d.owner, d.id FROM mentions AS m JOIN docs AS d ON d.id = m.doc WHERE m.name IN"
 
 
 class Mentions(Protocol):
-    """An index with the mentions in its pages."""
+    """An index with the mentions in pages."""
 
     def naming(self, names: Collection[str]) -> Iterable[tuple[str, str, str]]:
         """Yield (name, page, owner) of the pages with one of the names."""
@@ -34,7 +34,7 @@ class Mentions(Protocol):
 
 
 def mention(connection: str | None, name: str) -> str:
-    """Return a name in the form of the index."""
+    """Return a name in the form used by the index."""
     return f"{connection}/{name}".casefold() if connection else name.casefold()
 
 
@@ -51,7 +51,7 @@ def find_mentions(ask: Any, names: Collection[str]) -> list[tuple[str, str, str,
 def explaining(
     indexes: Iterable[Mentions], ids: Collection[tuple[str, str]], user: str | None = None
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the sorted keys of the pages visible to everybody or `user` by (connection, name)."""
+    """Return (connection, name) -> sorted keys of the pages visible to everybody or `user`."""
     wanted: dict[str, list[tuple[str, str]]] = {}
     for connection, name in ids:
         for written in (mention(None, name), mention(connection, name)):
@@ -66,9 +66,9 @@ def explaining(
 
 
 def explaining_in(path: Path, connection: str, names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return name -> keys of everybody's pages that name it, of the index file at `path`.
+    """Return name -> keys of the shared pages that mention it, from the index file at `path`.
 
-    Nothing where there is no index that can be read: what is wrong with it is for `ktx doctor`, not for an answer.
+    Nothing if there is no readable index: `ktx doctor` reports its problems, answers do not.
     """
     if not names or not path.is_file():
         return {}
@@ -82,7 +82,7 @@ def explaining_in(path: Path, connection: str, names: Collection[str]) -> Mappin
 
 
 class _File:
-    """An index as it lies on the disk."""
+    """An index file on disk."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""The form of a question: it asks for a number, reason, person, time, place, way or thing, or for yes or no.
+"""The form of a question: whether it asks for a number, reason, person, time, place, way, thing, or yes or no.
 
 Stored questions of the same form match a query better, and kinds that answer a form rank higher. All texts are folded
 (see `folded`), in English and German.

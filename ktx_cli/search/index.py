@@ -45,7 +45,7 @@ konnen mein meine mich mir mit muss noch nun ob oder sehr sein seine sich sie si
 unsere unserem unseren unserer vom von waren warum wann weil welche welchem welchen welcher welches wenn wer werden
 wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
 """
-"""Without accents, and without words that have a meaning in English: `hat`, `man`, `war`, `die`."""
+"""German stop words without accents, and without words that have a meaning in English: `hat`, `man`, `war`, `die`."""
 STOP_WORDS: Final = frozenset((_ENGLISH + _GERMAN).split())
 """Stop words in English and German."""
 
@@ -112,12 +112,12 @@ def asked_words(text: str) -> list[str]:
 
 
 def is_stop_word(word: str) -> bool:
-    """Say whether a word from `plain_words` is a stop word."""
+    """Return whether a word from `plain_words` is a stop word."""
     return word in STOP_WORDS
 
 
 def is_generic(word: str) -> bool:
-    """Say whether a word from `plain_words` is common in all kinds of texts."""
+    """Return whether a word from `plain_words` is common in all kinds of texts."""
     return stem(word) in _generic_stems()
 
 
@@ -139,7 +139,7 @@ def folded(text: str) -> str:
 def stem(word: str) -> str:
     """Return an English word without its plural and verb endings: `orders`, `ordered`, `ordering` are `order`.
 
-    The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` where a vowel stays before them.
+    The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` if a vowel remains before them.
     """
     word = _singular(_IRREGULAR.get(word, word))
     for ending in ("ing", "ed"):
@@ -212,13 +212,13 @@ def create(database: sqlite3.Connection) -> None:
 
 
 def is_current(database: sqlite3.Connection) -> bool:
-    """Say whether a database has the tables of this version. Raises the SQLite error for a damaged one."""
+    """Return whether a database has the tables of this version. Raises the SQLite error for a damaged one."""
     return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
 
 
 @functools.cache
 def tier_of(weight: float) -> str:
-    """Return the column for the weight of a field, the nearest by ratio."""
+    """Return the column for a field's weight, the nearest by ratio."""
     return min(TIERS, key=lambda name: max(TIERS[name] / weight, weight / TIERS[name]))
 
 
@@ -267,17 +267,17 @@ class Row:
 
     @property
     def name_text(self) -> str:
-        """The stems of its name."""
+        """The stems of the document's name."""
         return self.texts[_NAME]
 
     @property
     def title_text(self) -> str:
-        """The stems of its title and headings."""
+        """The stems of the document's title and headings."""
         return self.texts[_TITLE]
 
     @property
     def description_text(self) -> str:
-        """The stems of its description."""
+        """The stems of the document's description."""
         return self.texts[_DESCRIPTION]
 
     def phrases_with(self, terms: Set[str]) -> Iterator[tuple[list[str], str]]:
@@ -292,7 +292,7 @@ class Row:
                 yield (stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "")
 
     def other_names(self, terms: Set[str]) -> Iterator[list[str]]:
-        """Yield the stems of its label and of each synonym that contains one of the stems."""
+        """Yield the stems of the document's label, and of each synonym that contains one of the stems."""
         return (stems for stems, mark in self.phrases_with(terms) if not mark)
 
     @property
@@ -324,9 +324,9 @@ _KIND_BITS: Final = 40
 _LARGE: Final = 300_000
 """Number of documents above which FTS5 does not rank all matches of a frequent word."""
 _MOST_RANKED: Final = 20_000
-"""Number of documents that it ranks in this case."""
+"""Number of documents that FTS5 ranks for a frequent word in a large index."""
 _TOGETHER: Final = 5
-"""Number of the rarest words to match together in this case."""
+"""Number of the rarest words to match together in a large index."""
 
 
 class Store:
@@ -486,7 +486,7 @@ class Store:
         return sum(number not in self.removed for (number,) in rows)
 
     def within(self, scope: Scope) -> list[int]:
-        """Return all documents of a scope, sorted."""
+        """Return all documents in a scope, sorted."""
         return self._matching(scoped(_any_kind(scope), scope))
 
     def _matching(self, match: str) -> list[int]:
@@ -582,10 +582,10 @@ def identity(path: Path) -> Identity | None:
 
 
 def open_index(path: Path) -> Connection | None:
-    """Open an index to read; None for one of another version.
+    """Open an index for reading, or return None for one of another version.
 
-    It is opened as a file that never changes, which is so: a run puts a new one in its place. Raises SQLite's error
-    for a damaged one.
+    It is opened as immutable, because a run replaces the file instead of changing it. Raises the SQLite error for a
+    damaged one.
     """
     uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
     database = connect(uri, uri=True)
@@ -601,23 +601,23 @@ def open_index(path: Path) -> Connection | None:
 
 
 class ChangedIndex:
-    """An index that is read as it is, and copied as soon as something of it is changed."""
+    """An index that is read in place, and copied before its first change."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._stack = contextlib.ExitStack()
         self._written: Connection | None = None
         self.known = _undamaged(path)
-        """The index as it was; None for a new one."""
+        """The index before any change, or None for a new one."""
 
     @property
     def database(self) -> Connection:
-        """The index as it is now."""
+        """The current index, with the changes so far."""
         return self._written or self.known or self.changed
 
     @property
     def changed(self) -> Connection:
-        """The index to be changed, in a file of its own."""
+        """The index to change, in its own file."""
         if self._written is None:
             place = self._stack.enter_context(replacing(self.path, mode=0o600))
             if self.known is not None:
@@ -632,12 +632,12 @@ class ChangedIndex:
         return self._written
 
     def commit(self) -> None:
-        """Keep what was changed so far, should what follows fail in a way that is no reason to drop it."""
+        """Keep the changes so far, even if a later step fails."""
         self.changed.execute("COMMIT")
         self.changed.execute("BEGIN")
 
     def keep(self) -> None:
-        """Put the changed index in the place of the one there is; where nothing was changed nothing is written."""
+        """Replace the existing index with the changed one; without changes, nothing is written."""
         if self.known is None:
             assert self.changed
         if self._written is not None:
@@ -646,7 +646,7 @@ class ChangedIndex:
         self._stack.close()
 
     def close(self, *error: Any) -> None:
-        """Close what is open; what was not kept is dropped."""
+        """Close all open indexes, and drop changes that were not kept."""
         for database in (self._written, self.known):
             if database is not None:
                 database.close()
@@ -661,17 +661,17 @@ _WRITING: Final = (
     "PRAGMA secure_delete = ON",  # what may not be shown any more must not stay in the file
 )
 _PENDING: Final = 16_000_000
-"""Bytes of words that are collected before they are written; by more, fewer parts have to be merged."""
+"""Bytes of words to collect before writing; with more, fewer parts have to be merged."""
 _CHECKED: Final = 64_000_000
-"""Bytes up to which an index is looked through for damage before it is changed; in a larger one it is come upon."""
+"""Maximum bytes of an index that is checked for damage before a change; in a larger one, reading detects it."""
 
 
 @contextlib.contextmanager
 def changing(path: Path) -> Iterator[ChangedIndex]:
-    """Give the index to change; then put it in the place of the file.
+    """Provide the index to change, then replace the file with it.
 
-    A damaged one, or one of another version, is begun anew. Where nothing was changed nothing is written, and where the
-    block fails the file stays as it was. The caller holds the run lock. Raises `StorageError`.
+    An index that is damaged or of another version is rebuilt. Without changes, nothing is written; if the block fails,
+    the file is unchanged. The caller holds the run lock. Raises `StorageError`.
     """
     index = ChangedIndex(path)
     try:
@@ -689,13 +689,13 @@ def changing(path: Path) -> Iterator[ChangedIndex]:
 
 
 def index_error(path: Path, error: sqlite3.Error) -> StorageError:
-    """Return the error for an index that does not work."""
+    """Return the error for an unusable index."""
     hint = Hint("delete it, then build it again: {} && {}", Command(path, program="rm"), Command("index"))
     return StorageError(f"the search index {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
 
 
 def _undamaged(path: Path) -> Connection | None:
-    """Return the index there is to be read; None where it is damaged, of another version, or not there."""
+    """Return the existing index for reading, or None if it is damaged, missing or of another version."""
     there = identity(path)
     if there is None:
         return None
@@ -712,14 +712,14 @@ def _undamaged(path: Path) -> Connection | None:
 
 
 class Connection(sqlite3.Connection):
-    """Closes itself when the last that reads it lets go of it: none can pull it from under another."""
+    """A connection that closes itself when its last reader releases it, so that no reader closes it for another."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._lock = threading.Lock()
 
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows of a question; one is asked after the other."""
+        """Return all rows of a query; queries run one after the other."""
         with self._lock:
             return self.execute(sql, values).fetchall()
 
@@ -728,37 +728,37 @@ class Connection(sqlite3.Connection):
 
 
 def connect(place: str, *, uri: bool = False) -> Connection:
-    """Open a database for all threads; raises SQLite's error where it cannot be."""
+    """Open a database for all threads; raises the SQLite error if that fails."""
     return sqlite3.connect(place, uri=uri, isolation_level=None, check_same_thread=False, factory=Connection)
 
 
 MARK: Final = "\ue000"
-"""In front of every tag: a character no word has."""
+"""Precedes every tag: a character that no word contains."""
 OWNED: Final = f"{MARK}o"
-"""The tag of what is not everybody's."""
+"""The tag of documents that are not shared."""
 BETWEEN: Final = "\ue001"
-"""Between two phrases: a character no word has."""
+"""Separates two phrases: a character that no word contains."""
 _FORM: Final = "\ue002"
-"""In front of the form of a question: a character no word has."""
+"""Precedes the form of a question: a character that no word contains."""
 INTERNAL: Final = f"{MARK}i"
-"""The tag of what is for those who ask for it."""
+"""The tag of documents that are only found on request."""
 _ALL_COLUMNS: Final = ("tag", *TIERS)
 
 
 def tag(letter: str, name: str) -> str:
-    """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user, `t` a tag of a page."""
+    """Return the token for a filter: `k` for a kind, `c` a connection, `u` a user, `t` a page's tag."""
     return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
 
 
 def form_mark(form: str) -> str:
-    """Return the token that stands for the form of a question."""
+    """Return the token for the form of a question."""
     return f"{_FORM}{form}"
 
 
 def add(
     database: sqlite3.Connection, unit: str, documents: Iterable[Document], name: str = "", digest: str = ""
 ) -> list[int]:
-    """Store documents in a part of a unit; returns their numbers. `digest`: what the part is known by from now on."""
+    """Store documents in a part of a unit, and return their numbers. `digest` identifies the part from now on."""
     written = "INSERT INTO parts (unit, name, digest) VALUES (?, ?, ?)"
     again = "ON CONFLICT (unit, name) DO UPDATE SET digest = excluded.digest"
     database.execute(f"{written} {again}", (unit, name, digest))
@@ -792,7 +792,7 @@ def add(
 
 
 def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
-    """Return the stems of phrases without the words that say nothing; behind those of a question is its form."""
+    """Return the stems of phrases without uninformative words; those of a question are followed by its form."""
     phrases = []
     for line in (line for text in texts for line in text.splitlines()):
         found = asked_words(line)
@@ -803,7 +803,7 @@ def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
 
 
 def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
-    """Take documents out, their vectors too; returns the stems they had."""
+    """Remove documents with their vectors, and return the stems that they had."""
     rows = [(number,) for number in numbers]
     columns = " || ' ' || ".join(_ALL_COLUMNS)
     found: set[str] = set()
@@ -816,11 +816,11 @@ def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> set[str]:
 
 
 _FEW: Final = 5_000
-"""Words to check for whether a document still contains them."""
+"""Maximum number of words to check individually for whether a document still contains them."""
 
 
 def forget_words(database: sqlite3.Connection, stems: Set[str]) -> None:
-    """Delete words that no document has any more, because they may belong to values that are now hidden."""
+    """Delete words that no document contains any more, because they may belong to values that are now hidden."""
     gone = [each for each in sorted(stems) if not _is_had(database, each)] if len(stems) <= _FEW else None
     if gone == []:
         return

@@ -71,7 +71,7 @@ _SHORTEST_PART: Final = 4
 _TWO_SLIPS: Final = 9
 """Minimum length of a word for corrections with two edits instead of one."""
 _FREQUENT: Final = 1000
-"""A word that finds documents besides rarer words may occur in this many documents and a tenth of all."""
+"""A word that finds documents besides rarer words occurs in at most this many documents, or a tenth of all if more."""
 _CANDIDATES: Final = 100
 """Minimum number of documents to rank."""
 _EXPLAINED: Final = ("source", "measure", "segment")
@@ -115,7 +115,7 @@ class Index:
 
 
 def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | None = None) -> Found:
-    """Return the best documents of a ranking as hits for everybody or for `user`."""
+    """Return the best documents in a ranking as hits for everybody or for `user`."""
     shown = hits(stores, ranking.documents[:limit], user=user)
     return Found(shown, ranking.total, ranking.corrected, ranking.suggested)
 
@@ -157,7 +157,7 @@ def grouped_values(hits: Iterable[Hit]) -> list[tuple[Hit, tuple[str, ...]]]:
 def rank(
     stores: Sequence[Store], query: str, scope: Scope, limit: int, projects: Sequence[Sequence[Store]] = ()
 ) -> Ranking:
-    """Return the best documents of several indexes, `limit` of them or slightly more.
+    """Return the best documents from several indexes, `limit` of them or slightly more.
 
     `projects` groups the indexes by project, because a user's page only shadows pages of the same project.
     """
@@ -174,7 +174,7 @@ def rank(
 
 
 def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
-    """Return the terms to find documents by. Very frequent terms only add to the score of other matches."""
+    """Return the terms by which to find documents. Very frequent terms only add to the score of other matches."""
     most = max(_FREQUENT, sum(store.count for store in stores) // 10)
     return [term for term in terms if _having(stores, term) <= most] or terms
 
@@ -225,7 +225,7 @@ def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
 
 
 def _is_spelled_out(value: Ranked) -> bool:
-    """Say whether a query contains all words of a value with several words."""
+    """Return whether a query contains all words of a value with several words."""
     stems = set(value.row.name_text.split())
     return len(stems) > 1 and stems <= value.terms
 
@@ -236,7 +236,7 @@ def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
 
 
 def is_shadowed(row: Row, own: set[str]) -> bool:
-    """Say whether a page of the user replaces this shared page."""
+    """Return whether a page of the user replaces this shared page."""
     return row.kind == "page" and not row.owner and row.name in own
 
 
@@ -302,7 +302,7 @@ def _terms(stores: Sequence[Store], word: str, related: Iterable[str], *, begun:
 
 
 def _meant(stores: Sequence[Store], word: str) -> tuple[str, str] | None:
-    """Return the nearest known word of an unknown word and its stem, or None."""
+    """Return the known word nearest to an unknown word, and its stem, or None."""
     if len(word) < _SHORTEST_CORRECTED or is_stop_word(word):
         return None
     spelled = {near: to for store in stores for near, to in store.alike(word).items()}
@@ -325,7 +325,7 @@ def _ordinary_words() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def is_ordinary(word: str) -> bool:
-    """Say whether a word from `plain_words` is an everyday English or German word or a business term.
+    """Return whether a word from `plain_words` is an everyday English or German word or a business term.
 
     `ordinary_words.txt` lists everyday words, and `thesaurus.txt` business terms.
     """
@@ -345,7 +345,7 @@ def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
 
 
 def _begins_alike(word: str, other: str) -> bool:
-    """Say whether two words start with the same letter or the same two swapped letters, where typos are rare."""
+    """Return whether two words start with the same letter or the same two swapped letters, where typos are rare."""
     return word[0] == other[0] or word[:2] == other[1::-1]
 
 
@@ -453,7 +453,7 @@ class Scorer:
         return found, form
 
     def _is_named(self, row: Row) -> bool:
-        """Say whether the query is the name of a document, its last part, its label or a synonym."""
+        """Return whether the query is the name of a document, its last part, its label or a synonym."""
         if not self._name:
             return False
         if f" {self._name[-1]} " in row.name_text:

@@ -50,7 +50,7 @@ class Base:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def vectors(self) -> Vectors:
-        """Return its vectors, which are read on first use."""
+        """Return the index's vectors, which are read on first use."""
         with self._lock:
             self._vectors = self._vectors or Vectors(self.store)
             return self._vectors
@@ -567,7 +567,7 @@ class _UnitChange:
     size: ClassVar = 1
 
     def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
-        """Store the current signature of its files."""
+        """Store the current signature of the unit's files."""
         if self.signature is None:
             database.execute("DELETE FROM units WHERE key = ?", (self.unit,))
         else:
@@ -589,11 +589,11 @@ class _PartChange:
 
     @property
     def size(self) -> int:
-        """The number of its documents."""
+        """The number of documents in the part."""
         return 1 + len(self.new) + len(self.gone)
 
     def write(self, database: sqlite3.Connection, done: Refreshed) -> set[str]:
-        """Replace its documents, and return the stems of the old ones."""
+        """Replace the part's documents, and return the stems of the old ones."""
         stems = remove(database, self.gone)
         if self.digest is None:
             database.execute("DELETE FROM parts WHERE unit = ? AND name = ?", (self.unit, self.name))

@@ -44,7 +44,7 @@ _MOST_TRIED: Final = 30
 _FROM_TITLE: Final = 0.3
 _FROM_BODY: Final = 0.2
 _MOST_WEIGHT: Final = 0.3
-"""Weight of a word in their titles and texts relative to a word of the question, and the maximum."""
+"""Weight of a word in those pages and passages relative to a word of the question, and the maximum."""
 _MEMBER: Final = 0.5
 """Weight of the best column, measure or segment of a source."""
 _VALUE_SHARE: Final = 0.5
@@ -54,7 +54,7 @@ _PAGE_SHARE: Final = 0.3
 _NEAR: Final = 0.5
 """Weight of the nearest document by vectors for its source, relative to the best source by words."""
 _NEARNESS: Final = 10
-"""Rank of the document that counts half of that."""
+"""Rank of the document that counts half as much as the nearest one."""
 _LIFT: Final = 0.7
 """Weight of the best neighbor of a source."""
 _ROUNDS: Final = 2
@@ -72,7 +72,7 @@ _REQUESTS: Final = frozenset(map(stem, _ASKING.split()))
 _SILENT: Final = frozenset(map(stem, (*STOP_WORDS, *GENERIC_WORDS)))
 """Stems of words that do not describe the subject of a text."""
 _REQUEST: Final = 0.2
-"""Weight of such a word."""
+"""Weight of a word that does not describe the subject of a text."""
 
 
 @dataclass(slots=True)
@@ -204,7 +204,7 @@ def _candidates(stores: Sequence[Store], asked: Sequence[AskedWord], scope: Scop
 
 
 class _Naming:
-    """The bonus of source names and descriptions by the share of their words in the question.
+    """The bonus for source names and descriptions by the share of their words in the question.
 
     Words that many descriptions of these sources share (`One row for each of the ...`) do not count.
     """
@@ -221,7 +221,7 @@ class _Naming:
         self._common = {word: count / len(described) for word, count in counts.items()} if len(described) > _FEW else {}
 
     def worth(self, row: Row) -> float:
-        """Return what the name that fits best and the description of a source count."""
+        """Return the score of the best matching name and of a source's description."""
         names = (row.name_text, *map(" ".join, row.other_names(self._shares.keys())))
         named, covered = max((self._covered(name, {}) for name in names), key=_worth_of_name)
         described, part = self._covered(row.description_text, self._common)

@@ -1,4 +1,4 @@
-"""The vectors of an index: create, store and compare them."""
+"""The vectors of an index: creating, storing and comparing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EMBEDDED: Final = ("source", "measure", "segment", "page", "column", "passage")
 """The kinds with vectors. Row values are never sent to a model."""
 PLAIN_BOUND: Final = 5_000_000
-"""Maximum numbers to compare for a query without numpy (about 0.2 s)."""
+"""Maximum count of numbers to compare for a query without numpy (about 0.2 s)."""
 TEXT_LIMIT: Final = 2000
 """Maximum characters of a document for its vector."""
 MANY: Final = 5_000
@@ -36,7 +36,7 @@ _STEP: Final = "vectors"
 
 
 def model_of(database: sqlite3.Connection) -> str | None:
-    """Return the model and length of the vectors of an index, or None."""
+    """Return the model and length of an index's vectors, or None."""
     return get_meta(database, "vectors")
 
 
@@ -91,7 +91,7 @@ def packed(vector: Sequence[float]) -> bytes:
 
 
 def unpack(blob: bytes) -> array.array[float]:
-    """Return the numbers of a stored vector."""
+    """Return a stored vector as numbers."""
     numbers = array.array("f", blob)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -154,7 +154,7 @@ class Vectors:
         return _numpy() is None and len(self.numbers) * self.dimensions > PLAIN_BOUND
 
     def within(self, scope: Scope) -> Sequence[int]:
-        """Return the positions of the documents of a scope. Recent scopes are cached."""
+        """Return the positions of the documents in a scope. Recent scopes are cached."""
         key = (tuple(scope.kinds), scope.connection, scope.user, scope.internal, scope.tag)
         return self._within.get(key, lambda: self.places(self._store.within(scope)))
 
@@ -211,7 +211,7 @@ def _text(name: str, summary: str, fields: bytes) -> str:
 
 
 def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
-    """Return the warning that an index has no vectors of a model, or None."""
+    """Return the warning that an index has no vectors of a model, or None if it has."""
     stored = model_of(store.database)
     if stored == model_name(embedder):
         return None

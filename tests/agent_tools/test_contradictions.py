@@ -104,7 +104,7 @@ def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
     assert "secret" in found or "password" in found
     person = statement("data", "Ask jana.vogt@acme.com whether it holds.")
     found = unit.refused("record_contradiction", topic="x", statements=[statement("a.md"), person])
-    assert "the text contains the e-mail address of a person" in found
+    assert "the text contains a person's e-mail address" in found
 
 
 def test_the_date_that_a_document_states_is_recorded_where_the_agent_names_none(shop: Callable[..., Any]) -> None:

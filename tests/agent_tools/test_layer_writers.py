@@ -73,7 +73,7 @@ def test_what_a_write_takes_out_is_told(shop: Callable[..., Any]) -> None:
         ("Bearer AKIAIOSFODNN7EXAMPLE", "text that looks like a key or a token"),
         ("postgres://u:secret1@h/d", "a URL that contains a secret"),
         ("token = ghp_0123456789abcdefghijABCDEFGHIJ012345", "looks like a key or a token"),
-        ("ask jana.vogt@acme.com", "the e-mail address of a person"),
+        ("ask jana.vogt@acme.com", "a person's e-mail address"),
         ("ask +49 171 2345678", "a phone number"),
         ("ask finance@acme.com", None),
         ("a password of eight characters", None),

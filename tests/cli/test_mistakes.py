@@ -169,13 +169,13 @@ MISTAKES: Final = {
     ),
     "personal-data-in-a-description": Mistake(
         layer("orders", f'descriptions: {{user: "Ask {PERSON}."}}\n'),
-        ("a definition must not contain this", "a phone number", "the e-mail address of a person"),
+        ("a definition must not contain this", "a phone number", "a person's e-mail address"),
         layer("orders", 'descriptions: {user: "Ask the finance team."}\n'),
         "jana.vogt",
     ),
     "personal-data": Mistake(
         wiki("personal-data", f"Ask {PERSON}, Lindenstr. 12, DE89370400440532013000."),
-        ("a phone number", "a street address", "the e-mail address of a person", "(IBAN)"),
+        ("a phone number", "a street address", "a person's e-mail address", "(IBAN)"),
         wiki("personal-data", "Ask the finance team."),
         "jana.vogt",
     ),

@@ -524,7 +524,7 @@ def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Pa
 @pytest.mark.table(
     ("sql", "more", "message"),
     [
-        ("SELECT id, secret AS code, ship_to FROM sales", "", "`sales` or a column of it is hidden"),
+        ("SELECT id, secret AS code, ship_to FROM sales", "", "`sales` or one of its columns is hidden"),
         ("SELECT id, upper(secret) AS code, {{ param.least }} AS ship_to FROM sales", LEAST, "is hidden"),
         ("WITH s AS (SELECT * FROM sales) SELECT id, secret AS code, ship_to FROM s", "", "is hidden"),
         ("SELECT id, region AS code, region AS ship_to FROM partners", "", "`partners` has row policies"),

@@ -245,7 +245,7 @@ REFUSED = [
     ("a: [1", "x.yaml:"),
     ("a: 'x", "x.yaml:1:6: "),
     ("a: b\nc\nd: e", "x.yaml:"),
-    ("9" * 5000, "x.yaml:1:1: an integer of 5,000 digits"),
+    ("9" * 5000, "x.yaml:1:1: an integer with 5,000 digits"),
 ]
 
 

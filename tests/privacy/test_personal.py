@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from ktx_cli.privacy.personal import personal_data
 
-EMAIL = "the e-mail address of a person"
+EMAIL = "a person's e-mail address"
 PHONE = "a phone number"
-IBAN = "the number of a bank account (IBAN)"
-CARD = "the number of a payment card"
+IBAN = "a bank account number (IBAN)"
+CARD = "a payment card number"
 STREET = "a street address"
 
 
