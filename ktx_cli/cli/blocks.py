@@ -151,9 +151,10 @@ _LOW: Final = 2
 """Number of lines per row that is always readable."""
 _NARROWEST: Final = 20
 """Minimum number of columns for a value, however long the names next to it are."""
-_WORD: Final = re.compile(r"`[^`]{0,40}`\S*|\S+")
-"""What is not broken: a word, or a short text in backquotes."""
-_COMMAND: Final = re.compile(r"`[^`]*`\S*|\S+")
+_AMOUNT: Final = r"\S*\d (?:ms|s|min|h|MB|GB|%)(?!\w)\S*"
+_WORD: Final = re.compile(rf"`[^`]{{0,40}}`\S*|{_AMOUNT}|\S+")
+"""What is not broken: a word, a short text in backquotes, or a number with its unit."""
+_COMMAND: Final = re.compile(rf"`[^`]*`\S*|{_AMOUNT}|\S+")
 
 
 def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) -> list[str]:
@@ -164,7 +165,7 @@ def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) 
     """
     lines: list[str] = []
     line, room = "", width
-    for word in (_COMMAND if commands else _WORD).findall(text):
+    for word in _unbroken(text, width - len(indent), commands=commands):
         while cells(word) > width - len(indent) and not (commands and word.startswith("`")):
             if line.strip():
                 lines.append(line)
@@ -178,6 +179,15 @@ def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) 
             beside = indent + word
         line = beside
     return [*lines, line] if line.strip() or not lines else lines
+
+
+def _unbroken(text: str, width: int, *, commands: bool) -> Iterator[str]:
+    """Yield the parts of a text between which lines may end; several words that do not fit into a line are separate."""
+    for part in (_COMMAND if commands else _WORD).findall(text):
+        if cells(part) <= width or (commands and part.startswith("`")):
+            yield part
+        else:
+            yield from part.split()
 
 
 def _cut(word: str, width: int) -> int:

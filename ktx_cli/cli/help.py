@@ -21,6 +21,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ktx_cli.cli.blocks import wrapped
 from ktx_cli.cli.settings import PANEL, read_ourselves
 from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
 
@@ -49,7 +50,7 @@ def format_options(command: Any, ctx: Any, formatter: Any) -> None:
         sections.setdefault(panel or default, []).append(_readable(parameter, *record))
     for title in sorted(sections, key=lambda title: (title == PANEL, title != "Arguments")):
         with formatter.section(title):
-            formatter.write_dl(sections[title])
+            _write_rows(formatter, sections[title])
     if examples := examples_of(command):
         with formatter.section(EXAMPLES.rstrip(":")):
             for example in examples:
@@ -57,6 +58,24 @@ def format_options(command: Any, ctx: Any, formatter: Any) -> None:
     if ctx.parent is not None:
         formatter.write_paragraph()
         formatter.write_text("Run `ktx --help` for common options such as --json, --quiet and --project-dir.")
+
+
+_WIDEST_NAME: Final = 30
+"""Maximum width of the column of names; the text of longer ones begins on the next line."""
+
+
+def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
+    """Write names, each with its text. Unlike click, it never breaks a name such as `claude-code` at its hyphen."""
+    margin = " " * formatter.current_indent
+    start = min(max((len(name) for name, _ in rows), default=0), _WIDEST_NAME) + 2
+    for name, text in rows:
+        lines = wrapped(text, max(formatter.width - start - 2, 10))
+        head = margin + name
+        if len(name) + 2 <= start:
+            head += " " * (start - len(name)) + lines.pop(0)
+        formatter.write(
+            "".join(f"{line.rstrip()}\n" for line in (head, *(f"{margin}{'':{start}}{each}" for each in lines)))
+        )
 
 
 def _readable(parameter: Any, names: str, text: str) -> tuple[str, str]:
@@ -149,7 +168,7 @@ class HelpGroup(TyperGroup):
             rows = [(f"{name:<{width}}", shown[name]) for name in wanted if name in shown]
             if rows:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    _write_rows(formatter, rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command for the first word; raises `WordError`, with the closest one, if there is none."""

@@ -20,6 +20,7 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import wrapped
 from ktx_cli.cli.settings import ProgressMode, Settings, use_colour
 from ktx_cli.core import (
     Event,
@@ -373,7 +374,8 @@ class LiveDrawing:
             is_active = self._view.is_active
         with self._drawing, contextlib.suppress(OSError, ValueError):  # an unread stderr must not stop the work
             if line is not None:
-                self._console.print(Text(line), soft_wrap=True)
+                lines = wrapped(line, self._console.width, indent="  ")
+                self._console.print(Text("\n".join(lines)), soft_wrap=True)
             if is_active and self._region is None:
                 self._region = _Region(self._console, self._drawn)
                 self._region.start()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.settings import use_colour
-from ktx_cli.core import one_line
+from ktx_cli.core import Hint, one_line
 from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Check, Kind, MenuItem, Prompter
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ def open_prompter(session: Session) -> Prompter:
 
 
 def toned(text: str, kind: Kind) -> str:
-    """Return a message wrapped to the terminal's width; a hint stays on one line, so that it can be copied.
+    """Return a message wrapped to the terminal's width; a command stays on one line, so that it can be copied.
 
     Unprintable characters are blanked, because messages may quote servers and file names.
     """
+    is_copied = isinstance(text, Hint) and bool(text.commands)
     text = "".join(character if character.isprintable() else " " for character in text)
     mark = _MARKS[kind]
-    if kind == "hint":
+    if is_copied:
         return mark + text
     return _filled(text, mark, " " * len(mark))
 

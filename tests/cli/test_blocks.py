@@ -30,6 +30,14 @@ def test_text_is_wrapped_between_words_and_nothing_is_lost(text: str, width: int
         assert " ".join(lines).split() == text.split(), "no word is broken that fits"
 
 
+def test_a_number_and_its_unit_stay_together_where_they_fit() -> None:
+    text = "relationships: 1 declared foreign key (1,024 MB, 0.1 s)"
+    for width in range(10, 60):
+        lines = wrapped(text, width)
+        assert any("1,024 MB" in line for line in lines) and any("0.1 s)" in line for line in lines), width
+    assert wrapped("12 ms", 4) == ["12", "ms"]
+
+
 def test_commands_are_never_broken() -> None:
     text = "choose a path: `ktx sl query -m orders.revenue --via regions=bill_to` or another"
     assert "`ktx sl query -m orders.revenue --via regions=bill_to`" in "|".join(wrapped(text, 30, commands=True))

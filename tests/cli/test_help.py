@@ -42,6 +42,7 @@ def test_a_page_of_help(words: tuple[str, ...]) -> None:
     assert re.findall(r"<[a-z][\w \[\]]*>|x[<>]=|\[\[|\.0\]", text) == [], "types and signs are no words"
     sentences = [line for line in text.splitlines() if not line.startswith(("Usage:", " " * 7 + "ktx"))]
     assert [line for line in sentences if re.search(r"[^,] ?\.\.\.$", line)] == [], "no sentence is cut"
+    assert re.findall(r"(?m)^.*\w-$", text) == [], "no name is broken at a hyphen"
     names = [name for name in FLAGS | VALUED if name.startswith("--")]
     common = [name for name in names if re.search(rf"(?m)^  (-\w, )?{name}\b", text)]
     if words:

@@ -242,6 +242,15 @@ def test_the_live_view_leaves_what_stays_and_the_cursor(monkeypatch: pytest.Monk
     assert sys.stderr is stream
 
 
+def test_a_line_that_stays_is_wrapped_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    view = LiveDrawing(stream, lambda: NOON, colour=False)
+    view.emit(StepFinished("relationships", "1 declared foreign key", 0.1, "warehouse"))
+    view.close()
+    assert stream.getvalue().splitlines() == ["warehouse: relationships: 1 declared", "  foreign key (0.1 s)"]
+
+
 def test_a_narrower_terminal_loses_no_line_and_keeps_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COLUMNS", "LINES"):
         monkeypatch.delenv(name)

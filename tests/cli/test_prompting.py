@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.prompts import TerminalPrompter
+from ktx_cli.cli.prompts import TerminalPrompter, toned
+from ktx_cli.core import Command, Hint
 
 QUESTION = "Connection URL with user and password (typed unseen, or env:NAME, file:PATH; empty: as before)"
 
@@ -25,3 +26,14 @@ def test_a_question_breaks_between_words(columns: int, monkeypatch: pytest.Monke
         TerminalPrompter().secret(QUESTION, lambda text: None)
     assert all(len(line) < columns for line in asked[0].splitlines())
     assert asked[0].split() == ["?", *QUESTION.split()]
+
+
+def test_a_hint_is_wrapped_and_a_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    sentence = "the role has write access; ktx only reads, but a role that may only SELECT is safer"
+    assert toned(sentence, "hint").splitlines() == [
+        "  -> the role has write access; ktx only reads, but a role",
+        "     that may only SELECT is safer",
+    ]
+    command = Hint("{}", Command("config", "set", "connections.warehouse.path", "a" * 40))
+    assert toned(command, "hint") == f"  -> {command}"

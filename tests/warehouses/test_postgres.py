@@ -76,8 +76,7 @@ def either(request: pytest.FixtureRequest, shop: str, reader: dict[str, Any]) ->
 def test_every_role_sees_the_whole_structure(either: dict[str, Any], opened: Open) -> None:
     schema = opened("postgres", **either).introspect(Scope())
     assert schema.problems == ()
-    assert schema.server_version is not None
-    assert schema.server_version.startswith("PostgreSQL ")
+    assert re.fullmatch(r"PostgreSQL [\w.]+", schema.server_version or "")
     tables = {str(table.ref): table for table in schema.tables}
     assert {name: table.kind for name, table in tables.items()} == {
         "other.parent": TableKind.TABLE,

@@ -300,7 +300,7 @@ class PostgresConnector(ServerConnector):
         oids = [relation.oid for relation in chosen]
         ((writes,),) = read(_WRITES, (oids, oids))
         return self._tested(
-            (latency, f"PostgreSQL {version}", user, database),
+            (latency, _server_version(version), user, database),
             len(chosen),
             {relation.draft.ref: relation.readable for relation in chosen},
             can_write=bool(superuser or creates or writes),
@@ -312,7 +312,7 @@ class PostgresConnector(ServerConnector):
         parts = PartReader(read, self._driver_error())
         catalog = PostgresCatalog(read, parts, LockedReader(read, _lock_error()))
         tables, problems = catalog.read(scope, catalog=database)
-        return DatabaseSchema(tables, (*problems, *parts.problems), f"PostgreSQL {version}")
+        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version))
 
     def _driver_error(self) -> type[Exception]:
         import psycopg
@@ -374,6 +374,11 @@ def _lock_error() -> type[Exception]:
     from psycopg.errors import LockNotAvailable
 
     return LockNotAvailable
+
+
+def _server_version(text: str) -> str:
+    """Return `PostgreSQL 15.8` of a version such as `15.8 (Debian 15.8-0+deb12u1)`."""
+    return f"PostgreSQL {text.partition(' ')[0]}"
 
 
 def _limits(seconds: float) -> dict[str, str]:

@@ -220,7 +220,7 @@ def _ask_words(work: WizardRun, kind: ConnectionGroup, driver: str, connection: 
     words = {word.name: word for word in words_of(driver, kind.words)}
     warehouse = warehouse_of(driver)
     if warehouse is not None and warehouse.takes_url:
-        parts = MenuItem("parts", "Host, database, user and password, one by one")
+        parts = MenuItem("parts", "Host, database, user and password")
         choices = [parts, MenuItem("url", "One URL with all of them")]
         if work.dialog.select("address", "How do you want to enter its address?", choices, "parts") == "url":
             return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
