@@ -1,7 +1,7 @@
 """Pictures of what commands show in a terminal of 80 and of 120 columns, with and without colour.
 
 They are in `docs/recordings`, and hold what a terminal shows today: `KTX_RENEW_RECORDINGS=1 pytest
-tests/cli/test_recordings.py --run-slow` draws them again, to be reviewed as a diff.
+tests/cli/test_recordings.py -k shows` draws them again, to be reviewed as a diff.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import duckdb
 import pytest
 from pyte.screens import Char
 
-from tests.cli.setup_terminal import RENEWS, STANDS_FOR, Answers, Person, World
+from ktx_cli.testing.servers import PostgresServer
+from tests.cli.setup_terminal import ENTER, RENEWS, STANDS_FOR, Answers, Person, World
+from tests.cli.setup_terminal import SHOP as SHOP_TABLES
 from tests.cli.test_setup_terminal import FIRST_RUN
 from tests.worlds.forks import Forks
 from tests.worlds.svg import draw
@@ -38,12 +40,13 @@ class Session:
     forks: Forks
     columns: int
     colours: bool
+    server: PostgresServer | None = None
     rows: list[list[Char]] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
 
     def run(self, *words: str, code: int = 0, answers: Answers | None = None) -> None:
         """Type a command, answer what it asks, and keep what the terminal shows."""
-        shown = " ".join(shlex.quote(word) if re.search(r"[ ()*;]", word) else word for word in ("ktx", *words))
+        shown = " ".join(_typed(word) if re.search(r"[ ()*;]", word) else word for word in ("ktx", *words))
         environ = {"NO_COLOR": "1"} if not self.colours else {}
         prompt = [Char(letter, bold=self.colours) for letter in f"$ {shown}"]
         self.rows += [prompt[at : at + self.columns] for at in range(0, len(prompt), self.columns)]
@@ -59,11 +62,14 @@ class Session:
         self.rows.append([])
 
     def _renamed(self, rows: list[list[Char]]) -> Iterator[list[Char]]:
-        """Yield lines in which the folder of the project has the name that recordings give it, which is as long."""
-        name = str(self.world.folder)
+        """Yield lines in which what differs from machine to machine has the name that recordings give it."""
+        names = {str(self.world.folder): STANDS_FOR}
+        if self.server is not None:
+            names[str(self.server.port)] = PORT
         for row in rows:
-            text = "".join(character.data for character in row)
-            renamed = text.replace(name, STANDS_FOR)
+            renamed = text = "".join(character.data for character in row)
+            for name, stands_for in names.items():
+                renamed = renamed.replace(name, stands_for)
             assert len(renamed) == len(text)
             yield (
                 [
@@ -79,6 +85,11 @@ class Session:
     def text(self) -> str:
         """Return what can be read."""
         return "\n".join(map(_text, self.rows))
+
+
+def _typed(word: str) -> str:
+    """Return a word as a person types it into a shell."""
+    return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
 
 
 def _text(row: Sequence[Char]) -> str:
@@ -100,6 +111,33 @@ def demo(session: Session) -> None:
 
 def setup(session: Session) -> None:
     session.run("setup", answers=FIRST_RUN)
+
+
+def setup_wrong_password(session: Session) -> None:
+    assert session.server is not None
+    answers = {
+        **FIRST_RUN,
+        "Which database?": ("<down><enter>", ENTER),
+        "Which kind of database?": "<down><down><down><enter>",
+        "How do you want to enter its address?": ENTER,
+        "? Host": "<ctrl-u>127.0.0.1<enter>",
+        "? Port": f"<ctrl-u>{session.server.port}<enter>",
+        "? Name of the database": "shop<enter>",
+        "? User": ("postgres<enter>", ENTER),
+        "? Password": ("not-this<enter>", "postgres<enter>"),
+        "What do you want to do?": ENTER,
+        "Also read the query history": ENTER,
+        "Another database?": ENTER,
+    }
+    session.run("setup", answers=answers)
+    asked = re.findall(r"^(\? \w+|  !!)", session.text(), re.MULTILINE)
+    refused = asked.index("  !!")
+    assert asked[refused - 5 : refused] == ["? Host", "? Port", "? Name", "? User", "? Password"]
+    assert asked[refused + 1 : refused + 4] == ["? What", "? User", "? Password"]
+
+
+def ingest_first(session: Session) -> None:
+    session.run("ingest")
 
 
 def ingest(session: Session) -> None:
@@ -141,7 +179,9 @@ def query_unknown_value(session: Session) -> None:
 
 def sql_wide(session: Session) -> None:
     columns = ", ".join(f"{number} * 1.5 AS measurement_{number}" for number in range(1, 31))
-    session.run("sql", f"select {columns} from shop.regions limit 2")
+    with closing(duckdb.connect(str(session.world.folder / "warehouse.duckdb"))) as database:
+        database.execute(f"CREATE TABLE shop.sensors AS SELECT {columns} FROM range(2)")
+    session.run("sql", "select * from shop.sensors")
 
 
 def status(session: Session) -> None:
@@ -200,7 +240,14 @@ COMPANY: Final[dict[str, Scenario]] = {
 """What is recorded in the demo."""
 SET_UP: Final[dict[str, Scenario]] = {"ingest": ingest}
 """What is recorded in a project over the SQLite database that was set up and not ingested."""
-SCENARIOS: Final = {**SHOP, **SET_UP, **COMPANY}
+WITH_SOURCES: Final[dict[str, Scenario]] = {"ingest-first": ingest_first}
+"""What is recorded in a project with a warehouse, a dbt project and documents, none of which was ingested."""
+ON_A_SERVER: Final[dict[str, Scenario]] = {"setup-wrong-password": setup_wrong_password}
+"""What is recorded next to a database server."""
+SCENARIOS: Final = {**SHOP, **ON_A_SERVER, **SET_UP, **WITH_SOURCES, **COMPANY}
+CASES: Final = [pytest.param(name, marks=pytest.mark.postgres if name in ON_A_SERVER else ()) for name in SCENARIOS]
+PORT: Final = "54329"
+"""What recordings call the port of the server; ports that systems hand out have as many digits."""
 
 
 @contextmanager
@@ -211,10 +258,23 @@ def made_for(name: str, demo_project: Path, forks: Forks) -> Iterator[World]:
             shutil.rmtree(made.folder)
             shutil.copytree(demo_project, made.folder, symlinks=True)
         elif name in SET_UP:
-            flags = ("--llm-backend", "none", "--embeddings", "none", "--database", "sqlite", "--build", "none")
-            done = made.ktx(forks, "setup", *flags, "--database-path", "shop.sqlite", "--no-input")
-            assert done.returncode == 0, done.stderr
+            set_up(made, forks, "--database", "sqlite", "--database-path", "shop.sqlite")
+        elif name in WITH_SOURCES:
+            (made.folder / "shop.sqlite").unlink()
+            shutil.copy(demo_project / "warehouse.duckdb", made.folder)
+            for folder in ("dbt", "handbook"):
+                shutil.copytree(demo_project / folder, made.folder / folder)
+            set_up(made, forks, "--database", "duckdb", "--database-path", "warehouse.duckdb")
+            set_up(made, forks, "--source", "dbt", "--source-dir", "dbt")
+            handbook = ("--source", "documents", "--source-connection-id", "handbook", "--source-set", "path=handbook")
+            set_up(made, forks, *handbook)
         yield made
+
+
+def set_up(world: World, forks: Forks, *flags: str) -> None:
+    """Set a project up, without a model and without reading anything."""
+    done = world.ktx(forks, "setup", "--llm-backend", "none", "--embeddings", "none", "--no-input", *flags)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
@@ -223,15 +283,29 @@ def world(name: str, demo_project: Path, forks: Forks) -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def server(request: pytest.FixtureRequest, name: str) -> PostgresServer | None:
+    """The server that a scenario needs, with a database of a shop."""
+    if name not in ON_A_SERVER:
+        return None
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    statements = [each for each in SHOP_TABLES.split(";") if each.strip()]
+    server.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")
+    server.create_database("shop", *statements)
+    return server
+
+
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(("columns", "colours"), VARIANTS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", CASES)
 def test_the_recording_is_what_a_terminal_shows(
-    world: World, forks: Forks, name: str, columns: int, colours: bool
+    world: World, forks: Forks, server: PostgresServer | None, name: str, columns: int, colours: bool
 ) -> None:
     if not world.is_recordable:
         pytest.skip(f"lines break elsewhere: {world.folder} is longer than {STANDS_FOR}")
-    session = Session(world, forks, columns, colours)
+    if server is not None and len(str(server.port)) != len(PORT):
+        pytest.skip(f"lines break elsewhere: port {server.port} is shorter than {PORT}")
+    session = Session(world, forks, columns, colours, server)
     SCENARIOS[name](session)
     while session.rows and not session.rows[-1]:
         session.rows.pop()
@@ -246,7 +320,7 @@ def test_the_recording_is_what_a_terminal_shows(
 _VARYING: Final = (
     (re.compile(r'(?: x| textLength)="[\d.]+"'), ""),
     (re.compile(r"\b[\d,.]+ ?(?:s|ms|min|MB)\b|(?<=\()\d+\.\d(?=</text>)|(?<=, )\d+(?=</text>)"), "N s"),
-    (re.compile(r"\b\d+\.\d+\.\d+\b"), "N.N.N"),
+    (re.compile(r"\b\d+\.\d+\.\d+\b|(?<=PostgreSQL )[\w.]+"), "N.N.N"),
     (re.compile(r"\S*/bin/git\b"), "GIT"),
     (re.compile(r"\b[0-9a-f]{10}\b"), "COMMIT"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+[\d:]+)?"), "TIME"),
@@ -255,7 +329,7 @@ _VARYING: Final = (
 """What differs from run to run, and where other text then begins."""
 
 
-UNORDERED: Final = ("demo", "ingest-failing-source")
+UNORDERED: Final = ("demo", "ingest-first", "ingest-failing-source")
 """Recordings of runs that fetch several sources side by side, which end in any order."""
 
 
@@ -265,21 +339,24 @@ def comparable(name: str, picture: str) -> list[str]:
         picture = pattern.sub(word, picture)
     if name == "eval":
         picture = re.sub(r">[\d,]+</text>", ">N</text>", picture)
+        picture = re.sub(r"─+", "─", picture)  # as wide as the times
     lines = picture.splitlines()
     return sorted(re.sub(r' y="[\d.]+"', "", line) for line in lines) if name in UNORDERED else lines
 
 
-BROKEN_ELSEWHERE: Final = ("setup", "sql-wide", "sl-query-wide")
-"""What shows other words in a wide terminal: questions are typed into, and wide rows are drawn as a table there."""
+BROKEN_ELSEWHERE: Final = ("sql-wide", "sl-query-wide")
+"""What shows other words in a wide terminal: wide rows are drawn as a table there."""
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in BROKEN_ELSEWHERE])
-def test_no_word_is_broken(world: World, forks: Forks, name: str, demo_project: Path) -> None:
-    narrow = Session(world, forks, 80, True)
+@pytest.mark.parametrize("name", [case for case in CASES if case.values[0] not in BROKEN_ELSEWHERE])
+def test_no_word_is_broken(
+    world: World, forks: Forks, server: PostgresServer | None, name: str, demo_project: Path
+) -> None:
+    narrow = Session(world, forks, 80, True, server)
     SCENARIOS[name](narrow)
     with made_for(name, demo_project, forks) as other:
-        wide = Session(other, forks, WIDE, True)
+        wide = Session(other, forks, WIDE, True, server)
         SCENARIOS[name](wide)
     assert narrow.words - wide.words == set()
 
