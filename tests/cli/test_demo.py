@@ -17,6 +17,7 @@ import pytest
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
 from tests.cli.conftest import Answer
 from tests.cli.envelope import check_envelope
+from tests.docs.blocks import ROOT, blocks_of
 from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
@@ -152,6 +153,34 @@ def test_on_a_fresh_machine_the_next_lines_of_the_demo_run_as_printed_and_lint_a
     assert len(steps) == 7 and steps[0] == "cd ktx-demo"
     assert all(step.startswith(f"{PROGRAM} ") for step in steps[1:])
     shell(*steps, f"{PROGRAM} lint", f"{PROGRAM} doctor --strict")
+
+
+@pytest.mark.slow
+def test_on_a_clone_the_first_command_of_the_readme_and_its_next_lines_run_as_printed(shell: Shell, work: Path) -> None:
+    clone = cloned(work / "ktx")
+    block = blocks_of((clone / "README.md").read_text("utf-8"), "README.md")[0]
+    first = block.text.splitlines()[0]
+    assert first.partition("#")[0].split() == ["make", "demo"]
+    steps = next_lines(shell(first, folder=clone))
+    assert len(steps) == 7 and steps[0] == "cd ktx-demo"
+    assert all(step.startswith(f"{clone}/.venv/bin/ktx ") for step in steps[1:]), "they work without the activation"
+    shell(*steps, folder=clone)
+    left = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
+    assert {line[3:] for line in left.stdout.splitlines()} <= {"README.md", "Makefile"}, "git ignores what it makes"
+
+
+def cloned(folder: Path) -> Path:
+    """Return a clone of this repository in which ktx is installed: the environment is this one, nothing is downloaded.
+
+    The README and the Makefile are those of the working tree.
+    """
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+    for name in ("README.md", "Makefile"):
+        shutil.copyfile(ROOT / name, folder / name)
+    (folder / ".venv").mkdir()
+    (folder / ".venv/bin").symlink_to(PROGRAM.parent)
+    (folder / ".venv/.installed").touch()
+    return folder
 
 
 @pytest.mark.slow

@@ -19,5 +19,10 @@ def test_the_first_block_of_the_readme_is_two_targets_of_the_makefile_that_need_
 
 
 def test_ci_runs_what_the_page_names() -> None:
-    script = (ROOT / ".ci/run").read_text("utf-8")
-    assert {"make check test", "make test-sweeps", "make demo"} <= set(script.splitlines())
+    lines = (ROOT / ".ci/run").read_text("utf-8").splitlines()
+    assert {"make check test", "make test-sweeps", "make demo"} <= set(lines)
+    run = {target for line in lines if line.startswith("make ") for target in line.split()[1:]}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    first = blocks_of((ROOT / "README.md").read_text("utf-8"), "README.md")[0]
+    named = {line.split()[1] for line in first.text.splitlines()}
+    assert named <= run <= targets
