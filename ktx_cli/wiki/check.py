@@ -7,18 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import (
-    Command,
-    ConfigError,
-    Diagnostic,
-    KtxError,
-    ResultWarning,
-    Spot,
-    UsageError,
-    listing,
-    one_line,
-    plural,
-)
+from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Spot, UsageError, listing, one_line, plural
 from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.semantic import Model
@@ -286,8 +275,8 @@ def _no_page(page: Page, reference: Reference) -> Diagnostic:
 def _form(page: Page) -> Iterator[Diagnostic]:
     problem = key_problem(page.key)
     if problem is not None:
-        move = Command("mv", page.path, page_path(page.scope, suggested_key(page.key)), program="git")
-        yield page_diagnostic(page.path, 1, "key", f"`{page.key}` {problem}", move)
+        hint = f"rename it to {page_path(page.scope, suggested_key(page.key))}"
+        yield page_diagnostic(page.path, 1, "key", f"`{page.key}` {problem}", hint)
     if not page.summary and not isinstance(page.fields.get("summary"), int | float | list | dict):
         hint = "write `summary: <one sentence>` between the --- lines at the top of the page"
         yield page_diagnostic(page.path, 1, "missing_summary", "the page has no summary", hint)

@@ -127,29 +127,24 @@ def _read(path: str, content: bytes) -> Page | Diagnostic | None:
     """Return the page in a file, its problem, or None for a file that is not a page."""
     if not is_utf8(path):
         message = "its name is not UTF-8, so it is not a page"
-        return page_diagnostic(
-            escaped(path), 1, "place", message, Hint("rename it: {} NEW-NAME.md", Command("mv", path, program="git"))
-        )
+        return page_diagnostic(escaped(path), 1, "place", message, "rename it, for example to wiki/global/new-name.md")
     place = place_of(path)
     if place is not None:
         return parse(*place, content)
     if not path.endswith(".md"):
         return None
-    return page_diagnostic(
-        path, 1, "place", "not a valid path for a page: all pages are directly in one folder", _moving(path)
-    )
+    nearest = _nearest_path(path)
+    message = f"not a valid path for a page: pages belong directly in {nearest.rpartition('/')[0]}/"
+    return page_diagnostic(path, 1, "place", message, f"move it to {nearest}")
 
 
-def _moving(path: str) -> str:
+def _nearest_path(path: str) -> str:
+    """Return the path at which a file would be a page."""
     parts = path.removeprefix(FOLDER).split("/")
     scope, rest = (GLOBAL, parts[1:]) if parts[0] == GLOBAL else (GLOBAL, parts)
     if parts[0] == "user" and len(parts) > 2:
         scope, rest = "/".join(parts[:2]), parts[2:]
-    return Command("mv", path, page_path(scope, suggested_key("/".join(rest))), program="git")
-
-
-def _renaming(path: str) -> str:
-    return Command("mv", path, path.removesuffix(".md") + "-2.md", program="git")
+    return page_path(scope, suggested_key("/".join(rest)))
 
 
 def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
@@ -159,7 +154,8 @@ def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
         other = first.setdefault(path.casefold(), path)
         if other != path:
             message = f"on macOS and Windows, this file and {other} are the same"
-            yield page_diagnostic(path, 1, "key", message, f"rename one of them, for example: {_renaming(path)}")
+            hint = f"rename one of them, for example to {path.removesuffix('.md')}-2.md"
+            yield page_diagnostic(path, 1, "key", message, hint)
 
 
 @dataclass(slots=True)

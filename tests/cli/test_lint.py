@@ -117,6 +117,23 @@ def test_only_the_first_of_a_code_are_printed(ktx: Run, layer: Path) -> None:
     assert ktx("lint", "--select", "KTX204", "--limit", "0").out.count("KTX204") == 30
 
 
+def test_much_information_is_counted_unless_asked_for(ktx: Run, layer: Path) -> None:
+    shard = layer / "semantic-layer" / "warehouse" / "_schema" / "shop.yaml"
+    table = "{table: t, columns: [{name: id, type: number, pk: true}]}"
+    shard.write_text("tables:\n" + "".join(f"  t{number}: {table}\n" for number in range(25)))
+    page(layer, "Sum of `t1.amount`.")
+    answer = ktx("lint", "--plain")
+    assert answer.code == 1
+    place = "semantic-layer/warehouse/_schema/shop.yaml:2"
+    assert f"info\tcount\tmeaning\tfirst\nKTX101\t25\tA table has no description.\t{place}\n" in answer.out
+    assert "wiki/global/orders.md:5: KTX204 error: " in answer.out
+    assert " KTX101 info: " not in answer.out
+    assert "not shown: 75; --verbose shows all" in answer.out
+    assert ktx("lint", "--verbose").out.count(" KTX101 info: ") == 25
+    assert ktx("lint", "--limit", "2").out.count(" KTX101 info: ") == 2
+    assert ktx("lint", "--select", "KTX1").out.count(" KTX101 info: ") == 20
+
+
 def test_it_writes_nothing_and_opens_no_database(ktx: Run, layer: Path, git: Git) -> None:
     page(layer, "Sum of `orders.amount`.")
     git(layer, "add", ".")

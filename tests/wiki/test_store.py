@@ -86,7 +86,8 @@ def test_a_broken_page_keeps_no_other_from_being_checked(tree: MakeTree, models:
         ("con.md", "key"),
         ("Net Revenue.md", "place"),
     ]
-    assert found[-1].hint == "git mv 'wiki/global/deep/Net Revenue.md' wiki/global/deep-net-revenue.md"
+    assert found[-1].message == "not a valid path for a page: pages belong directly in wiki/global/"
+    assert found[-1].hint == "move it to wiki/global/deep-net-revenue.md"
     assert sorted(load_wiki(files).problems) == [path("a"), "wiki/global/deep/Net Revenue.md"]
 
 

@@ -35,6 +35,11 @@ commands = typer.Typer()
 
 Codes = list[str] | None
 
+_PER_CODE = 20
+"""Maximum number of diagnostics of a code that `ktx lint` prints without `--limit` or `--verbose`."""
+_FEW = 3
+"""Maximum number of diagnostics at level info of a code that it prints rather than counts."""
+
 
 @command(commands, "lint")
 def lint(
@@ -52,14 +57,19 @@ def lint(
     ignore: Annotated[Codes, Option("--ignore", metavar="CODE", help="Do not report these codes or prefixes.")] = None,
     github: Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions on stderr.")] = False,
     limit: Annotated[
-        int, Option("--limit", min=0, help="Maximum number of diagnostics to print per code, or 0 for all.")
-    ] = 20,
+        int | None,
+        Option(
+            "--limit",
+            min=0,
+            help=f"Maximum number of diagnostics to print per code, or 0 for all. Defaults to {_PER_CODE}.",
+        ),
+    ] = None,
 ) -> Result:
     """Check the project's files for errors and missing descriptions.
 
     Finds invalid definitions, broken references, stale pages and plaintext secrets. Exits 1 if there is a warning or
-    an error. A missing description is only information unless --min-coverage is given. Does not connect to databases
-    or call models.
+    an error. A missing description is only information unless --min-coverage is given, and many are only counted unless
+    --verbose, --select or --limit is given. Does not connect to databases or call models.
 
     Examples:
         ktx lint
@@ -73,21 +83,39 @@ def lint(
     return session.run_each(connection, lambda session, own: _linted(session, own, root, limit=limit, **options))
 
 
-def _linted(session: Session, connection: str | None, root: Path | None, *, limit: int, **options: Any) -> Result:
+def _linted(
+    session: Session, connection: str | None, root: Path | None, *, limit: int | None, **options: Any
+) -> Result:
     """`root`: the project of the command line, where the findings are printed for GitHub too."""
     from ktx_cli.jobs.check.lint.lint import lint_project
 
     layout, config = session.load_project(with_mounts=True)
     report, warnings = lint_project(layout, config, connection=connection, **options)
     session.warn(*warnings)
-    shown = _first(report.diagnostics, limit)
+    verbose = session.settings.verbose
+    most = (0 if verbose else _PER_CODE) if limit is None else limit
+    shown = _first(report.diagnostics, most)
     if root is not None:
         from ktx_cli.cli.findings import repository_prefix
 
         prefix = repository_prefix(root)
         streams.write_err("".join(f"{_annotation(session, diagnostic, prefix)}\n" for diagnostic in shown))
-    blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
+    summarizes = limit is None and not verbose and not options["selection"].select
+    counted_only = _only_counted(report) if summarizes else frozenset()
+    listed = [each for each in shown if each.code not in counted_only]
+    blocks = [
+        *_findings(session, report, listed, counted_only),
+        *_coverage(report),
+        _facts(report, len(report.diagnostics) - len(listed), summarized=bool(counted_only)),
+    ]
     return Result(report.to_json(), blocks, report.error(), is_report=True)
+
+
+def _only_counted(report: LintReport) -> frozenset[str]:
+    """Return the codes that are printed as a count: information, and too much of it to read."""
+    found = Counter(each.code for each in report.diagnostics if each.severity is Severity.INFO)
+    worse = {each.code for each in report.diagnostics if each.severity is not Severity.INFO}
+    return frozenset(code for code, count in found.items() if count > _FEW and code not in worse)
 
 
 def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
@@ -115,22 +143,31 @@ def _annotation(session: Session, diagnostic: Diagnostic, prefix: str) -> str:
     return annotation(replace(diagnostic, message=message, location=location))
 
 
-def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:
-    shares = [*report.coverage.items(), *([("all", report.total)] if len(report.coverage) > 1 else [])]
-    covered = tuple(
-        (name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares
-    )
+def _findings(
+    session: Session, report: LintReport, listed: Iterable[Diagnostic], only_counted: frozenset[str]
+) -> list[Block]:
+    """Return a line for each diagnostic to list, and a row for each code to count."""
     from ktx_cli.cli.reports import finding_lines
+    from ktx_cli.jobs.check.lint.lint import all_rules
 
-    lines = finding_lines(session, shown)
-    tables: list[Block] = [Lines(tuple(lines))] if lines else []
-    tables += filled(("described", "tables", "columns", "measures", "together"), covered)
-    return tables
+    lines = finding_lines(session, listed)
+    blocks: list[Block] = [Lines(tuple(lines))] if lines else []
+    counts = report.by_code()
+    first = {each.code: session.shown_path(str(each.location)) for each in reversed(report.diagnostics)}
+    rows = [(code, f"{counts[code]:,}", all_rules()[code].summary, first[code]) for code in sorted(only_counted)]
+    return [*blocks, *filled(("info", "count", "meaning", "first"), rows)]
 
 
-def _facts(report: LintReport, more: int) -> Fields:
+def _coverage(report: LintReport) -> list[Block]:
+    shares = [*report.coverage.items(), *([("all", report.total)] if len(report.coverage) > 1 else [])]
+    rows = [(name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares]
+    return [*filled(("described", "tables", "columns", "measures", "together"), rows)]
+
+
+def _facts(report: LintReport, more: int, *, summarized: bool) -> Fields:
     facts = [("wiki pages", str(report.pages)), ("findings", counted(report.counts()))]
-    return Fields((*facts, *([("not shown", f"{more}; --limit 0 shows all")] if more else [])))
+    option = "--verbose" if summarized else "--limit 0"
+    return Fields((*facts, *([("not shown", f"{more:,}; {option} shows all")] if more else [])))
 
 
 _MOST_USES = 5

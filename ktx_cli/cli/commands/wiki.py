@@ -73,7 +73,8 @@ def wiki(
 ) -> Result:
     """Search, read and write wiki pages.
 
-    With QUERY, finds pages. Without it, lists all pages.
+    With QUERY, finds pages. Without it, lists all pages. Pages for everybody are files wiki/global/KEY.md, those of
+    one user wiki/user/ID/KEY.md.
 
     Examples:
         ktx wiki
