@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,11 +146,28 @@ def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) 
     if scope is Scope.USER or target is Target.UNIVERSAL:
         _require_text(where.project, installed)
         scope, program = Scope.USER, str(installed)
-    elif found_program(where.environ) is None and not any(each.code == "not_on_path" for each in edits.warnings):
-        says = f"files of a project are shared, so they start `{NAME}` without a path, but PATH has none"
+    elif (lack := _lack(where.environ)) and not any(each.code == "not_on_path" for each in edits.warnings):
+        says = f"files of a project are shared, so they start `{NAME}` without a path, but {lack}"
         hint = f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user"
         edits.warnings.append(ResultWarning("not_on_path", says, hint=hint))
     return stdio_entry(client, scope, program, where.project, wanted.variables, options)
+
+
+def _lack(environ: Mapping[str, str]) -> str | None:
+    """Return why a client may not find the program; None if it is on PATH, even without the activated environment."""
+    if found_program(environ) is None:
+        return "PATH has none"
+    activated = environ.get("VIRTUAL_ENV")
+    if not activated:
+        return None
+    lasting = [
+        folder
+        for folder in environ.get("PATH", os.defpath).split(os.pathsep)
+        if not Path(folder).is_relative_to(activated)
+    ]
+    if found_program({**environ, "PATH": os.pathsep.join(lasting)}) is not None:
+        return None
+    return f"only the activated environment {activated} has it, so clients that start elsewhere do not find it"
 
 
 def _require_text(*paths: Path) -> None:

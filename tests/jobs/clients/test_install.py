@@ -647,6 +647,17 @@ def test_shared_files_need_ktx_on_path(world: World) -> None:
     assert list(world.install(Target.CLAUDE_CODE, scope=Scope.USER).warnings) == []
 
 
+def test_shared_files_need_ktx_outside_of_the_activated_environment(world: World) -> None:
+    world.environ["VIRTUAL_ENV"] = str(world.bin)
+    (warning,) = world.install(Target.CLAUDE_CODE).warnings
+    assert f"only the activated environment {world.bin} has it" in warning.message
+    lasting = world.folder / "lasting"
+    lasting.mkdir()
+    (lasting / "ktx").symlink_to(world.ktx)
+    world.environ["PATH"] += f":{lasting}"
+    assert list(world.install(Target.CLAUDE_CODE).warnings) == []
+
+
 def test_a_client_that_hands_on_no_variables(world: World) -> None:
     variables = ("WAREHOUSE_URL", "API_KEY")
     report = world.install(Target.CLAUDE_DESKTOP, variables=variables)
