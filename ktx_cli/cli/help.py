@@ -82,7 +82,7 @@ def _readable(parameter: Any, names: str, text: str) -> tuple[str, str]:
     """Return the names and the text of a parameter, with words instead of types and signs."""
     word = "N" if "<int" in names or "<float" in names else str(parameter.name).rpartition("_")[2].upper()
     if parameter.param_type_name == "argument":
-        names = re.sub(r" <[^>]*>", "", names)
+        names = re.sub(r" <[^>]*>", "", names).upper()
     else:
         names = re.sub(r"<list\[(.*)\]>", r"<\1>", names)
         choices = re.search(r"<([^>]*\|[^>]*)>", names)
@@ -133,6 +133,11 @@ class HelpCommand(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, including `--help`, with ktx's parsing of values."""
         return read_ourselves(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: `RUN` for an argument, where typer writes `{run}`."""
+        pieces: list[str] = super().collect_usage_pieces(ctx)
+        return [re.sub(r"\{([^}]*)\}", lambda found: found[1].upper(), piece) for piece in pieces]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does; its examples follow the options."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,10 +84,17 @@ def config_with_connection(text: bytes, connection: str, fields: Mapping[str, An
 
 
 def add_connection(
-    layout: Layout, connection: str, fields: Mapping[str, Any], *, environ: Mapping[str, str], test: bool
+    layout: Layout,
+    connection: str,
+    fields: Mapping[str, Any],
+    *,
+    environ: Mapping[str, str],
+    test: bool,
+    keep: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> tuple[ConnectionTest | SourceCheck | None, list[ResultWarning]]:
     """Add a connection to `ktx.yaml`, after a successful test unless `test` is false.
 
+    `keep` stores the secrets in the fields elsewhere and returns the fields with references to them.
     Raises `UsageError` for an existing id, `ConfigError` for an invalid id or invalid fields, and `SourceError` if the
     test fails. Nothing is written in these cases.
     """
@@ -97,7 +104,8 @@ def add_connection(
     if test:
         config = load_config(layout.config, data=planned).config
         result = check_connection_of(config, connection, project_dir=layout.root, environ=environ)
-    _, loaded = change_config(layout, lambda now: _with_new_connection(now, connection, fields))
+    saved = keep(fields)
+    _, loaded = change_config(layout, lambda now: _with_new_connection(now, connection, saved))
     return result, loaded.notices()
 
 

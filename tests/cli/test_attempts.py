@@ -28,13 +28,13 @@ ADD: list[tuple[str, int, str]] = [
     (
         "c --driver mysql --set host=localhost --set port=70000 --set password=hunter2",
         2,
-        f"for example 3306: {AGAIN} c --driver mysql --set host=localhost --set port=PORT --set password=env:NAME",
+        f"for example 3306: {AGAIN} c --driver mysql --host localhost --port PORT --password env:NAME",
     ),
     (
         "c --driver postgres --set host=127.0.0.1 --set port=1 --include a --include b",
         4,
-        "start the server, or check --set host and --set port, then: ktx connection add c --driver postgres"
-        " --include a --include b --set host=HOST --set port=PORT",
+        "start the server, or check --host and --port, then: ktx connection add c --driver postgres"
+        " --include a --include b --host HOST --port PORT",
     ),
     (
         "c --driver postgres --url postgres://u:hunter2@127.0.0.1:1/x --set 'schemas=[a, b]'",

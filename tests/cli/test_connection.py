@@ -71,6 +71,44 @@ def test_add_takes_any_field(ktx: Run, project: Path) -> None:
     assert ktx("connection", "add", "x", "--driver", "postgres", "--set", "nonsense").code == 2
 
 
+def test_add_takes_the_fields_of_a_server_as_flags(ktx: Run, project: Path) -> None:
+    words = ("--driver", "postgres", "--host", "db1", "--port", "5433", "--database", "shop", "--user", "reader")
+    assert ktx("connection", "add", "pg", *words, "--password", "env:PW", "--no-test").code == 0
+    shown = ktx("config", "get", "connections.pg", "--json").data["value"]
+    expected = {"host": "db1", "port": 5433, "database": "shop", "username": "reader", "password": "env:PW"}
+    assert {key: shown[key] for key in expected} == expected
+    refused = ktx("connection", "add", "x", "--driver", "sqlite", "--path", "shop.sqlite", "--host", "db1")
+    assert (refused.code, "the driver `sqlite` does not accept --host" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (("--host", "db1", "--database", "d", "--password", "hunter2"), ("password", "hunter2")),
+        (("--url", "postgresql://u:hunter2@db1/d"), ("url", "postgresql://u:hunter2@db1/d")),
+    ],
+)
+def test_add_keeps_a_plaintext_password_out_of_the_configuration(
+    ktx: Run, project: Path, git: Run, words: tuple[str, ...], kept: tuple[str, str]
+) -> None:
+    key, secret = kept
+    answer = ktx("connection", "add", "pg", "--driver", "postgres", *words, "--no-test", "--plain")
+    assert answer.code == 0, answer
+    assert f"secret: stored in .ktx/secrets/pg-{key}, which git ignores" in answer.out
+    assert "plaintext" not in answer.err
+    assert "hunter2" not in (project / "ktx.yaml").read_text()
+    file = project / ".ktx" / "secrets" / f"pg-{key}"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (f"{secret}\n", 0o600)
+    assert ktx("config", "get", f"connections.pg.{key}", "--plain").out.strip().endswith(f"file:.ktx/secrets/pg-{key}")
+    assert ".ktx" not in git(project, "status", "--short", "--untracked-files=all")
+
+
+def test_a_connection_that_is_not_saved_keeps_no_secret(ktx: Run, project: Path) -> None:
+    words = ("--driver", "postgres", "--host", "127.0.0.1", "--port", "1", "--password", "hunter2")
+    assert ktx("connection", "add", "pg", *words).code != 0
+    assert not (project / ".ktx" / "secrets").exists()
+
+
 def test_add_takes_a_field_inside_another(ktx: Run, project: Path) -> None:
     begins = ("connection", "add", "mf", "--driver", "metricflow", "--no-test")
     missing = ktx(*begins)

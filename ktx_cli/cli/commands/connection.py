@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -18,6 +20,7 @@ from ktx_cli.core import Command, KtxError, UsageError, picked
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
     from ktx_cli.jobs.health.facts import ConnectionStatus
+    from ktx_cli.jobs.setup.answers import Word
     from ktx_cli.warehouses import ConnectionTest
 
 commands = group("List, test, add and remove connections.")
@@ -104,20 +107,36 @@ def _verdict(answer: dict[str, Any]) -> str:
         return f"failed: {answer['error']['message']}"
     if "origin" in answer:
         return f"{answer['origin']}, {answer['latency_ms']} ms"
-    writes = {True: "role can write", False: "read-only role", None: ""}[answer["can_write"]]
-    facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms", writes]
-    return ", ".join(filter(None, [*facts, *answer["privileges"]]))
+    facts = [answer["server_version"], f"{answer['tables']} tables", f"{answer['latency_ms']} ms"]
+    return ", ".join([*facts, *_role_facts(answer["can_write"], answer["privileges"])])
+
+
+def _role_facts(can_write: bool | None, privileges: Iterable[str]) -> list[str]:
+    writes = {True: "role can write", False: "read-only role", None: ""}[can_write]
+    return [each for each in (writes, *privileges) if each]
+
+
+def _server_facts(found: ConnectionTest) -> list[str]:
+    return [found.server_version, *_role_facts(found.can_write, found.privileges)]
 
 
 @command(commands, "add", schema="connection-add")
 def add(
     session: Session,
-    id: Annotated[str, Argument(help="ID of the new connection.")],
+    id: Annotated[str, Argument(metavar="ID", help="ID of the new connection.")],
     driver: Annotated[str, Option("--driver", help="Driver, for example sqlite, duckdb, files, postgres or mysql.")],
     url: Annotated[
         str | None, Option("--url", help="URL of the database. Prefer env:NAME or file:PATH to plaintext.")
     ] = None,
     path: Annotated[str | None, Option("--path", help="File or folder, relative to the project.")] = None,
+    host: Annotated[str | None, Option("--host", help="Host.")] = None,
+    port: Annotated[str | None, Option("--port", help="Port.")] = None,
+    database: Annotated[str | None, Option("--database", help="Name of the database.")] = None,
+    user: Annotated[str | None, Option("--user", help="User.")] = None,
+    password: Annotated[
+        str | None,
+        Option("--password", help="Password. Prefer env:NAME; ktx stores plaintext in .ktx/secrets, not in ktx.yaml."),
+    ] = None,
     include: Annotated[
         list[str] | None,
         Option(
@@ -137,15 +156,22 @@ def add(
 ) -> Result:
     """Test a connection and add it to ktx.yaml.
 
+    ktx.yaml is not committed. A plaintext password is stored in .ktx/secrets, which git ignores.
+
     Examples:
         ktx connection add exports --driver files --path exports
         ktx connection add crm --driver postgres --url env:CRM_URL --no-test
+        ktx connection add pg --driver postgres --host db1 --user me --no-test
     """
     from ktx_cli.jobs.connections import SourceCheck, add_connection
-    from ktx_cli.jobs.setup.plan import put, read_value
+    from ktx_cli.jobs.setup.plan import fields_of, key_of, put, read_value
+    from ktx_cli.jobs.setup.setup import keep_secrets
     from ktx_cli.project import Layout
 
-    fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
+    words = _server_words()
+    given = {"host": host, "port": port, "database": database, "user": user, "password": password}
+    fields: dict[str, Any] = {"driver": driver, "url": url, "path": path}
+    fields |= {**fields_of(driver, given, words, flag="--"), "include": include, "exclude": exclude}
     fields = {key: value for key, value in fields.items() if value}
     for pair in field or ():
         key, equals, value = pair.partition("=")
@@ -155,20 +181,45 @@ def add(
     layout = Layout(session.require_project())
     begins = Command("connection", "add", *session.settings.project_words)
     flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
+    flags |= {each: f"--{word.name}" for word in words if (each := key_of(word, driver)) is not None}
+    stored: list[str] = []
+
+    def keep(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        kept, references = keep_secrets(layout, id, fields)
+        stored.extend(references)
+        return kept
+
     with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
-        found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+        found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test, keep=keep)
     session.warn(*warnings)
     tables = getattr(found, "tables", None)
-    tested = ("found", found.origin) if isinstance(found, SourceCheck) else ("tables", str(tables))
-    rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested") if found is None else tested)
+    rows = [("connection", id), ("ktx.yaml", "saved, not committed")]
+    rows += [("secret", f"stored in {reference.removeprefix('file:')}, which git ignores") for reference in stored]
+    if found is None:
+        rows.append(("tables", "not tested"))
+    elif isinstance(found, SourceCheck):
+        rows.append(("found", found.origin))
+    else:
+        rows += [("tables", str(tables)), ("server", ", ".join(_server_facts(found)))]
     return Result(
-        {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[Command("ingest", id)]
+        {"id": id, "tested": found is not None, "tables": tables},
+        [Fields(tuple(rows))],
+        next_steps=[Command("ingest", id)],
     )
+
+
+def _server_words() -> tuple[Word, ...]:
+    """Return what `add` has flags of its own for, of what setup asks about a database."""
+    from ktx_cli.jobs.setup.answers import DATABASE_WORDS
+
+    words = {word.name: word for word in DATABASE_WORDS}
+    return (words["host"], words["port"], replace(words["name"], name="database"), words["user"], words["password"])
 
 
 @command(commands, "remove", schema="connection-remove")
 def remove(
-    session: Session, id: Annotated[str, Argument(help="ID of the connection.", autocompletion=connection_ids)]
+    session: Session,
+    id: Annotated[str, Argument(metavar="ID", help="ID of the connection.", autocompletion=connection_ids)],
 ) -> Result:
     """Remove a connection from ktx.yaml.
 

@@ -423,21 +423,25 @@ def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
         embeddings = replace(embeddings, api_key=keep("embeddings-api-key", key))
     if embeddings is not None and (address := embeddings.base_url) and has_password(address):
         embeddings = replace(embeddings, base_url=keep("embeddings-base-url", address))
-    connections = [_without_literals(answer, keep, name) for answer, name in zip(answers.connections, ids, strict=True)]
+    connections = [
+        ConnectionAnswer(without_literals(answer.fields, keep, name), name)
+        for answer, name in zip(answers.connections, ids, strict=True)
+    ]
     databases = tuple(connections[: len(answers.databases)])
     sources = tuple(connections[len(answers.databases) :])
     return replace(answers, llm=llm, embeddings=embeddings, databases=databases, sources=sources)
 
 
-def _without_literals(answer: ConnectionAnswer, keep: Keep, connection: str) -> ConnectionAnswer:
-    model = find_model(answer.driver)
+def without_literals(fields: Mapping[str, Any], keep: Keep, connection: str) -> Mapping[str, Any]:
+    """Return the fields of a connection with a reference instead of every plaintext secret."""
+    model = find_model(fields["driver"])
     if model is None:
-        return replace(answer, id=connection)
-    fields = copy.deepcopy(dict(answer.fields))
-    for keys in literal_places(model, fields):
-        holder: Any = functools.reduce(operator.getitem, keys[:-1], fields)
+        return fields
+    found = copy.deepcopy(dict(fields))
+    for keys in literal_places(model, found):
+        holder: Any = functools.reduce(operator.getitem, keys[:-1], found)
         holder[keys[-1]] = keep(f"{connection}-{keys[-1].replace('_', '-')}", holder[keys[-1]])
-    return ConnectionAnswer(fields, connection)
+    return found
 
 
 def model_settings(

@@ -39,7 +39,7 @@ from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.llm import probe_embeddings
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, Keeping
 from ktx_cli.jobs.setup.detect.marts import marts_of
-from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes
+from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes, without_literals
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
 from ktx_cli.llm import NO_BACKEND, probe_models, secret_names
 from ktx_cli.project import (
@@ -88,6 +88,17 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
     path = layout.root / reference.removeprefix("file:")
     write_atomic(path, secret.rstrip("\r\n").encode() + b"\n", mode=0o600)
     return reference
+
+
+def keep_secrets(layout: Layout, connection: str, fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Store the plaintext secrets in a connection's fields in files; return the fields without them, and references."""
+    references: list[str] = []
+
+    def keep(name: str, secret: str) -> str:
+        references.append(keep_secret(layout, name, secret, Keeping.FILE))
+        return references[-1]
+
+    return without_literals(fields, keep, connection), references
 
 
 def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
