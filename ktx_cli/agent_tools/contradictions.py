@@ -87,7 +87,7 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
 
 
 def _date(session: ToolSession, source: str) -> str | None:
-    """Return the first date that a raw file states of itself; None where it states none, and for other sources."""
+    """Return the first date that a raw file states of itself, or None if it states none, and for other sources."""
     connection, _, path = source.partition("/")
     candidates = (session.raw.get(source), session.raw.get(path), session.citable.get(connection, {}).get(path))
     raw = next((each for each in candidates if each is not None), None)

@@ -143,7 +143,7 @@ def check_write(
 ) -> list[Diagnostic]:
     """Return the warnings a write brings; `Refused` with everything that speaks against it.
 
-    `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None where there is
+    `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None if there is
     none. Only what the write makes wrong counts.
     """
     found = new_problems(session.problems(session.workspace, connection), session.problems(trial, connection))

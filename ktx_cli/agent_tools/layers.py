@@ -33,7 +33,7 @@ _PROBLEMS: Final[Recent[tuple[Diagnostic, ...]]] = Recent(MOST_KEPT)
 class Layers:
     """Models and their problems: of the same files, dialect and calendar the same ones. Nobody changes a model.
 
-    `configured`: the ids of all connections in `ktx.yaml`, None where they are those of `dialects`.
+    `configured`: the ids of all connections in `ktx.yaml`, None if they are those of `dialects`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class OwnFile:
 
 
 def own_file(tree: Tree, connection: str, name: str) -> OwnFile | None:
-    """Return the file about a source, None where there is only the manifest or nothing; `Refused` for several."""
+    """Return the file about a source, or None if there is only the manifest or nothing; `Refused` for several."""
     found = [each for each in _own(tree, connection) if each.document["name"] == name]
     if len(found) > 1:
         raise Refused(f"several files are about `{name}`: {listing(each.path for each in found)}; people sort that out")

@@ -100,7 +100,7 @@ _DETAILS: Final = "entity_details"
 
 
 def source_needs(model: Model, name: str, document: Mapping[str, Any] | None) -> dict[str, Need]:
-    """Return what a source names, by its name in messages. `document`: its own file, None where there is none."""
+    """Return what a source names, by its name in messages. `document`: its own file, or None if there is none."""
     source = model.sources.get(name)
     if source is None:
         return {}

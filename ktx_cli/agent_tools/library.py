@@ -58,7 +58,7 @@ class Library:
             yield from (DocumentId(source, path) for path in sorted(self.sources[source]))
 
     def document(self, place: DocumentId) -> Document | None:
-        """Return a document, None where there is none or it cannot be read."""
+        """Return a document, or None if there is none or it cannot be read."""
         found = self._read(place)
         return None if isinstance(found, KtxError) else found
 
@@ -93,7 +93,7 @@ class Library:
         return found[0] if len(found) == 1 else None
 
     def passage(self, key: str) -> Passage | None:
-        """Return the passage of a citation key, None where there is none now."""
+        """Return the passage of a citation key, or None if there is none now."""
         from ktx_cli.agent_tools.fence import visible
 
         place = self.place_of(key)
@@ -211,7 +211,7 @@ def _digests(files: Mapping[str, str], stamps: PathStamps) -> dict[str, str]:
 
 
 def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:
-    """Return the passage of a citation key, as a search gave it; None where its document has none of that key now."""
+    """Return the passage of a citation key, as a search gave it, or None if its document has none of that key now."""
     source, _, rest = key.partition(":")
     asked = rest.rsplit(":", 2)[0]
     files = (read_state(layout, lambda database: _fetched(database, config)) or {}).get(source, {})
@@ -254,7 +254,7 @@ def _loader(
 
 
 def _on_disk(folders: Iterable[Path], path: str, sha256: str) -> RawFile | None:
-    """Return a file as it was, None where it is another one meanwhile, or gone."""
+    """Return a file as it was, or None if it is another one meanwhile, or gone."""
     for folder in folders:
         content = read_bytes(folder / path)
         if content is not None and hashlib.sha256(content).hexdigest() == sha256:

@@ -322,7 +322,7 @@ class ToolSession:
     connections: Mapping[str, str]
     """The databases it may read and write the semantic layer of -> their dialects."""
     configured: Collection[str] | None = None
-    """The ids of all databases in `ktx.yaml`; None where there are no others."""
+    """The ids of all databases in `ktx.yaml`; None if there are no others."""
 
     # What it may read.
     raw: Mapping[str, RawFile] = field(default_factory=dict)
@@ -364,11 +364,11 @@ class ToolSession:
     why_not: str = ""
     """Why it may write pages alone."""
     evidence: EvidenceForm | None = None
-    """What is given of the files; None where pages and definitions are written."""
+    """What is given of the files; None if pages and definitions are written."""
     refs_later: bool = True
     """Whether a page may refer to one that is not there yet."""
     accepted: Tree | None = None
-    """What no write may drop or change; None where everything may be changed."""
+    """What no write may drop or change; None if everything may be changed."""
     budget: PageBudget | None = None
     extra: tuple[RuntimeTool, ...] = ()
     """Further tools, of documents for example."""
@@ -523,7 +523,7 @@ def _detail(before: list[Action]) -> str:
 
 
 def _stored(content: bytes | None) -> Any:
-    """Return a file's content for JSON: text, or base64 where it is none; None for a deleted file."""
+    """Return a file's content for JSON: text, or base64 where it is none, or None for a deleted file."""
     if content is None:
         return None
     try:

@@ -44,7 +44,7 @@ SETS: Final = frozenset(
 
 
 def rows_of_values(sql: str, dialect: str) -> str | None:
-    """Return what in a statement makes as many rows as a value says, None where nothing does.
+    """Return what in a statement makes as many rows as a value says, or None if nothing does.
 
     A text nobody can read makes none: it is not run.
     """

@@ -364,7 +364,7 @@ def figures_nobody_states(
 
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
-    """Return the hosts the raw files of a page name; None where it comes of none."""
+    """Return the hosts the raw files of a page name, or None if it comes of none."""
     files = [session.raw[path] for path in raw_paths if path in session.raw]
     return wiki.hosts_of(files) if files else None
 

@@ -309,7 +309,7 @@ class _Drawing:
             yield _GAP.join(shown)
 
     def _natural(self, columns: Sequence[Sequence[str]]) -> list[int] | None:
-        """Return the natural widths of columns; None if they do not fit."""
+        """Return the natural widths of columns, or None if they do not fit."""
         widths = [max(map(cells, column)) for column in columns]
         return widths if sum(widths) + len(_GAP) * (len(widths) - 1) <= self.width else None
 

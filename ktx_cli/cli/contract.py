@@ -170,7 +170,7 @@ class Session:
         self.warn(ResultWarning("mounts_left_out", message, hint=hint))
 
     def _config_with_mounts(self, layout: Layout) -> KtxConfig | None:
-        """Return the settings of a project with mounts; None for any other, and for a mounted one.
+        """Return the settings of a project with mounts, or None for any other, and for a mounted one.
 
         For most projects, this only reads the text of `ktx.yaml`.
         """
@@ -185,7 +185,7 @@ class Session:
         return config if config.mounts else None
 
     def mounts(self) -> Mounts | None:
-        """Return the mounts of the project, with a warning for each that cannot be read; None if there are none.
+        """Return the mounts of the project, with a warning for each that cannot be read, or None if there are none.
 
         A mounted project counts as one without mounts: its own mounts are not followed.
         """
@@ -312,7 +312,7 @@ class Session:
 
 
 def combined(errors: Sequence[KtxError]) -> KtxError | None:
-    """Return the failures of several parts of a command as one error; None if there are none."""
+    """Return the failures of several parts of a command as one error, or None if there are none."""
     if len(errors) < 2:
         return errors[0] if errors else None
     same = {error.code for error in errors}

@@ -338,7 +338,7 @@ _trees: list[Callable[[str], Any]] = []
 
 
 def know_commands(tree_of: Callable[[str], Any]) -> None:
-    """Register the function that returns the app with one command, None for an unknown name."""
+    """Register the function that returns the app with one command, or None for an unknown name."""
     _trees.append(tree_of)
 
 

@@ -288,7 +288,7 @@ def _answer(missing: str | None) -> str:
 
 
 def ask_contradiction(recorded: RecordedContradiction, position: str, reason: str | None) -> Answer | None:
-    """Ask which statements of a contradiction hold, and for the reason unless it is given; None if the person quits.
+    """Ask which statements of a contradiction hold, and for the reason unless it is given, or None if the person quits.
 
     An answer without statements and reason skips the contradiction. Raises as `ask`.
     """

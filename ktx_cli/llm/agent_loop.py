@@ -45,35 +45,35 @@ from ktx_cli.llm.usage import UsageFact, UsageSink
 from ktx_cli.project import EffortLevel
 
 StoredStep = Mapping[str, Any]
-"""A finished step as JSON: the model's turns in it, and the results of its tools."""
+"""A finished step as JSON: its model turns and tool results."""
 
 
 class LoopJournal(Protocol):
     """Stores the steps of one loop. `key` identifies the loop: its model, prompts and tools."""
 
     def load(self, key: str) -> Sequence[StoredStep]:
-        """Return the stored steps, oldest first; none for a loop with another key."""
+        """Return the stored steps, oldest first; none if they belong to a loop with another key."""
         ...
 
     async def append(self, key: str, step: StoredStep) -> None:
-        """Store a step; returns once it would survive a killed process."""
+        """Store a step; return only once it would survive a killed process."""
         ...
 
 
 def key_of(spec: CallSpec) -> str:
-    """Return what distinguishes a loop from every other: a stored step of another loop must not be continued."""
+    """Return a key that identifies a loop, so that steps stored for another loop are never resumed."""
     tools = {name: (tool.description, tool.input_schema()) for name, tool in sorted(spec.tools.items())}
     final_text = [spec.backend, spec.model, spec.system, spec.prompt, tools]
     return hashlib.sha256(json.dumps(final_text, sort_keys=True).encode()).hexdigest()
 
 
 def step_to_json(entries: Iterable[Entry]) -> StoredStep:
-    """Return a step as JSON, without the structured results of tools, which stay in the process."""
+    """Return a step as JSON, without structured tool results, which stay in the process."""
     return {"entries": [_entry_to_json(entry) for entry in entries]}
 
 
 def entries_of(step: StoredStep) -> list[Entry]:
-    """Return what a stored step added to the history."""
+    """Return the history entries that a stored step added."""
     return [
         Entry(
             entry["kind"],
@@ -86,7 +86,7 @@ def entries_of(step: StoredStep) -> list[Entry]:
 
 
 def taken_by(steps: Iterable[StoredStep]) -> tuple[Usage, Cost]:
-    """Return the usage of the turns of stored steps."""
+    """Return the usage of the turns in stored steps."""
     turns = [entry.turn for step in steps for entry in entries_of(step) if entry.turn is not None]
     return sum((turn.usage for turn in turns), Usage()), total_cost(turn.cost for turn in turns)
 
@@ -111,12 +111,12 @@ log = logging.getLogger(__name__)
 Kind = Literal["text", "object", "loop", "probe"]
 
 OBJECT_ATTEMPTS = 5
-"""Maximum number of answers per object call until one fits; the limit of Claude Code, used for every backend."""
+"""Maximum number of attempts per object call; Claude Code's own limit, used for every backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:
-    """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
+    """One call to a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
 
     fit, with a message that the model can use. `stream`: somebody reads the answer while it is written. `run_id` and
     `trace_id` are those of a request of the executor. `journal` stores the steps of a resumable loop. `label` is the
@@ -144,13 +144,13 @@ class CallSpec:
 
     @property
     def names(self) -> CallNames:
-        """The backend, model and role, as the call's errors have them."""
+        """The backend, model and role, as included in the call's errors."""
         return CallNames(backend=self.backend, model=self.model, role=self.role)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a call that did not raise. `value` is the checked object of an object call."""
+    """The outcome of a call that did not raise. `value` is the checked object of an object call."""
 
     text: str
     stop_reason: StopReason = "natural"
@@ -158,7 +158,7 @@ class Outcome:
 
 
 class CallRecord:
-    """What happens in a call, recorded as it happens, so that a failed call is counted too.
+    """Records the events of a call as they happen, so that a failed call is counted too.
 
     `retries` counts how often a backend asked the model again by itself. `isolation`: what a Claude Code process
     reported at its start, after the checks on it.
@@ -197,7 +197,7 @@ class CallRecord:
 
     @property
     def tools_ran(self) -> bool:
-        """Return whether a tool was called; a call with tools that ran is never replayed."""
+        """Return whether a tool was called; a call is never replayed once its tools have run."""
         return bool(self._started_calls)
 
     @property
@@ -206,8 +206,8 @@ class CallRecord:
         return len(self._failed_calls)
 
     def resume(self, steps: int, invocations: Iterable[ToolInvocation]) -> None:
-        """Record what an interrupted loop did before: its steps and tool calls count, its tokens were
-        already reported.
+        """Record an interrupted loop's earlier work: its steps and tool calls count, but its tokens were already
+        reported.
         """
         self.steps = steps
         for invocation in invocations:
@@ -242,7 +242,7 @@ class CallRecord:
         self.emit(ToolFinished(invocation.call_id, invocation.name, invocation.text, invocation.is_error))
 
     async def step_finished(self, tool_names: tuple[str, ...] = ()) -> None:
-        """Record the end of a step and call `on_step_finish`; an exception of the callback is only logged."""
+        """Record the end of a step and call `on_step_finish`; an exception in the callback is only logged."""
         self.steps += 1
         self.emit(StepFinished(self.steps, self.spec.step_budget))
         if self._on_step_finish is None:
@@ -257,7 +257,7 @@ class CallRecord:
     def unit(
         self, unit_id: str, usage: Usage, cost: Cost, *, complete: bool = True, raw: Mapping[str, Any] | None = None
     ) -> None:
-        """Report the usage of a unit, once; a second report of the unit is dropped. A unit without an id gets one."""
+        """Report a unit's usage once; a second report for the same unit is dropped. A unit without an id gets one."""
         unit_id = unit_id or f"unit-{uuid.uuid4().hex}"
         if unit_id in self._units:
             return
@@ -271,7 +271,7 @@ class CallRecord:
         self.emit(UsageReported(fact.to_json()))
 
     def facts(self, seconds: float) -> CallFacts:
-        """Return what the call did so far."""
+        """Return the facts about the call so far."""
         return CallFacts(
             **self.spec.names,
             resolved_model=self.resolved_model,
@@ -295,7 +295,7 @@ def watch_nothing(spec: CallSpec) -> None:
 
 
 class Backend(Protocol):
-    """A way to run models. Cancelling `run` stops the work and leaves nothing behind."""
+    """Runs model calls. Cancelling `run` stops the work and leaves nothing behind."""
 
     name: str
 
@@ -304,11 +304,11 @@ class Backend(Protocol):
         ...
 
     async def account(self) -> str:
-        """Return in a few words where the credentials come from, without calling a model; raises `LlmError`."""
+        """Return a short description of the credentials' origin, without calling a model; raises `LlmError`."""
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Return what runs the models: name to version or path."""
+        """Return the software that runs the models, as name to version or path."""
         ...
 
     async def aclose(self) -> None:
@@ -317,14 +317,14 @@ class Backend(Protocol):
 
 
 MAX_PAUSES: Final = 10
-"""Maximum number of times that one turn is resumed after the provider paused it."""
+"""Maximum number of times to resume a turn that the provider paused."""
 
 TurnEnd = Literal["end", "tools", "pause", "max_tokens", "refusal", "context"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the model; `arguments` is a string if it is not valid JSON."""
+    """A tool call by the model; `arguments` is a string if it is not valid JSON."""
 
     call_id: str
     name: str
@@ -352,7 +352,7 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the history: a message of the user side, a turn of the model, or the results of its tools.
+    """One entry of the history: a user message, a model turn, or the results of its tool calls.
 
     `parts`: those of the prompt, if a call begins with several; they are not stored, because the call has them.
     """
@@ -373,7 +373,7 @@ class Conversation:
 
 
 class TurnModel(Protocol):
-    """A model that answers one turn."""
+    """A model that answers one turn at a time."""
 
     async def turn(self, spec: CallSpec, conversation: Conversation, record: CallRecord) -> ModelTurn:
         """Return the next turn; raises `LlmError`. A failed turn leaves nothing behind."""
@@ -384,13 +384,13 @@ Retried = Callable[[Callable[[int], Awaitable[ModelTurn]], CallRecord], Awaitabl
 """Runs one turn with the governor's slots, waits and retries."""
 
 Repair = Callable[[str], Awaitable[str]]
-"""Asks the model of the `repair` role one question."""
+"""Asks the `repair` role's model one question."""
 
 
 async def run_own_loop(
     model: TurnModel, spec: CallSpec, record: CallRecord, *, retried: Retried, repair: Repair | None = None
 ) -> Outcome:
-    """Run a call on a turn model."""
+    """Run a call on a turn-based model."""
     conversation = Conversation(spec.system, [Entry("user", spec.prompt, parts=spec.parts)])
     if spec.kind == "object":
         return await _object(model, spec, record, conversation, retried)
@@ -415,7 +415,7 @@ async def run_own_loop(
 
 
 def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:
-    """Resume a loop where its journal ends; return its end if it had already ended."""
+    """Resume a loop where its journal ends; return its outcome if it had already ended."""
     steps = [] if spec.journal is None else [entries_of(step) for step in spec.journal.load(key)]
     entries = [entry for step in steps for entry in step]
     conversation.history += entries
@@ -425,7 +425,7 @@ def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversat
 
 
 def final_text(entries: Sequence[Entry]) -> str:
-    """Return the text of the last answer; a paused answer has several turns."""
+    """Return the text of the last answer, which has several turns if it was paused."""
     texts: list[str] = []
     for entry in reversed(entries):
         if entry.turn is None or entry.turn.calls:
@@ -460,16 +460,16 @@ def _check_end(turn: ModelTurn, spec: CallSpec) -> None:
     if turn.end in ("refusal", "context"):
         raise llm_error(turn.end, **spec.names)
     if turn.end == "max_tokens":
-        message = f"the answer of the model `{spec.model}` was cut off at its limit"
+        message = f"the answer from the model `{spec.model}` was cut off at its limit"
         raise llm_error("execution", **spec.names, message=message)
 
 
 async def _object(
     model: TurnModel, spec: CallSpec, record: CallRecord, conversation: Conversation, retried: Retried
 ) -> Outcome:
-    """Ask until an answer fits the schema; the errors of one answer are the next question."""
+    """Ask until an answer fits the schema, sending the errors in each answer as the next question."""
     if spec.check is None:
-        raise ValueError("an object call needs a check")
+        raise ValueError("an object call requires a check")
     for attempt in range(OBJECT_ATTEMPTS):
         record.attempts += 1 if attempt else 0
         turn = await _next_turn(model, spec, record, conversation, retried)
@@ -486,7 +486,7 @@ async def _object(
 
 
 def _value(turn: ModelTurn) -> Any:
-    """Return the result of a turn: its value, the arguments of its one call, or its text as JSON."""
+    """Return the result of a turn: its value, the arguments of its single call, or its text parsed as JSON."""
     if turn.value is not None:
         return turn.value
     if turn.calls:
@@ -503,7 +503,7 @@ def _correction(turn: ModelTurn, error: ValidationError | ValueError) -> Entry:
 
 
 def problems(error: ValidationError | ValueError) -> str:
-    """Return what is wrong with a value, one line per error, without the value."""
+    """Return the validation errors for a value, one per line, without the value itself."""
     if isinstance(error, ValidationError):
         return "\n".join(f"- {place(one['loc'])}: {one['msg']}" for one in error.errors(include_url=False))
     return f"- {error}"
@@ -551,7 +551,7 @@ What is wrong:
 
 
 async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: Repair | None) -> ToolCall:
-    """Return the call with valid arguments if the repair model can fix them; else unchanged."""
+    """Return the call with valid arguments if the repair model can fix them; otherwise unchanged."""
     tool = spec.tools.get(call.name)
     problem = None if tool is None else _argument_problem(tool, call.arguments)
     if tool is None or problem is None or repair is None:
@@ -567,7 +567,7 @@ async def _repaired(call: ToolCall, spec: CallSpec, record: CallRecord, repair: 
     except LlmError as error:  # without a repair, the model reads the error and calls again
         if error.code == "cancelled":
             raise
-        log.warning("the repair of a call of %s failed: %s", tool.name, error.message)
+        log.warning("could not repair a call to %s: %s", tool.name, error.message)
         return call
     if fixed is None or _argument_problem(tool, fixed) is not None:
         return call

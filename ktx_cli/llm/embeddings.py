@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Computes vectors of texts with one model.
+    """Computes vectors for texts with one model.
 
     `model`: the backend and the model, which make vectors comparable. `dimensions`: the length of a vector, None if it
     is only known from the first one. `batch_size`: the maximum number of texts per call.
@@ -52,7 +52,7 @@ MODEL_HINT = Command("config", "set", "ingest.embeddings.model", "MODEL")
 
 
 def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[list[float]]:
-    """Return the vectors of an answer; raises `LlmError` (`execution`) if they are not as requested."""
+    """Return the vectors in an answer; raises `LlmError` (`execution`) if they are not as requested."""
     if not isinstance(vectors, Sequence) or len(vectors) != count:
         found = f"{len(vectors)} vectors" if isinstance(vectors, Sequence) else "no vectors"
         raise _malformed(f"{who} returned {found} for {count} texts")
@@ -88,7 +88,7 @@ def _malformed(message: str) -> LlmError:
 OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """Environment variables that keep the libraries off the network."""
 QUIET: Final = "HF_HUB_DISABLE_PROGRESS_BARS"
-"""The environment variable that keeps them from drawing on the terminal while they load a model."""
+"""Environment variable that keeps the libraries from drawing on the terminal while they load a model."""
 
 
 def stay_offline() -> None:
@@ -98,7 +98,7 @@ def stay_offline() -> None:
 
 
 def model_folder(model: str, project_dir: Path) -> Path:
-    """Return the folder of a model: its path (relative to the project), else its place in the hub's cache.
+    """Return the folder of a model: its path (relative to the project), or its location in the hub's cache.
 
     Raises `NotReadyError` with the command that downloads it, also if the library is missing.
     """
@@ -126,7 +126,7 @@ _EXTRAS: Final = {"sentence-transformers": "ktx-cli[sentence-transformers]"}
 
 
 def missing_package(name: str, error: ImportError | None = None) -> NotReadyError:
-    """Return the error for a library that is not installed, with the extra of ktx that installs it."""
+    """Return the error for a library that is not installed, with the ktx extra that installs it."""
     message = f"embeddings require the package {name}"
     hint = Command("install", _EXTRAS.get(name, "ktx-cli[embeddings]"), program="pip")
     return NotReadyError(message, hint=hint, details={"missing": str(error or f"no module {name}")})
@@ -136,7 +136,7 @@ _BATCH: Final = 256
 
 
 class Model2VecEmbedder:
-    """One model, loaded for the first text."""
+    """One model, loaded when the first text arrives."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
         self._name, self._project_dir = name, project_dir
@@ -146,12 +146,12 @@ class Model2VecEmbedder:
 
     @classmethod
     def of(cls, embeddings: Embeddings, project_dir: Path) -> Model2VecEmbedder:
-        """Return the embedder of the settings."""
+        """Return the embedder for the settings."""
         model, batch = embeddings.model or DEFAULT_MODELS["model2vec"], embeddings.batch_size or _BATCH
         return cls(model, project_dir, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; only the first `dimensions` numbers of each, if set."""
+        """Return a vector for each text, cut to its first `dimensions` numbers if set."""
         with self._lock:
             self._loaded = self._loaded or self._load()
             # One process: its worker processes would be started again for every batch.
@@ -177,7 +177,7 @@ _SENTENCE_TRANSFORMERS_BATCH: Final = 32
 
 
 def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Mapping[str, str]) -> Embedder:
-    """Return the embedder of the settings, for a server if a URL is set. Raises `SecretError`."""
+    """Return the embedder for the settings, which uses a server if a URL is set. Raises `SecretError`."""
     model = embeddings.model or DEFAULT_MODELS["sentence-transformers"]
     sentence_transformers = embeddings.sentence_transformers
     address, prefix = sentence_transformers.base_url, sentence_transformers.path_prefix
@@ -202,7 +202,7 @@ class ServerEmbedder:
         self.model, self.dimensions, self.batch_size = f"sentence-transformers:{model}", dimensions, batch_size
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; an empty text, which the server rejects, is sent as a blank."""
+        """Return a vector for each text; an empty text, which the server rejects, is sent as a space."""
         answer = self._endpoint.post({"texts": [text or " " for text in texts]})
         if not isinstance(answer, dict) or "embeddings" not in answer:
             message = f"{self._endpoint.who} did not return vectors"
@@ -211,7 +211,7 @@ class ServerEmbedder:
 
 
 class LocalEmbedder:
-    """A model in this process, loaded for the first text from a folder (of the project) or the hub's cache."""
+    """A model in this process, loaded for the first text from a folder (in the project) or the hub's cache."""
 
     def __init__(self, name: str, project_dir: Path, dimensions: int | None, batch_size: int) -> None:
         self._name, self._folder = name, project_dir / Path(name).expanduser()
@@ -262,7 +262,7 @@ def _require_no_code(folder: Path) -> None:
 
 
 def create_embedder(config: KtxConfig, project_dir: Path, environ: Mapping[str, str]) -> Embedder | None:
-    """Return the embedder of `ingest.embeddings`, None for the backend `none`; does not load a model yet.
+    """Return the embedder for `ingest.embeddings`, or None for the backend `none`, without loading a model yet.
 
     Raises `SecretError` for a key that cannot be resolved, `ConfigError` for a missing setting.
     """
@@ -288,8 +288,8 @@ _HINTS: Final = {
     "model": MODEL_HINT,
 }
 _WORDS: Final = {
-    "auth": "rejected the key", "billing": "rejected the request for lack of credit",
-    "rate_limit": "asks to wait before the next request", "overloaded": "is overloaded or failing",
+    "auth": "rejected the key", "billing": "rejected the request because of insufficient credit",
+    "rate_limit": "asks ktx to wait before the next request", "overloaded": "is overloaded or failing",
     "context": "reports that the texts are too long", "model": "does not have this model or URL",
     "connection": "cannot be reached", "execution": "rejected the request",
 }  # fmt: skip
@@ -310,7 +310,7 @@ class Endpoint:
         return f"the embeddings server {redact_url(self.url)}"
 
     def post(self, body: Mapping[str, Any]) -> Any:
-        """Return the JSON answer to a request, retried as `ingest.rateLimit.retry` says."""
+        """Return the JSON answer to a request, retried as configured in `ingest.rateLimit.retry`."""
         import httpx2
 
         with httpx2.Client(timeout=TIMEOUT_SECONDS) as client:
@@ -321,7 +321,7 @@ class Endpoint:
                     if not error.retryable or attempt == self.retry.max_attempts:
                         raise
                     wait(self._delay(attempt, error.retry_after))
-        raise AssertionError("at least one attempt is made")
+        raise AssertionError("at least one attempt is required")
 
     def _once(self, client: httpx2.Client, body: Mapping[str, Any]) -> Any:
         import httpx2
@@ -393,7 +393,7 @@ class OpenAiEmbedder:
         return cls(endpoint, model, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector for each text; an empty text, which the API rejects, is sent as a blank."""
+        """Return a vector for each text; an empty text, which the API rejects, is sent as a space."""
         body: dict[str, Any] = {"model": self._name, "input": [text or " " for text in texts]}
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions

@@ -35,14 +35,14 @@ _LATER: Final = "run this command again later; finished work is kept"
 _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "auth": ("{who} rejected the credentials", None),
     "billing": (
-        "{who} rejected the request for lack of credit",
+        "{who} rejected the request because of insufficient credit",
         "check the billing of the account, then run this command again",
     ),
-    "rate_limit": ("{who} asks to wait before the next request", _LATER),
+    "rate_limit": ("{who} asks ktx to wait before the next request", _LATER),
     "overloaded": ("{who} is overloaded or failing", _LATER),
     "model": ("{who} has no model `{model}` for this account", None),
     "context": ("the prompt is too long for the model `{model}`", None),
-    "max_turns": ("the model `{model}` did not answer within its turns", None),
+    "max_turns": ("the model `{model}` did not answer within its turn limit", None),
     "structured_output": ("the model `{model}` did not return an answer that fits the schema", None),
     "permission": ("{who} refused a tool", None),
     "isolation": ("Claude Code could not be run in isolation", Command("doctor")),
@@ -52,7 +52,7 @@ _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "cancelled": ("the call to the model was cancelled", None),
     "no_backend": ("this command needs a model, but no model backend is configured", NO_BACKEND_HINT),
 }
-"""The message of each code, and its hint if that is the same for every backend and role."""
+"""The message for each code, and its hint if the hint is the same for every backend and role."""
 
 CODES: Final = tuple(_WORDS)
 RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
@@ -73,7 +73,7 @@ _SESSIONS: Final = ("claude-code", "claude-cli")
 
 
 class CallNames(TypedDict):
-    """The names of a call that its errors carry."""
+    """The names that identify a call in its errors."""
 
     backend: str
     model: str
@@ -114,7 +114,7 @@ class LlmError(KtxError):
 
 
 class ToolError(KtxError):
-    """A failure of a tool that the model should read: its message is the result of the call."""
+    """A tool failure that the model should read: its message becomes the result of the call."""
 
     code = "execution"
 
@@ -134,7 +134,7 @@ def llm_error(
     kind: type[LlmError] | None = None,
     **facts: Any,
 ) -> LlmError:
-    """Return the error of a code with its usual message, as a `kind`; `message` and `hint` replace them."""
+    """Return the error for a code, as a `kind`; `message` and `hint` replace the usual ones."""
     is_session = code == "auth" and backend in _SESSIONS
     template = AUTH_MESSAGE if is_session else _WORDS[code][0]
     names = {"who": _WHO.get(backend, "the model backend"), "model": model or "default"}
@@ -153,7 +153,7 @@ def llm_error(
 
 
 def cancelled(backend: str, model: str = "") -> LlmError:
-    """Return the error of a call that its caller stopped."""
+    """Return the error for a call that its caller stopped."""
     return llm_error("cancelled", backend=backend, model=model)
 
 

@@ -35,7 +35,7 @@ _INVALID_REQUEST: Final = (400, 422)
 
 
 def executor_code(error: LlmError) -> ExecutorCode:
-    """Return the executor's code of an error; codes without an equivalent are `internal`."""
+    """Return the executor's code for an error; codes without an equivalent are `internal`."""
     if error.details.get("subtype") == "error_max_budget_usd":
         return "rate_limit"
     if error.code == "execution" and error.details.get("status") in _INVALID_REQUEST:
@@ -167,7 +167,7 @@ class RunHandle(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a request."""
+    """One message in a request."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -201,7 +201,9 @@ class RunFinal:
 
 
 def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
-    """Return system prompt and prompt: a single user message unchanged, several with their speakers named."""
+    """Return the system prompt and the prompt: one user message unchanged, several messages with their speakers
+    named.
+    """
     system = "\n\n".join(message.content for message in messages if message.role == "system")
     spoken = [message for message in messages if message.role != "system"]
     if len(spoken) == 1:
@@ -210,7 +212,7 @@ def render_messages(messages: Sequence[Message]) -> tuple[str, str]:
 
 
 async def settled(request: RunRequest, handle: RunHandle[LoopResult]) -> RunFinal:
-    """Wait for a run and return its outcome, also if it was aborted or could not begin."""
+    """Wait for a run and return its outcome, even if it was aborted or could not begin."""
     try:
         return run_final(request, await handle.final())
     except LlmError as error:

@@ -129,7 +129,7 @@ class Governor:
 
     @contextlib.asynccontextmanager
     async def slot(self, notify: Notify, *, add_wait: AddWait = _ignore, backend: str = "") -> AsyncIterator[None]:
-        """Hold one of the slots, once there is no pause and one is free. If cancelled while waiting, none is taken."""
+        """Hold a slot, once one is free and there is no pause. If cancelled while waiting, none is taken."""
         nested = _HOLDS_SLOT.get()
         with self._timed(add_wait):
             await self._enter(notify, backend, nested=nested)
@@ -151,7 +151,7 @@ class Governor:
             add_wait(max(0.0, self._clock() - started))
 
     def observe(self, signal: RateSignal) -> None:
-        """Process a rate limit signal of a provider."""
+        """Process a rate limit signal from a provider."""
         if not self.rate_limit.enabled:
             return
         self._signals += 1
@@ -196,7 +196,9 @@ class Governor:
             self._shrink()
 
     async def _after_failure(self, error: LlmError, attempt: int, notify: Notify) -> None:
-        """Wait as a failure asks; the pause of a rate limit applies to all calls, which wait for it at the slot."""
+        """Wait as long as a failure requires; a rate limit's pause applies to all calls, which wait for it at the
+        slot.
+        """
         if error.code == "rate_limit":
             self._refuse_long_wait(error, self.paused_for)
             return
@@ -225,7 +227,7 @@ class Governor:
                 await self._room()
 
     async def _room(self) -> None:
-        """Return when a slot may be free."""
+        """Return when a slot may become free."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

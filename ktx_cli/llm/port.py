@@ -12,27 +12,28 @@ from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, Pr
 
 
 class Abort:
-    """A switch with which a caller stops calls; once thrown, it stays thrown."""
+    """A switch that lets a caller stop calls; once thrown, it stays thrown."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def throw(self) -> None:
-        """Stop every call that holds this switch."""
+        """Stop every call that uses this switch."""
         self._event.set()
 
     @property
     def thrown(self) -> bool:
-        """Return whether it was thrown."""
+        """Return whether the switch was thrown."""
         return self._event.is_set()
 
     async def wait(self) -> None:
-        """Wait until it is thrown."""
+        """Wait until the switch is thrown."""
         await self._event.wait()
 
 
 class LlmRuntime(Protocol):
-    """The interface that services use. They do not know the backend; a role selects the model of a call.
+    """The interface through which services call models. They do not know the backend; a role selects the model of a
+    call.
 
     A prompt may come in parts: those marked `cached` get a cache mark if the backend sets marks itself; otherwise all
     are joined to one text. `model` replaces the role's model, `backend:model` also its backend. Every method raises

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ROLE: Final = "probe"
-"""The role for the usage of probes."""
+"""The role that the usage of probes is recorded under."""
 
 
 REMEMBERED_SECONDS: Final = 600
@@ -81,7 +81,7 @@ def credentials_of(config: KtxConfig, backend: str, *, project_dir: Path, enviro
 
 @dataclass(slots=True)
 class ProbeRun:
-    """The probes of one occasion, and their usage; `store` saves both."""
+    """Probes that ran together, and their usage; `store` saves both."""
 
     results: list[ProbeResult] = field(default_factory=list)
     facts: list[UsageFact] = field(default_factory=list)
@@ -89,7 +89,7 @@ class ProbeRun:
     """Backend -> digest of the settings and credentials that were used."""
 
     def took(self, fact: UsageFact) -> None:
-        """Record the usage of a probe under its own role, because it is not work of the role that it probes."""
+        """Record a probe's usage under the probes' own role, because it is not work for the role being probed."""
         self.facts.append(replace(fact, role=ROLE))
 
     def error(self) -> KtxError | None:
@@ -97,7 +97,7 @@ class ProbeRun:
         return next((result.error for result in self.results if result.error is not None), None)
 
     def required(self) -> ProbeRun:
-        """Return the probes themselves; raises the error of the first that failed."""
+        """Return the probes; raises the error of the first one that failed."""
         if (error := self.error()) is not None:
             raise error
         return self
@@ -152,7 +152,7 @@ def probe_models(
 
 
 async def probe_through(runtime: RoutedRuntime, wanted: Mapping[ModelRef, tuple[str, ...]], probes: ProbeRun) -> None:
-    """Add a probe of each model, concurrently; their usage is recorded like that of the runtime."""
+    """Add a probe for each model, concurrently; their usage is recorded like that of the runtime."""
     import asyncio
 
     probes.results += await asyncio.gather(*(_probe(runtime, ref, roles) for ref, roles in wanted.items()))
@@ -168,7 +168,7 @@ async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) 
 def to_probe(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], roles: Collection[str]
 ) -> dict[ModelRef, tuple[str, ...]]:
-    """Return the models of some roles, without those that a probe answered for in the last minutes.
+    """Return the given roles' models, except those that answered a probe in the last few minutes.
 
     An unreadable state database counts as empty; the run itself reports it.
     """
@@ -198,7 +198,7 @@ def _answered(
 
 
 def forget_probes(layout: Layout) -> None:
-    """Make the next run probe again: a call failed, whatever an earlier probe returned."""
+    """Make the next run probe again, because a call failed despite earlier probes."""
     with open_for_writing(layout) as database, translated(layout.state):
         database.execute("UPDATE probes SET credentials = NULL")
 
@@ -223,7 +223,7 @@ Result = TypeVar("Result")
 Warn = Callable[[ResultWarning], None]
 
 _WAITS_FOR: Final = {
-    "rate_limit": "the model provider, which asks to wait before the next request",
+    "rate_limit": "the model provider, which asks ktx to wait before the next request",
     "overloaded": "the model provider, which is overloaded or failing",
     "connection": "the model provider, which could not be reached",
 }
@@ -270,7 +270,7 @@ async def project_runtime(
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end; Ctrl-C cancels it and frees its resources before this raises."""
+    """Run a coroutine to completion; Ctrl-C cancels it and frees its resources before this function raises."""
     import asyncio
 
     try:

@@ -43,7 +43,7 @@ OWN_LOOP: Final = frozenset({"anthropic", "vertex", "gateway", "claude-cli"})
 
 @dataclass
 class Shared:
-    """What all backends of a runtime share."""
+    """State that all backends of a runtime share."""
 
     config: KtxConfig
     project_dir: Path
@@ -109,7 +109,7 @@ class RoutedRuntime:
         abort: Abort | None = None,
         stream: bool = True,
     ) -> RunHandle[TextResult]:
-        """Start a text call and return its handle; `stream`: the answer arrives in pieces."""
+        """Start a text call and return its handle; with `stream`, the answer arrives in parts."""
         spec = self._spec("text", prompt, system, role, model, stream=stream)
 
         async def work(emit: EmitLlm) -> TextResult:
@@ -244,7 +244,7 @@ class RoutedRuntime:
         await self.aclose()
 
     def resolve(self, role: str, model: str | None = None) -> ModelRef:
-        """Return backend and model of a role."""
+        """Return the backend and model of a role."""
         return model_for(self.shared.config, role, model=model)
 
     def _spec(
@@ -333,7 +333,7 @@ class RoutedRuntime:
                 raise LlmError(error.message, code=error.code, hint=error.hint, details=details) from error
 
     def _may_retry(self, spec: CallSpec, record: CallRecord) -> bool:
-        """Return whether a whole call may be retried; the retries that a backend makes itself count."""
+        """Return whether a whole call may be retried; a backend's own retries count."""
         tried = record.attempt + 1 + record.retries
         return not record.tools_ran and spec.kind != "probe" and tried < self.governor.max_attempts
 
@@ -342,7 +342,7 @@ class RoutedRuntime:
 
 
 def _ignore(event: object) -> None:
-    """Drop an event or a warning that nobody listens to."""
+    """Drop an event or a warning that has no listener."""
 
 
 Maker = Callable[[str, Shared], Backend]

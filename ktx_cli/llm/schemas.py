@@ -1,4 +1,4 @@
-"""JSON Schemas of pydantic models that a model can answer, with an object at the root for any pydantic model."""
+"""JSON Schemas of pydantic models that a language model can fill in, always with an object at the root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRAPPED: Final = "value"
 """The one property of the object around an answer that is not an object."""
 
 _SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
-"""Schemas by class: pydantic takes a millisecond or more for one, and a loop needs twenty for every turn."""
+"""Schemas by class: pydantic takes a millisecond or more for each, and a loop needs twenty per turn."""
 
 
 def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any], Output]]:
@@ -48,7 +48,7 @@ def object_schema(output: type[Output]) -> tuple[dict[str, Any], Callable[[Any],
 
 
 def _moved(part: Any) -> Any:
-    """Return a schema that is no longer the root: its references to the root, except definitions, are rewritten."""
+    """Return a schema that is no longer the root, with its references to the root rewritten, except to definitions."""
     if not isinstance(part, dict):
         return part
     moved, reference = changed_inside(part, _moved), part.get("$ref")
@@ -80,7 +80,8 @@ _TOOL_SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakK
 
 
 def tool_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, without parts that tell a model nothing; shared like `json_schema`'s.
+    """Return the schema of a tool's arguments, without parts that are useless to a model; shared like the result of
+    `json_schema`.
 
     Pydantic repeats each name as a title, and writes an optional argument as one that may be null: a third of the text
     of the tools, which is part of every request. The tool itself still accepts a null.
@@ -149,7 +150,7 @@ MAX_DEPTH: Final = 60
 
 REFERENCES: Final = ("$ref", "$dynamicRef")
 IN_PLACE: Final = ("not", "if", "then", "else")
-"""Keywords whose schema applies to the same value as the one around it."""
+"""Keywords whose schema applies to the same value as the surrounding schema."""
 
 NESTED_REPEAT: Final = re.compile(
     r"\((?:\?:)?(?:\[(?:[^\]\\]|\\.)+\]|\\.|[^()\[\\])(?:[+*]|\{\d+,\})\)(?:[+*]|\{\d+,\})"
@@ -191,7 +192,7 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def changed_inside(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a schema with each schema directly inside it changed."""
+    """Return a schema with a change applied to each schema directly inside it."""
     found: dict[str, Any] = {}
     for word, value in schema.items():
         if word in MAPS_OF_SCHEMAS and isinstance(value, Mapping):
@@ -251,7 +252,9 @@ def _referred(schema: Mapping[str, Any], lookup: Lookup) -> list[Any]:
 
 
 def _check_end(schema: Mapping[str, Any], lookup: Lookup) -> None:
-    """Raise `ValueError` for a schema that refers to itself without descending into the value: checking never ends."""
+    """Raise `ValueError` for a schema that refers to itself without descending into the value, so that checking would
+    never end.
+    """
     seen, waiting = set[int](), _same_value(schema, lookup)
     while waiting:
         part = waiting.pop()
@@ -263,7 +266,7 @@ def _check_end(schema: Mapping[str, Any], lookup: Lookup) -> None:
 
 
 def _same_value(schema: Mapping[str, Any], lookup: Lookup) -> list[Any]:
-    """Return the schemas that apply to the same value."""
+    """Return the nested schemas that apply to the same value."""
     several = [part for word in ("allOf", "anyOf", "oneOf") for part in schema.get(word, ())]
     dependent = schema.get("dependentSchemas", {}).values()
     return [*several, *dependent, *(schema[word] for word in IN_PLACE if word in schema), *_referred(schema, lookup)]

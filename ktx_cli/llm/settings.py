@@ -1,4 +1,4 @@
-"""Resolves which backend and which model serve a role: `llm.models`, and a backend in the name of a model."""
+"""Resolves the backend and model that serve a role, from `llm.models` or a backend in a model name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ModelRef:
 
 
 def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> ModelRef:
-    """Return the meaning of a model string if `backend` is the configured one.
+    """Return the backend and model that a model string means if `backend` is the configured backend.
 
     Only the text before the first colon routes, and only if it is a backend's name. Any other prefix is part of the
     model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that lists the backends. `/` never routes.
@@ -80,7 +80,7 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
 
 
 def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> ModelRef:
-    """Return backend and model of a role; `model` replaces the model in `llm.models`.
+    """Return the backend and model of a role; `model` replaces the model in `llm.models`.
 
     Raises `LlmError` (`no_backend`) if none is configured, `ConfigError` for a role without a model, `UsageError` for
     an empty `model`.
@@ -110,7 +110,7 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
 
 
 def effort_of(config: KtxConfig, role: str, ref: ModelRef) -> EffortLevel | None:
-    """Return how much the model of a role thinks; None if that cannot be set.
+    """Return how much a role's model thinks, or None if its effort cannot be set.
 
     Raises `ConfigError` if `llm.effort` sets it for the role, but its model does not support it.
     """
@@ -148,7 +148,7 @@ OLDEST_WITH_EFFORT: Final = (4, 6)
 
 
 def bindings(config: KtxConfig) -> dict[str, ModelRef]:
-    """Return backend and model of every role; {} if no backend is configured for the default role."""
+    """Return the backend and model of every role; {} if no backend is configured for the default role."""
     if config.llm.provider.backend == NO_BACKEND and not config.llm.models:
         return {}
     found: dict[str, ModelRef] = {}
@@ -162,7 +162,7 @@ def bindings(config: KtxConfig) -> dict[str, ModelRef]:
 
 
 def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> dict[ModelRef, tuple[str, ...]]:
-    """Return every backend and model of some roles (None: all), with the roles, the default role's first."""
+    """Return every backend and model of some roles (all if None) with their roles, the default role's first."""
     found: dict[ModelRef, tuple[str, ...]] = {}
     for role, ref in bindings(config).items():
         if roles is None or role in roles:
@@ -171,7 +171,7 @@ def distinct_models(config: KtxConfig, roles: Collection[str] | None = None) -> 
 
 
 def require_runnable(config: KtxConfig) -> None:
-    """Raise `ConfigError` if `ktx.yaml` names a backend, for all roles or for one, that this version cannot run."""
+    """Raise `ConfigError` if `ktx.yaml` names a backend that this version cannot run, for all roles or for one."""
     backend = config.llm.provider.backend
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
@@ -182,7 +182,7 @@ def require_runnable(config: KtxConfig) -> None:
 
 
 def no_backend() -> LlmError:
-    """Return the error for a call if nothing is configured."""
+    """Return the error for a call if no backend is configured."""
     return llm_error("no_backend", backend=NO_BACKEND)
 
 
@@ -293,9 +293,9 @@ def _name(found: str, where: str) -> str:
 def _sendable(key: str, configured: str, where: str) -> str:
     key = key.removesuffix("\n").removesuffix("\r")
     if key != key.strip():
-        problem = "begins or ends with a blank or a line break"
+        problem = "begins or ends with a space or a line break"
     elif not (key.isascii() and key.isprintable()):
-        problem = "contains a character that no HTTP header can carry"
+        problem = "contains a character that HTTP headers do not allow"
     else:
         return key
     reference = SecretRef.parse(configured)
@@ -349,7 +349,7 @@ CHOOSABLE: Final[Mapping[str, Choosable]] = {
         "Claude on Google Vertex AI",
         (
             ProviderQuestion("location", "Region", "europe-west1"),
-            ProviderQuestion("project", "Google Cloud project (empty: the project of the credentials)", optional=True),
+            ProviderQuestion("project", "Google Cloud project (default: the credentials' project)", optional=True),
         ),
         {"default": "claude-sonnet-5-5"},
     ),
@@ -365,7 +365,7 @@ Part = Literal["system", "tools", "history"]
 
 
 def ttl(prompt_caching: PromptCaching, part: Part, *, backend: str) -> str | None:
-    """Return the lifetime of the cache mark on a part of a request, None for no mark."""
+    """Return the lifetime of the cache mark on a part of a request, or None for no mark."""
     wanted, lifetime = _parts(prompt_caching)[part]
     if not prompt_caching.enabled or not wanted:
         return None

@@ -1,4 +1,4 @@
-"""The tools of an agent loop: their definition, what the model sees of them, and how a call is executed.
+"""The tools of an agent loop: their definition, how the model sees them, and how a call is executed.
 
 The model sees Markdown, the same text on every backend. The structured result of a tool (`structured`) stays in the
 process.
@@ -27,11 +27,11 @@ from ktx_cli.llm.types import ToolInvocation
 log = logging.getLogger(__name__)
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,54}")
-"""A name that Claude Code keeps unchanged: with its prefix `mcp__ktx__` at most 64 characters."""
+"""A name that Claude Code keeps unchanged: at most 64 characters, including the prefix `mcp__ktx__`."""
 
 MAX_DESCRIPTION: Final = 4_000
 MAX_RESULT: Final = 400_000
-"""Maximum number of characters of a result that the model gets; the rest is cut, and the text says so."""
+"""Maximum number of characters of a result sent to the model; the rest is cut, and the text says so."""
 
 EMPTY_RESULT: Final = "(no output)"
 
@@ -88,7 +88,7 @@ class RuntimeTool:
 
 
 def check_tools(tools: Iterable[RuntimeTool]) -> dict[str, RuntimeTool]:
-    """Return the tools by name, sorted, the common ones first; raises `ValueError` if two have the same name."""
+    """Return the tools by name, sorted, with the common tools first; raises `ValueError` if two have the same name."""
     found: dict[str, RuntimeTool] = {}
     for tool in sorted(tools, key=lambda one: (not one.common, one.name)):
         if tool.name in found:
@@ -121,7 +121,9 @@ def normalise_output(value: Any) -> ToolOutput:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value for a value that JSON cannot represent, the same in every process: sets are sorted."""
+    """Return a JSON value for a value that JSON cannot represent, identical in every process because sets are
+    sorted.
+    """
     if isinstance(value, set | frozenset):
         return sorted((to_jsonable_python(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
     return to_jsonable_python(value)
@@ -137,7 +139,7 @@ def shown_to_model(markdown: str) -> str:
 
 
 FAILED_CALL: Final = "Tool `{name}` failed: "
-"""Prefix of the text of a call that reached its tool and failed there."""
+"""Prefix of a call's text if the call reached its tool and failed there."""
 
 
 async def invoke(
@@ -167,7 +169,7 @@ async def _outcome(
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """Return what the model reads of a failure: only its type if its message may contain secrets."""
+    """Return the text that describes a failure to the model: only its type if its message may contain secrets."""
     if isinstance(error, KtxError):
         return f"{error.message} ({error.hint})" if error.hint else error.message
     log.debug("tool %s failed", name, exc_info=error)
@@ -175,7 +177,8 @@ def _failure(name: str, error: BaseException) -> str:
 
 
 async def _tried(tool: RuntimeTool, value: BaseModel) -> ToolOutput | BaseException:
-    """Run a handler and return its exception instead of raising it, because threads and coroutines cannot raise all.
+    """Run a handler and return its exception instead of raising it, because threads and coroutines cannot raise every
+    exception.
 
     Exceptions that end the program, and a cancellation of this task, are raised.
     """
@@ -195,7 +198,9 @@ async def _tried(tool: RuntimeTool, value: BaseModel) -> ToolOutput | BaseExcept
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """An exception of a handler in its thread: a `StopIteration` raised there would make the caller wait forever."""
+    """An exception raised by a handler in its thread: a `StopIteration` raised there would make the caller wait
+    forever.
+    """
 
     error: BaseException
 
@@ -223,7 +228,7 @@ def _with_text(output: ToolOutput) -> ToolOutput:
 
 
 def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:
-    """Return arguments as a value; raises `ValueError` for a string that is not JSON."""
+    """Return parsed arguments; raises `ValueError` for a string that is not JSON."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -236,7 +241,7 @@ def parse_arguments(arguments: Mapping[str, Any] | str) -> Any:
 
 
 def unknown_tool(name: str, tools: Iterable[str]) -> str:
-    """Return what the model reads for a tool that does not exist."""
+    """Return the text for the model about a tool that does not exist."""
     known = sorted(tools)
     near = did_you_mean(name, known)
     advice = f" Did you mean `{near}`?" if near else ""
@@ -244,7 +249,7 @@ def unknown_tool(name: str, tools: Iterable[str]) -> str:
 
 
 def invalid_arguments(name: str, error: ValidationError | ValueError) -> str:
-    """Return what the model reads for invalid arguments, one line per error."""
+    """Return the text for the model about invalid arguments, one line per error."""
     if isinstance(error, ValidationError):
         lines = [f"- {place(problem['loc'])}: {problem['msg']}" for problem in error.errors(include_url=False)]
     else:

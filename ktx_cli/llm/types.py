@@ -1,4 +1,4 @@
-"""Inputs and results of a model call, independent of backends; its events, and how often each occurs.
+"""Backend-independent inputs, results and events of a model call, and how often each event occurs.
 
 | event | how often |
 |---|---|
@@ -41,7 +41,7 @@ class Usage(Record):
 
     @property
     def total(self) -> int:
-        """The sum of all four."""
+        """The sum of all four counts."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -84,7 +84,7 @@ def parts_of(prompt: PromptText) -> tuple[PromptPart, ...]:
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:
-    """Return the sum of costs; one without a figure makes it `partial`."""
+    """Return the sum of costs, `partial` if one of them is unknown."""
     figures = [cost.usd for cost in costs]
     known = [usd for usd in figures if usd is not None]
     if not known:
@@ -93,7 +93,7 @@ def total_cost(costs: Iterable[Cost]) -> Cost:
 
 
 _ROUNDED_SECONDS = property(lambda timed: round(timed.seconds, 3))
-"""The `seconds` of a result, to the millisecond."""
+"""The `seconds` of a result, rounded to the millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class ToolInvocation:
 
 @dataclass(frozen=True, slots=True)
 class TextResult:
-    """The answer of a text call."""
+    """The answer to a text call."""
 
     text: str
     facts: CallFacts
@@ -148,7 +148,7 @@ class TextResult:
 
 @dataclass(frozen=True, slots=True)
 class ObjectResult(Generic[Output]):
-    """The answer of an object call: an instance of the requested model."""
+    """The answer to an object call: an instance of the requested model."""
 
     value: Output
     facts: CallFacts
@@ -157,7 +157,7 @@ class ObjectResult(Generic[Output]):
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """The end of an agent loop. `error` is set if `stop_reason` is `error`."""
+    """The result of an agent loop. `error` is set if `stop_reason` is `error`."""
 
     text: str
     stop_reason: StopReason
@@ -180,7 +180,7 @@ OnStepFinish = Callable[[Step], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport(Record):
-    """The report of a probe: `account` says where the credentials come from, in a few words, without a secret.
+    """The report of a probe: `account` briefly says where the credentials come from, without any secret.
 
     `isolation`: for a Claude Code process, what it reported at its start; every check on it passed.
     """
@@ -218,7 +218,7 @@ class TextDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted(Event):
-    """The model called a tool; `name` is ktx's, without a backend's prefix."""
+    """The model called a tool; `name` is ktx's name for it, without a backend's prefix."""
 
     call_id: str
     name: str

@@ -98,11 +98,11 @@ class UsageRow:
 
     @classmethod
     def of(cls, fact: UsageFact, *keys: str) -> UsageRow:
-        """Return the row of one unit."""
+        """Return the row for one unit."""
         return cls(keys, 1, fact.usage, fact.cost, int(fact.cost.usd is None), int(not fact.complete))
 
     def __add__(self, other: UsageRow) -> UsageRow:
-        """Return the sum of two rows of the same keys."""
+        """Return the sum of two rows with the same keys."""
         known = [each.cost.usd for each in (self, other) if each.cost.usd is not None]
         unpriced = self.unpriced + other.unpriced
         cost = Cost(sum(known), "partial" if unpriced else "list_price") if known else Cost()
@@ -166,7 +166,7 @@ def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
 def usage_by(
     database: sqlite3.Connection, dimensions: Sequence[str], *, since: str = "", run: str | None = None
 ) -> list[UsageRow]:
-    """Return the sums by the dimensions, sorted by them.
+    """Return usage summed and sorted by the dimensions.
 
     `since` is a date or time in ISO format, UTC; `run`: only this run. Raises `ValueError` for an unknown dimension.
     """
@@ -195,7 +195,7 @@ MEASURED_WITH: Final = "2.1.329"
 """The version of the binary that the prices were read from."""
 
 PRICED_BACKENDS: Final = frozenset({"anthropic", "vertex"})
-"""Backends that charge list prices; a gateway has its own, and Claude Code reports its cost itself."""
+"""Backends that charge list prices; a gateway has its own prices, and Claude Code reports its own cost."""
 
 MILLION: Final = 1_000_000
 
@@ -250,7 +250,7 @@ _SUFFIX: Final = re.compile(r"(?:-0)?(?:-latest|[-@]\d{8})?(?:-v\d+)?(?:\[1m\])?
 
 
 def price_of(model: str) -> Tiers | None:
-    """Return the price of a model id, dated or not, None for one without a known price."""
+    """Return the price of a model id, dated or not, or None for one without a known price."""
     for name in sorted(PRICES, key=len, reverse=True):
         if model.startswith(name) and _SUFFIX.fullmatch(model, len(name)):
             return PRICES[name]
@@ -258,7 +258,7 @@ def price_of(model: str) -> Tiers | None:
 
 
 def cost_of(backend: str, model: str | None, usage: Usage, *, long_writes: int = 0) -> Cost:
-    """Return the cost of one request at list prices; `long_writes` of its cache writes are kept for an hour.
+    """Return the cost of one request at list prices; `long_writes` is the number of cache writes kept for an hour.
 
     The cost is `unknown` on a backend without list prices, and for a model without a known one.
     """

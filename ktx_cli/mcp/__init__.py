@@ -1,1 +1,1 @@
-"""The server agents talk to: tools, resources and prompts over stdio and HTTP; what they do is on the floors below."""
+"""The MCP server for agents: tools, resources and prompts over stdio and HTTP, implemented by the layers below."""

@@ -53,7 +53,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class HostName:
-    """An allowed host, with any port or one."""
+    """An allowed host, with any port or a specific one."""
 
     name: str
     port: str | None = None
@@ -65,7 +65,7 @@ class HostName:
         return None if found is None else cls(found["name"].strip("[]").lower(), found["port"])
 
     def covers(self, other: HostName) -> bool:
-        """Return whether the requested host is this one."""
+        """Return whether the requested host matches."""
         return self.name == other.name and self.port in (None, other.port)
 
 
@@ -87,7 +87,7 @@ class AccessPolicy:
         return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
 
     def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
-        """Return why a request is rejected, None if it is accepted; does not read the body."""
+        """Return why a request is rejected, or None if it is accepted, without reading the body."""
         if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEADERS:
             return Refusal(431, "headers", "the headers are too large", f"send at most {LARGEST_HEADERS:,} bytes")
         if not self._host_allowed(_values(headers, b"host")):
@@ -156,12 +156,12 @@ MOST_SESSIONS: Final = 64
 IDLE_SECONDS: Final = 30 * 60
 LARGEST_BODY: Final = 1024 * 1024
 MOST_REQUESTS: Final = 256
-"""Maximum number of concurrent requests; each may wait for its turn among the calls of its project."""
+"""Maximum number of concurrent requests; each may have to wait for other calls to its project."""
 
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
-"""The seconds that a client has to send its headers, to send its body, and to accept a piece of the response."""
+"""The seconds that a client has to send its headers, to send its body, and to accept a part of the response."""
 
 DRAINED_BODY: Final = 8 * LARGEST_BODY
 DRAIN_SECONDS: Final = 2.0
@@ -176,7 +176,7 @@ class Sessions(StreamableHTTPSessionManager):
         )
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        """Open a session; at the maximum, the one that was idle the longest is closed.
+        """Open a session; at the maximum, the one that has been idle longest is closed.
 
         Otherwise, anyone with access could block all sessions for half an hour. A session with a request or a stream in
         progress is kept.
@@ -218,8 +218,8 @@ class Load:
     _idle: anyio.Event = field(default_factory=anyio.Event)
 
     def refusal(self, method: str) -> Refusal | None:
-        """Return why another request is not accepted now. A stream that a client listens on only waits, so does not
-        count.
+        """Return why another request cannot be accepted now. A stream that a client listens on only waits, so it does
+        not count.
         """
         reason, message = "closing", "the server is stopping"
         if not self.closing:
@@ -248,9 +248,7 @@ class Load:
 
 
 class Arriving:
-    """A request's body as it arrives: all of it within a time limit, then, without a limit, whether the client is
-    there.
-    """
+    """Receives a request's body within a time limit, then waits, without a limit, for the client to disconnect."""
 
     def __init__(self, receive: Receive, seconds: float) -> None:
         self._receive = receive
@@ -258,7 +256,7 @@ class Arriving:
         self.complete = False
 
     async def __call__(self) -> Message:
-        """Return the next piece; raises `SlowClientError`."""
+        """Return the next message; raises `SlowClientError`."""
         if self.complete:
             return await self._receive()
         try:
@@ -270,7 +268,7 @@ class Arriving:
         return message
 
     async def drain(self) -> None:
-        """Read on for a moment and discard: a client that is still sending would not see the response."""
+        """Read and discard for a moment, because a client that is still sending would not see the response."""
         left = DRAINED_BODY
         with anyio.move_on_after(DRAIN_SECONDS):
             while not self.complete and left > 0:
@@ -280,7 +278,7 @@ class Arriving:
 
 
 class Leaving:
-    """The response as the client accepts it. A client that stops reading counts as gone."""
+    """Sends the response as the client accepts it. A client that stops reading counts as disconnected."""
 
     def __init__(self, send: Send, arriving: Arriving, seconds: float) -> None:
         self._send = send
@@ -288,7 +286,7 @@ class Leaving:
         self._seconds = seconds
 
     async def __call__(self, message: Message) -> None:
-        """Send a piece. A response to a request that was not read closes its connection."""
+        """Send a message. A response to a request that was not read closes its connection."""
         if message["type"] == "http.response.start" and not self._arriving.complete:
             await self._arriving.drain()
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
@@ -386,7 +384,7 @@ class HttpServer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep the sessions of every project for a block; closes them at the end."""
+        """Keep the sessions of every project open for a block."""
         async with AsyncExitStack() as stack:
             for each in self.served:
                 await stack.enter_async_context(each.sessions.run())
@@ -446,7 +444,7 @@ class _Endpoint:
 
 
 def _with_cors(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
-    """Let browsers read responses on the pages of allowed origins."""
+    """Let browsers read responses on pages from allowed origins."""
     return CORSMiddleware(
         app,
         allow_origins=sorted(policy.origins),

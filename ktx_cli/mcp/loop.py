@@ -1,4 +1,4 @@
-"""The tools of the server for an agent loop of ktx, with the same calls and answers as for an agent client."""
+"""The server's tools for ktx's own agent loops, with the same calls and answers as for an agent client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ServerToolbox:
     def tools(
         self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
     ) -> Sequence[RuntimeTool]:
-        """Return the tools on a project, for a caller with the given attributes.
+        """Return the tools for a project and a caller with the given attributes.
 
         `keep` stores the rows of each query and returns the id of the result.
         """
@@ -52,7 +52,7 @@ def _loop_tool(tool: ServerTool, call: Call, keep: KeepRows) -> RuntimeTool:
 
 
 def _kept(tool: ServerTool, call: Call, value: Any, output: Any, keep: KeepRows) -> str | None:
-    """Return the id of a result with all rows; with privacy, they are stored without being shown."""
+    """Return the id of a result with all rows; with privacy, the rows are stored without being shown."""
     if getattr(value, "offset", 0):
         return None
     if call.options.privacy:

@@ -56,13 +56,13 @@ PROMPTS: Final = (
         "trace_number",
         "Find out where a number comes from",
         "Find the definition behind a number, and the reasons why it may differ.",
-        number="The number and what it is supposed to be.",
+        number="The number, and what it should represent.",
         place="Where the number appears: a report, a chart, an email.",
     ),
     _prompt(
         "review_changes",
         "Review the context",
-        "Check the context for errors, outdated pages and decisions that wait for a person.",
+        "Check the context for errors, outdated pages and open decisions.",
         scope="A topic, a source or a connection.",
     ),
     _prompt(
@@ -132,7 +132,7 @@ TEMPLATES: Final = (
         uri_template=WIKI,
         name="wiki page",
         title="A wiki page",
-        description="What numbers mean: rules, exceptions, decisions. Find keys with discover_data.",
+        description="Rules, exceptions and decisions behind the numbers. Find keys with discover_data.",
         mime_type=MARKDOWN,
     ),
     types.ResourceTemplate(

@@ -38,7 +38,7 @@ Context = ServerRequestContext[Any, Any]
 Read = TypeVar("Read")
 
 _PROTOCOL: Final[Mapping[str, int]] = {"storage": types.INTERNAL_ERROR, "config": types.INTERNAL_ERROR}
-"""Error code -> code of the protocol; the others are about the request itself."""
+"""Error code -> protocol code; all other codes are about the request itself."""
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ProjectServer:
         )
 
     def resume(self) -> None:
-        """Continue with captures that are still waiting, if this server may write."""
+        """Resume captures that are still waiting, if this server may write."""
         if not self.options.read_only:
             self.project.memories.resume()
 
@@ -118,8 +118,8 @@ class ProjectServer:
         return await self._read(lambda: prompts.filled(params.name, params.arguments or {}))
 
     async def _read(self, run: Callable[[], Read]) -> Read:
-        """Return the result of `run` in a thread; its error in the form of the protocol, with code and
-        hint in `data`.
+        """Return the result of `run` in a thread; raises its error in the protocol's form, with code and hint in
+        `data`.
         """
         try:
             return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._slots())
@@ -151,7 +151,7 @@ def listed(options: Options, tools: Mapping[str, ServerTool]) -> dict[str, Serve
 
 
 def _definition(tool: ServerTool, *, answers: bool) -> types.Tool:
-    """Return a tool as a client lists it; `answers`: with the schema of its answer, which no model needs."""
+    """Return a tool as a client lists it; `answers` adds the schema of its answer, which no model needs."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -185,11 +185,11 @@ def _progress(context: Context) -> Callable[[float, str], None]:
 
 
 WAITING: Final = 10_000
-"""Maximum number of buffered lines; further ones are counted, not stored."""
+"""Maximum number of buffered lines; further lines are counted, not stored."""
 
 LONGEST_TEXT: Final = 200
 LONGEST_SQL: Final = 2_000
-"""Maximum number of characters of a stored statement: names are at its end as well as at its beginning."""
+"""Maximum number of characters of a stored statement: both ends of a statement contain names."""
 MOST_ITEMS: Final = 20
 DEEPEST: Final = 6
 
@@ -205,7 +205,7 @@ class AuditLog:
     transport: str
     privacy: bool = False
     session: str = field(default_factory=lambda: os.urandom(6).hex())
-    """Distinguishes the sessions of servers that have one session each and no id for it."""
+    """Distinguishes the sessions of servers that each have a single session without an id."""
     problem: str | None = None
     """The reason why the last line could not be written; None if it could."""
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
@@ -292,7 +292,7 @@ def _asked(context: ServerRequestContext[Any, Any]) -> dict[str, Any]:
 
 
 def _session(context: ServerRequestContext[Any, Any]) -> str | None:
-    """Return what distinguishes sessions, but not the id itself, which is as good as a key to the session."""
+    """Return a value that distinguishes sessions, but not the id itself, which is as good as a key to the session."""
     headers = getattr(context.request, "headers", None)
     given = None if headers is None else headers.get("mcp-session-id")
     return None if given is None else hashlib.sha256(given.encode()).hexdigest()[:12]
@@ -324,7 +324,7 @@ _SEARCHES: Final = frozenset(("discover_data", "wiki_search"))
 
 
 def _hits(result: Any) -> int | None:
-    """Return the number of results of a search; None if its answer does not say."""
+    """Return the number of results of a search, or None if its answer does not say."""
     data = result if isinstance(result, Mapping) else result.model_dump(mode="json", by_alias=True)
     found = (data.get("structuredContent") or {}).get("total")
     return found if isinstance(found, int) else None

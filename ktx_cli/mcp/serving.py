@@ -87,7 +87,7 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 
 @contextmanager
 def _served(folder: ServedFolder, settings: ServerSettings, environ: Mapping[str, str]) -> Any:
-    """Hold one project: its lock, its server, its audit log; raises `ConfigError` for unusable settings."""
+    """Keep one project open: its lock, its server and its audit log; raises `ConfigError` for unusable settings."""
     layout = Layout(Path(folder.folder))
     load_config(layout.config)
     with only_server(layout), closing(ServedProject(layout, dict(environ), is_own_process=True)) as project:
@@ -131,7 +131,7 @@ def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its own signal handlers: ktx's end the sessions first."""
+    """uvicorn without its own signal handlers: ktx's handlers end the sessions first."""
 
     @contextmanager
     def capture_signals(self) -> Any:
@@ -158,7 +158,7 @@ async def _end_without_projects(server: HttpServer, runner: uvicorn.Server) -> N
 async def _wait_for_signal(
     server: HttpServer, runner: uvicorn.Server, ending: Ending, *, task_status: anyio.abc.TaskStatus[None]
 ) -> None:
-    """Hold the sessions until a signal arrives; then accept no more requests, let those in progress
+    """Keep the sessions open until a signal arrives; then accept no more requests, let those in progress
     finish, and stop.
     """
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -278,7 +278,7 @@ async def _end_on_signal(
 
 
 class _Lines:
-    """The lines of stdin, read by a thread that the end of the process does not wait for.
+    """The lines of stdin, read by a thread that does not delay the end of the process.
 
     A thread that waits for a line cannot be interrupted, and the SDK's own would keep the process until one arrived.
     Meanwhile, descriptor 0 is the null device: a child must not read input for the server.
@@ -313,7 +313,7 @@ async def _dropped(message: SessionMessage) -> None:
 
 
 def _fault(line: bytes) -> types.ErrorData | None:
-    """Return the JSON-RPC error of an invalid line; None for a message or an empty line."""
+    """Return the JSON-RPC error for an invalid line, or None for a message or an empty line."""
     if not line.strip():
         return None
     if len(line) > LARGEST_MESSAGE:
@@ -359,13 +359,13 @@ def _handed_over(send: Any, line: bytes, loop: asyncio.AbstractEventLoop) -> boo
 
 
 def main() -> None:
-    """Serve; the parent process reads from stdout whether it started, and stdout then becomes the log."""
+    """Serve; the parent process reads from stdout whether the server started; stdout then becomes the log."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = 0
 
     def say(**document: Any) -> None:
-        """Write the line, once, and release the waiting parent process."""
+        """Write the line once, and release the waiting parent process."""
         with contextlib.suppress(BrokenPipeError):  # the parent process is gone, but the server runs all the same
             os.write(1, json.dumps(document).encode() + b"\n")
         os.dup2(2, 1)

@@ -36,7 +36,7 @@ class Input(BaseModel):
 
 
 class Output(BaseModel):
-    """The answer of a tool."""
+    """The answer from a tool."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
 
@@ -84,22 +84,22 @@ class Call:
     mount: Mount | None = None
 
     def within(self, mount: Mount | None) -> Call:
-        """Return this call on one of the projects that it is about; None: the root alone."""
+        """Return this call for one of its projects, or for the root alone if None."""
         project = self.project if mount is None else self.project.mounted(mount)
         return replace(self, project=project, mounts=None, mount=mount)
 
     def each(self) -> list[Call]:
-        """Return this call on every project that it is about, the root first."""
+        """Return this call for each of its projects, the root first."""
         return [self] if self.mounts is None else [self.within(mount) for mount, _, _ in self.mounts.projects()]
 
     def split(self, name: str) -> tuple[Mount | None, str]:
-        """Return the mounted project (None: the root) that a page or a connection is of, and its name there."""
+        """Return the mounted project (None for the root) that a page or connection belongs to, and its name there."""
         if self.mount is not None:
             return self.mount, name.removeprefix(self.mount.qualified(""))
         return (None, name) if self.mounts is None else self.mounts.split_page(name)
 
     def named(self, name: str) -> str:
-        """Return a connection or a page of the project as the agent names it."""
+        """Return the agent's name for one of the project's connections or pages."""
         return name if self.mount is None or not name else self.mount.qualified(name)
 
     @property
@@ -120,7 +120,7 @@ class Call:
 
     @property
     def watch(self) -> Watch:
-        """The watch of this call. It reports progress and stops the work when the client has cancelled the call."""
+        """Watches this call: reports progress and stops the work when the client has cancelled the call."""
         return Watch(self.stopped, self.report)
 
 
@@ -146,7 +146,7 @@ class ServerTool:
     reach: Literal["own", "layer", "database", "all"] = "own"
 
     def answer(self, call: Call, value: Any) -> Output:
-        """Return the answer of a call, of the mounted project that the arguments name where they name one."""
+        """Return the answer to a call, from the mounted project that the arguments name, if any."""
         mounts = call.project.mounts()
         if mounts is None:
             return self.run(call, value)
@@ -233,7 +233,7 @@ _LENGTHS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 
 
 def _shortened(schema: Any, whole: Mapping[str, Any]) -> Any:
-    """Return a schema of arguments without titles, lengths, references, null and meaningless defaults."""
+    """Return a schema of arguments without titles, lengths, references, null or meaningless defaults."""
     if isinstance(schema, list):
         return [_shortened(each, whole) for each in schema]
     if not isinstance(schema, Mapping):
@@ -280,7 +280,7 @@ def _without_titles(schema: Any) -> Any:
 
 
 LONGEST: Final = 24_000
-"""Characters of an answer as JSON: about 7,000 tokens."""
+"""Maximum number of characters of an answer as JSON: about 7,000 tokens."""
 
 _LINE_WARNINGS: Final = 2_000
 
@@ -357,7 +357,7 @@ _LONGEST_DETAILS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """The answer of a call: `data` in the form of the output schema, or the error."""
+    """The answer to a call: `data` in the form of the output schema, or the error."""
 
     data: Mapping[str, Any] | None = None
     error: KtxError | None = None
@@ -380,7 +380,7 @@ def error_data(error: KtxError) -> dict[str, Any]:
 async def call_tool(
     tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
 ) -> ToolAnswer:
-    """Return the answer of a call; a failure is returned as an answer, too. Cancelling returns immediately."""
+    """Return the answer to a call; a failure is also returned as an answer. Cancelling returns immediately."""
     try:
         tool = tools.get(name)
         if tool is None:
@@ -410,7 +410,7 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
 
 
 def _hint(tool: ServerTool, error: ValidationError) -> str:
-    """Return the argument that was probably meant, else all there are."""
+    """Return the argument that was probably meant, or else all valid arguments."""
     unknown = [str(each["loc"][-1]) for each in error.errors() if each["type"] == "extra_forbidden"]
     near = [(each, found) for each in unknown if (found := did_you_mean(each[:100], tool.input_model.model_fields))]
     if near:

@@ -42,7 +42,7 @@ def load_prompt(name: str, folder: Path | None = None) -> Prompt:
 
 
 def own_text(path: Path) -> str | None:
-    """Return the text of a project's own prompt or skill, None where there is none; raises as `load_prompt`."""
+    """Return the text of a project's own prompt or skill, or None if there is none; raises as `load_prompt`."""
     if path.is_symlink() or path.parent.is_symlink():
         raise _unusable(path, "is a link, which could lead to a file that must not go to the model")
     content = read_bytes(path)

@@ -290,7 +290,7 @@ def _form(page: Page) -> Iterator[Diagnostic]:
 
 
 def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
-    """Return where in a field's value something has the wrong type, None if nothing has."""
+    """Return where in a field's value something has the wrong type, or None if nothing has."""
     kind = _TYPES[wanted][0]
     if wanted == "texts" and isinstance(value, list):
         return next(((index,) for index, item in enumerate(value) if not isinstance(item, str)), None)

@@ -40,7 +40,7 @@ def user_scope(user: str) -> str:
 
 
 def user_of(scope: str) -> str | None:
-    """Return the user of a scope, None for the global scope."""
+    """Return the user of a scope, or None for the global scope."""
     return scope.removeprefix(_USER) if scope.startswith(_USER) else None
 
 
@@ -50,7 +50,7 @@ def page_path(scope: str, key: str) -> str:
 
 
 def place_of(path: str) -> tuple[str, str] | None:
-    """Return (scope, key) of a page's file, None for a path that no page can have."""
+    """Return (scope, key) of a page's file, or None for a path that no page can have."""
     inside = path.removeprefix(FOLDER)
     if inside == path or not inside.endswith(_ENDING):
         return None
@@ -71,7 +71,7 @@ def could_be_key(text: str) -> bool:
 
 
 def key_problem(key: str) -> str | None:
-    """Return what is wrong with a key, None where a page may have it."""
+    """Return what is wrong with a key, or None if a page may have it."""
     if not could_be_key(key):
         return "is not a valid key: keys are letters, digits, - and _, without folders"
     if len(key) > LONGEST_KEY:

@@ -376,7 +376,7 @@ def binary(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeC
 @pytest.mark.parametrize(
     ("steps", "says_so"),
     [
-        ([{"init": {"tools": ["Bash"]}}, {"text": "ok"}, {"result": {}}], "started with other tools"),
+        ([{"init": {"tools": ["Bash"]}}, {"text": "ok"}, {"result": {}}], "started with tools other than"),
         (
             [{"init": {"plugins": [{"name": "p", "path": "/p"}]}}, {"text": "ok"}, {"result": {}}],
             "started with plugins",

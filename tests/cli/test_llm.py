@@ -263,7 +263,7 @@ def test_usage_refuses_what_it_cannot_sum(ktx: Run, project: Path) -> None:
     assert ktx("usage", "--json").data["rows"] == []
 
 
-WAITING = "waiting: the model provider, which asks to wait"
+WAITING = "waiting: the model provider, which asks ktx to wait"
 
 
 def test_a_wait_for_the_provider_is_told(

@@ -369,7 +369,7 @@ def test_what_fits_and_what_is_unknown_is_not_repaired(noted: Noted) -> None:
 
 
 def test_an_object_call_needs_a_check(noted: Noted) -> None:
-    with pytest.raises(ValueError, match="needs a check"):
+    with pytest.raises(ValueError, match="requires a check"):
         play(noted, Script(), kind="object")
 
 

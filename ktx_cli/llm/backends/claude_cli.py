@@ -57,7 +57,7 @@ ID_PREFIX: Final = "toolu_claude_cli_"
 _START: Final = re.compile(re.escape(OPEN) + r"\s*(?:```\w*\s*)?(?=\[)")
 _END: Final = re.compile(r"\s*(?:```)?\s*" + re.escape(CLOSE))
 _DECODER: Final = json.JSONDecoder(strict=False)
-"""Accepts line breaks inside strings: models write statements over several lines."""
+"""Accepts line breaks inside strings, because models write statements on several lines."""
 
 _RULES: Final = """\
 You have tools. You call them by writing, as a part of your answer, exactly one block of this form:
@@ -94,7 +94,7 @@ def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
 
 
 def schema_rules(schema: str) -> str:
-    """Return what the system prompt says about a schema that is too long for the command line."""
+    """Return the system prompt's text about a schema that is too long for the command line."""
     return f"Answer with one JSON object and nothing else. It fits this JSON Schema:\n{schema}"
 
 
@@ -140,7 +140,7 @@ def parse(answer: str) -> ParsedAnswer:
 
 
 def _array(answer: str, start: int) -> tuple[list[Any], int] | None:
-    """Return the array that begins there and the end of its closing tag, None if there is no such array."""
+    """Return the array that begins at `start` and the end of its closing tag, None if there is no such array."""
     try:
         value, end = _DECODER.raw_decode(answer, start)
     except (ValueError, RecursionError):
@@ -178,14 +178,14 @@ def _is_reserved(key: str, value: Any) -> bool:
 
 NAME: Final = "claude-cli"
 EXCERPT: Final = 500
-"""Maximum number of characters of a process's output in a detail."""
+"""Maximum number of characters of a process's output in an error's `detail`."""
 
 RAW_MARK: Final = "--- raw ---"
-"""What follows it in a detail is the program's own text, which is never searched for signs."""
+"""Marks the beginning of the program's own text in a `detail`; that text is never searched for error signs."""
 
 
 def read_envelope(answer: CliAnswer, *, model: str, role: str) -> Mapping[str, Any]:
-    """Return the result envelope of a process, also of a failed call; raises `LlmError` if there is none.
+    """Return a process's result envelope, even for a failed call; raises `LlmError` if there is none.
 
     In the array that `--verbose` prints, it is the last frame, with the text of the whole answer, and `init` the first.
     """
@@ -226,7 +226,7 @@ def _parse(text: str) -> dict[str, Any] | None:
 
 
 def _last_text(frames: list[dict[str, Any]], result: dict[str, Any]) -> Any:
-    """Return the text of the whole answer: a result only has the last block, the earlier ones are in messages.
+    """Return the text of the whole answer: a result contains only the last block; earlier blocks are in messages.
 
     An answer that the provider stopped as a refusal, which the binary then requests again, is not part of it.
     """
@@ -258,7 +258,7 @@ def _ending(envelope: Mapping[str, Any]) -> Ending:
 
 
 def _word(envelope: Mapping[str, Any]) -> str | None:
-    """Return the error word for the binary's own sentences: the envelope has no field for it."""
+    """Return the error word for the binary's own message, because the envelope has no field for it."""
     text = str(envelope.get("result") or "").lower()
     if not envelope.get("is_error"):
         return None
@@ -283,7 +283,7 @@ def _broken(message: str, raw: str, model: str, role: str) -> LlmError:
 log = logging.getLogger(__name__)
 
 SETTINGS_KEPT_SECONDS: Final = 300.0
-"""How long the answer to which settings apply is cached."""
+"""How long ktx caches the report of which settings apply."""
 
 
 class ClaudeCliBackend:
@@ -380,7 +380,7 @@ class ClaudeCliBackend:
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_settings(self) -> None:
-        """Ask a separate process from time to time which settings apply: `--print` does not report it."""
+        """Ask a separate process from time to time which settings apply, because `--print` does not report them."""
         self._check_managed()
         async with self._asking:
             if time.monotonic() - self._asked > SETTINGS_KEPT_SECONDS:
@@ -389,7 +389,7 @@ class ClaudeCliBackend:
                 self._asked = time.monotonic()
 
     def _check_route(self, envelope: Mapping[str, Any], schema: str | None, record: CallRecord) -> None:
-        """Check what the process reported at its start, record it, and check who served it."""
+        """Check and record what the process reported at its start, and check which provider served it."""
         with allowing_policy(self._allow_managed, self._warn):
             if "init" in envelope:
                 allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
@@ -413,7 +413,7 @@ def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
     text = str(envelope.get("result") or "")
     parsed = parse(text) if spec.tools else None
     if parsed is not None and parsed.lost:
-        log.warning("an answer of %s spoke of tool calls that could not be read", spec.model)
+        log.warning("an answer from %s mentioned tool calls that could not be parsed", spec.model)
     calls = parsed.calls if parsed else ()
     by_model = envelope.get("modelUsage") or {}
     usage, cost = usage_of(by_model, envelope.get("usage"), envelope.get("total_cost_usd"))

@@ -65,7 +65,7 @@ class CheckFacts(BaseModel):
     check: str
     level: str = Field(description="ok, skip, warn or fail.")
     message: str
-    hint: str | None = Field(None, description="The command that fixes it.")
+    hint: str | None = Field(None, description="The command that fixes the problem.")
 
 
 class ConnectionStatus(BaseModel):
@@ -77,8 +77,8 @@ class ConnectionStatus(BaseModel):
     dialect: str | None = Field(None, description="SQL dialect of a database.")
     sources: int = Field(description="Scanned tables in the semantic layer.")
     columns: int
-    last_scan: str | None = Field(None, description="Time of the last scan; null: never.")
-    last_fetch: dict[str, Any] | None = Field(None, description="The last fetch of a source; null: never.")
+    last_scan: str | None = Field(None, description="Time of the last scan; null if never scanned.")
+    last_fetch: dict[str, Any] | None = Field(None, description="Time of a source's last fetch; null if never fetched.")
     secrets: Literal["ok", "unverified", "unresolved"]
 
 
@@ -180,7 +180,7 @@ class IngestRun(Output):
     run_id: str
     status: str = Field(description="running, done, unchanged, partial, failed, interrupted, killed.")
     over: bool = Field(description="True if the run has ended. If false, call ingest_status again later.")
-    commit: str | None = Field(description="The commit of the run; null: none (yet).")
+    commit: str | None = Field(description="The run's commit; null if there is none (yet).")
     seconds: float | None
     steps: list[str] = Field(description="Completed steps, newest last.")
     units: dict[str, int] = Field(description="Number of agent work units by outcome.")
@@ -236,7 +236,7 @@ class IngestMemory(Input):
         max_length=LONGEST_MEMORY,
         description="The fact, in clear sentences: what is true, since when, for which data, who said so. No secrets.",
     )
-    connection: Connection | None = Field(None, description="Limit the definitions to this database. Defaults to any.")
+    connection: Connection | None = Field(None, description="Limit the definitions to this database. Defaults to all.")
     user: str | None = Field(
         None, max_length=200, description="Write only pages of this user, no definitions. Defaults to shared pages."
     )
@@ -273,7 +273,7 @@ class MemoryRun(Output):
     wrote: list[str] = Field(description="Pages and definitions that were written, such as `wiki:refunds`.")
     files: list[str]
     conflicts: list[Contradiction] = Field(description="Contradictions with accepted context. A person decides.")
-    commit: str | None = Field(description="Its latest commit; null: none (yet).")
+    commit: str | None = Field(description="The latest commit; null if there is none (yet).")
     branch: str | None = Field(description="The branch to review, or null.")
     duplicate_of: str | None = Field(description="The earlier capture with the same text.")
     error: dict[str, Any] | None = Field(description="code, message and hint if the capture failed or is partial.")
@@ -310,7 +310,7 @@ def _memory_run(record: MemoryRecord) -> MemoryRun:
 
 
 def _contradiction(conflict: Any) -> Contradiction:
-    """Return a conflict; the accepted lines of a definition may hold what is hidden from agents."""
+    """Return a conflict, without a definition's accepted lines, which may contain content hidden from agents."""
     fields = {name: conflict.get(name) for name in Contradiction.model_fields}
     if not str(fields["artifact"]).startswith("wiki:"):
         fields["accepted"] = None

@@ -25,7 +25,7 @@ class _Part(BaseModel):
 
 
 class AskedMeasure(_Part):
-    """A measure with a name of its own, or an expression."""
+    """A measure with its own name, or an expression."""
 
     expr: Text = Field(description="A measure (`orders.revenue`), or an expression that aggregates columns.")
     name: Text | None = Field(None, description="Name of its column in the answer.")
@@ -97,7 +97,7 @@ class LayerQuestion(Input):
     skip: int = Field(0, ge=0, le=1_000_000_000, description="Rows to skip first (SQL OFFSET).")
     include_empty: bool | None = Field(
         None,
-        description="Include dimension values without matching rows. Default: if all dimensions are of one source.",
+        description="Include dimension values without matching rows. Default: if all dimensions come from one source.",
     )
     time_range: AskedRange | None = Field(None, description="Time range: `start` and `end`, or `last`.")
     comparison: Text | None = Field(None, description="Compare with an earlier period: `1 year` or `previous_period`.")
@@ -125,7 +125,9 @@ class LayerQuestion(Input):
 
 
 _LONGEST_PART: Final = 8_000
-"""Maximum characters of a statement or receipt in an answer with other parts; a longer one is returned alone."""
+"""Maximum number of characters of a statement or receipt in an answer with other parts; a longer one is returned
+alone.
+"""
 
 Part = Literal["rows", "sql", "receipt"]
 
@@ -160,7 +162,7 @@ class LayerRows(Paged):
     )
     row_count: int = Field(description="Rows of the whole answer, on all pages.")
     cut: Literal["rows", "bytes"] | None = Field(
-        None, description="Why the answer is incomplete: `limit` was reached (rows), or it is too large (bytes)."
+        None, description="Why the answer is incomplete: rows (`limit` was reached) or bytes (the answer is too large)."
     )
     totals: dict[str, Any] | None = Field(None, description="The grand total of each measure, if requested.")
     steps: list[str] | None = Field(None, description="The plan in words, with `explain`.")
@@ -281,7 +283,7 @@ class SqlRows(Paged):
     )
     row_count: int = Field(description="Rows read, on all pages.")
     cut: Literal["rows", "bytes"] | None = Field(
-        None, description="Why not all rows were read: `max_rows` was reached (rows), or they are too large (bytes)."
+        None, description="Why not all rows were read: rows (`max_rows` was reached) or bytes (they are too large)."
     )
 
 

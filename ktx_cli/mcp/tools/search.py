@@ -1,4 +1,4 @@
-"""The tools that search and read: the context of a question, full-text search, column values, pages."""
+"""The tools that search and read: the context for a question, full-text search, column values, pages."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class HitFacts(BaseModel):
     """A search hit."""
 
     kind: Kind
-    id: str = Field(description="Use it to refer to the hit: a name, a page key, or for a value the condition.")
-    connection: str = Field(description="Empty if it belongs to no connection.")
+    id: str = Field(description="Identifies the hit: a name, a page key or, for a value, the condition.")
+    connection: str = Field(description="Empty if the hit belongs to no connection.")
     score: float = Field(description="Relevance within this answer; higher is better.")
     summary: str
     snippet: str = Field(description="The part of the text that matches.")
     matched_on: list[str]
-    pages: list[str] = Field(description="Keys of wiki pages that explain it. Read them with context_read.")
-    open: list[str] = Field(default_factory=list, description="Open decisions that affect its numbers.")
+    pages: list[str] = Field(description="Keys of wiki pages that explain the hit. Read them with context_read.")
+    open: list[str] = Field(default_factory=list, description="Open decisions that affect the numbers.")
     status: str | None = Field(None, description="Status of a definition in git: proposed, accepted or certified.")
     values: list[str] = Field(default_factory=list, description="For a value: matching values of the column, in SQL.")
     more_values: int = Field(0, description="Number of further matching values of the column.")
@@ -87,13 +87,13 @@ class LookUp(Input):
 
 
 class MatchFacts(BaseModel):
-    """A column that holds the value."""
+    """A column that contains the value."""
 
     connection: str
     source: str
     column: str
     value: Any = Field(description="The exact value in the database. Use it unchanged in filters.")
-    count: int | None = Field(description="Number of rows with this value; null: not counted.")
+    count: int | None = Field(description="Number of rows with this value; null if not counted.")
     match: Literal["exact", "case", "begins", "contains"]
 
 
@@ -106,7 +106,7 @@ class MissFacts(BaseModel):
 
 
 class LookedUp(BaseModel):
-    """The matches of one value."""
+    """The matches for one value."""
 
     value: str
     matches: list[MatchFacts]
@@ -115,7 +115,7 @@ class LookedUp(BaseModel):
 
 
 class Dictionary(Paged):
-    """The matches of each value."""
+    """The matches for each value."""
 
     part = "values"
     verbatim = frozenset({"values"})
@@ -181,7 +181,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
 
 
 def _searched(call: Call, query: str, scope: Scope) -> SearchAnswer:
-    """Return what was found in the projects that a call is about, with the names the agent knows."""
+    """Return the hits from a call's projects, with the names that the agent uses."""
     from ktx_cli.agent_tools import hit_of_mount, search, search_mounts
 
     if call.mounts is not None:
@@ -429,7 +429,7 @@ def wiki_read(call: Call, value: ReadPage) -> PageText:
 
 
 def _at_page(call: Call, key: str) -> tuple[Call, str]:
-    """Return a call on the project that the id of a page or passage names, and the id there."""
+    """Return a call for the project that a page's or passage's id names, and the id within that project."""
     if call.mounts is None:
         return call, key
     mount, own = call.mounts.split_page(key)
@@ -492,14 +492,14 @@ class AskContext(Input):
 
 
 class Context(Output):
-    """The context of the question."""
+    """The context for the question."""
 
     context: str = Field(description="Draft, sources, open decisions, rules, values; `[n]` is the file of a line.")
-    sources: list[str] = Field(description="Its sources as connection/source, best first.")
+    sources: list[str] = Field(description="Sources as connection/source, best first.")
     left_out: int = Field(description="Number of lines that did not fit.")
 
 
-@tool("Context of a question", reach="all")
+@tool("Context for a question", reach="all")
 def context_pack(call: Call, value: AskContext) -> Context:
     """Start here. Pass the question in the user's words to get its context in one call: a draft for sl_query, sources
     with columns, measures and joins, rules from documents and SQL, open decisions, and filter values. Check the draft

@@ -1,4 +1,4 @@
-"""The backends `anthropic`, `vertex` and `gateway`: turns of the Messages API in ktx's own agent loop."""
+"""The `anthropic`, `vertex` and `gateway` backends: Messages API turns in ktx's own agent loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDS: Final[Mapping[str | None, TurnEnd]] = {
 
 
 class AnthropicBackend:
-    """Runs calls on one Messages API. `observe` receives what responses say about rate limits."""
+    """Runs calls against one Messages API. `observe` receives what responses say about rate limits."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class AnthropicBackend:
             if answer.message_id and not answer.complete:
                 record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec), complete=False)
         if not answer.complete:
-            raise llm_error("connection", **spec.names, message="the answer of the model was cut off in the middle")
+            raise llm_error("connection", **spec.names, message="the model's answer was cut off")
         if answer.stop_reason not in _ENDS:
             record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec))
             message = (
-                f"the answer of the model `{spec.model}` ended with `{answer.stop_reason}`, which ktx does not know"
+                f"the answer from the model `{spec.model}` ended with `{answer.stop_reason}`, which is not supported"
             )
             raise llm_error("execution", **spec.names, message=message)
         return _turn(answer, spec)
@@ -98,7 +98,7 @@ class AnthropicBackend:
         return "API key" if self.name == "anthropic" else f"gateway {provider.gateway.auth}"
 
     def versions(self) -> Mapping[str, str]:
-        """Return the version of the SDK and the URL."""
+        """Return the SDK version and the URL."""
         return {"anthropic": importlib.metadata.version("anthropic"), "base_url": str(self._client.base_url)}
 
     async def aclose(self) -> None:
@@ -111,7 +111,7 @@ def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:
 
 
 def _turn(answer: StreamedMessage, spec: CallSpec) -> ModelTurn:
-    """Return the answer as a turn; gateways also report `end_turn` if a model calls a tool."""
+    """Return the answer as a turn; some gateways report `end_turn` even if the model called a tool."""
     end = _ENDS[answer.stop_reason]
     if end == "end" and answer.calls:
         end = "tools"
@@ -121,15 +121,13 @@ def _turn(answer: StreamedMessage, spec: CallSpec) -> ModelTurn:
 
 
 def _echo(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the blocks as the next request repeats them: without blank text, which the API rejects,
-    but at least one.
-    """
+    """Return the blocks for the next request: without blank text, which the API rejects, but always at least one."""
     kept = [block for block in blocks if block["type"] != "text" or block.get("text", "").strip()]
     return kept or [{"type": "text", "text": "(empty)"}]
 
 
 def _drop(delta: str) -> None:
-    """Keep the pieces of an object or a probe out of the stream."""
+    """Keep the text of object calls and probes out of the stream."""
 
 
 _BY_STATUS: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
@@ -143,7 +141,7 @@ _NO_CREDIT: Final = ("credit balance", "insufficient credit", "billing")
 
 
 def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmError:
-    """Return the error for an exception of a request; its message only goes into `detail`."""
+    """Return the error for an exception raised by a request; the exception's message only goes into `detail`."""
     import anthropic
 
     names = CallNames(backend=backend, model=model, role=role)
@@ -184,7 +182,7 @@ def _of_status(error: Any, names: CallNames, detail: str) -> LlmError:
 
 
 def _type(error: Any) -> str | None:
-    """Return the API's error type, None if the answer is not from the API."""
+    """Return the API's error type, or None if the answer is not from the API."""
     body = error.body
     inside = body.get("error") if isinstance(body, dict) else None
     kind = inside.get("type") if isinstance(inside, dict) else None
@@ -202,7 +200,7 @@ def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a response asks to wait: `retry-after-ms`, `retry-after` in seconds or as a date."""
+    """Return the seconds to wait, from a response's `retry-after-ms` or `retry-after` (in seconds or as a date)."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -217,7 +215,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def rate_signal(headers: Mapping[str, str]) -> RateSignal:
-    """Return the used share of the fullest limit that a response reports."""
+    """Return the used share of the most exhausted limit that a response reports."""
     used = [
         1 - remaining / limit
         for kind in ("requests", "tokens", "input-tokens", "output-tokens")
@@ -268,7 +266,8 @@ def make_client(
 
 
 def load_sdk() -> None:
-    """Import the SDK, whose 3,000 modules take most of a second, with the garbage collector off: there is no garbage.
+    """Import the SDK, whose 3,000 modules take most of a second, with garbage collection off, since there is no
+    garbage.
 
     Every later import of it is a look-up.
     """
@@ -282,7 +281,7 @@ def load_sdk() -> None:
 
 
 def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.AsyncAnthropic:
-    """Return a client; `headers` send the key in another way than the SDK does for Anthropic."""
+    """Return a client; `headers` send the key differently from how the SDK does for Anthropic."""
     import anthropic
 
     client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, **_client_options())
@@ -315,7 +314,7 @@ def _client_options() -> dict[str, Any]:
 
 
 async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:
-    """Set the project of the machine's Google credentials on a Vertex client without one: the SDK checks too late.
+    """Set the machine's Google credentials' project on a Vertex client that has none, because the SDK checks too late.
 
     Raises `ConfigError` if they have no project.
     """

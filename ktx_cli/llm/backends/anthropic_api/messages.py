@@ -1,4 +1,4 @@
-"""Builds requests of the Messages API from a call: blocks, tools, cache marks, structured output."""
+"""Builds Messages API requests from a call: blocks, tools, cache marks, structured output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_TOKENS_GATEWAY: Final = 8_192
 """Maximum number of output tokens to request; unknown models behind a gateway often do not allow more."""
 
 TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
-"""Keywords that define what a value may be."""
+"""Keywords that define the allowed values."""
 
 VARIANT_KEYS: Final = ("anyOf", "oneOf", "allOf")
 LOSSY_KEYS: Final = frozenset(
@@ -30,14 +30,14 @@ LOSSY_KEYS: Final = frozenset(
 DEFINITION: Final = "#/$defs/"
 
 _CLAUDE: Final = re.compile(r"(?:^|[/.:])(?:claude-|anthropic/)")
-"""In the ids of models that support cache marks, also behind a gateway."""
+"""Matches the ids of models that support cache marks, even behind a gateway."""
 
 ANSWER_TOOL: Final = "give_answer"
 """The tool that returns an object if the response format cannot."""
 
 
 def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCaching) -> dict[str, Any]:
-    """Return the arguments of `messages.create`, the same for the same input."""
+    """Return the arguments for `messages.create`, identical for identical input."""
     body: dict[str, Any] = {
         "model": spec.model,
         "max_tokens": MAX_TOKENS_GATEWAY if spec.backend == "gateway" and spec.effort is None else MAX_TOKENS,
@@ -91,9 +91,7 @@ def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a value without halves of surrogate pairs, which a model or a tool can write but UTF-8
-    cannot represent.
-    """
+    """Return a value without lone surrogates, which a model or a tool can write but UTF-8 cannot represent."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -104,7 +102,7 @@ def _encodable(value: Any) -> Any:
 
 
 class _Marks:
-    """Puts cache marks on blocks, for models that support them, in the order of the API: tools, system, history.
+    """Puts cache marks on blocks, for models that support them, in the API's order: tools, system, history.
 
     A long-lived mark may not follow a short-lived one: after one of 5 minutes, all others are as short.
     """
@@ -142,7 +140,7 @@ def _message(entry: Entry) -> dict[str, Any]:
 
 def _turn_of(entry: Entry) -> ModelTurn:
     if entry.turn is None:
-        raise ValueError("an entry of kind `turn` has a turn")
+        raise ValueError("an entry of kind `turn` must have a turn")
     return entry.turn
 
 
@@ -160,7 +158,7 @@ def _ask_for_object(body: dict[str, Any], spec: CallSpec) -> None:
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema in the form of the response format: closed objects, no limits that it does not support."""
+    """Return a schema in the form that the response format requires: closed objects and no unsupported limits."""
     from anthropic import transform_schema
 
     return transform_schema(json.loads(json.dumps(schema)))
@@ -219,7 +217,7 @@ def _references(schema: Any) -> set[str]:
 
 @dataclass(slots=True)
 class StreamedMessage:
-    """An answer as it grows. `blocks` are the content blocks, ready to be sent back."""
+    """An answer that is still being received. `blocks` are the content blocks, ready to be sent back."""
 
     message_id: str = ""
     model: str | None = None
@@ -236,17 +234,17 @@ class StreamedMessage:
 
     @property
     def long_writes(self) -> int:
-        """The tokens written to a cache for an hour."""
+        """The number of tokens written to the one-hour cache."""
         return self.usage.get("ephemeral_1h_input_tokens", 0)
 
     def as_usage(self) -> Usage:
-        """Return the tokens of the answer."""
+        """Return the answer's token counts."""
         names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         return Usage(*(self.usage.get(name, 0) for name in names))
 
 
 async def read_answer(events: AsyncIterator[Any], answer: StreamedMessage, on_text: Callable[[str], None]) -> None:
-    """Add the content of events to the answer; `on_text` receives each piece of text as it arrives.
+    """Add the content of events to the answer; `on_text` receives each chunk of text as it arrives.
 
     Received content is in the answer even if this raises; `complete` says whether the end was received.
     """
@@ -273,7 +271,7 @@ async def read_answer(events: AsyncIterator[Any], answer: StreamedMessage, on_te
 
 @dataclass(slots=True)
 class _Block:
-    """A content block, and the pieces of its tool arguments so far."""
+    """A content block, and the parts of its tool arguments received so far."""
 
     content: dict[str, Any]
     pieces: list[str] = field(default_factory=list)
@@ -286,7 +284,7 @@ def _start(answer: StreamedMessage, message: dict[str, Any]) -> None:
 
 
 def _take_usage(answer: StreamedMessage, usage: dict[str, Any] | None) -> None:
-    """Record the counts, which only grow: some gateways send zeros first, some last."""
+    """Record the highest counts: some gateways send zeros first, others last."""
     counts = usage or {}
     for name, count in (*counts.items(), *(counts.get("cache_creation") or {}).items()):
         if isinstance(count, int):

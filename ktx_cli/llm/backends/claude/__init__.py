@@ -1,1 +1,1 @@
-"""What both Claude Code backends share: finding the binary, and the environment it runs in."""
+"""Code that both Claude Code backends share: finding the binary and preparing its environment."""

@@ -1,4 +1,4 @@
-"""Finds the `claude` binary, prepares the environment of its processes, and runs one to its end."""
+"""Finds the `claude` binary, prepares the environment for its processes, and runs a process to completion."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             raise _unusable(backend, f"{origin} is {path}, which is not an executable program", hint)
         if origin == _SETTING and is_in_project(path, project_dir):
             message = (
-                f"ktx does not run {path}, set by {origin}: it is inside the project, so it could have come with it"
+                f"ktx does not run {path}, set by {origin}: it is in the project, so the project may have supplied it"
             )
             again = Command("config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
@@ -100,7 +100,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
 
 
 def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """Return the candidates of the lookup, best first, with what names each."""
+    """Return the candidate binaries, best first, each with its origin."""
     found: list[tuple[str, Path]] = []
     reference = SecretRef.parse(cli_path) if cli_path else None
     if cli_path and reference is not None and reference.kind == "env":
@@ -119,7 +119,7 @@ def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str,
 
 
 def bundled_binary() -> Path | None:
-    """Return the binary that comes with claude-agent-sdk, without importing it."""
+    """Return the binary bundled with claude-agent-sdk, without importing the SDK."""
     spec = importlib.util.find_spec("claude_agent_sdk")
     if spec is None or spec.origin is None:
         return None
@@ -128,7 +128,7 @@ def bundled_binary() -> Path | None:
 
 
 def find_launcher(backend: str) -> Path:
-    """Return the launcher's program; raises `LlmError` if it is not installed: nothing runs without it."""
+    """Return the launcher's path; raises `LlmError` if it is not installed, because nothing runs without it."""
     name = LAUNCHER + (".exe" if os.name == "nt" else "")
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         path = folder / name
@@ -193,7 +193,7 @@ SYSTEM_PREFIX: Final = "system-"
 
 @dataclass(frozen=True)
 class Host:
-    """What every process of one runtime shares. `environment` is the whole environment of a process."""
+    """State that all processes of one runtime share. `environment` is the whole environment of a process."""
 
     project_dir: Path
     launcher: Path
@@ -217,7 +217,7 @@ def claude_host(
 
 
 def write_system_file(host: Host, system: str) -> Path:
-    """Write a system prompt to a file below `.ktx/` that only this user can read, after removing those of dead
+    """Write a system prompt to a file below `.ktx/` that only this user can read, after removing the files of dead
     processes.
     """
     layout = Layout(host.project_dir)
@@ -234,7 +234,7 @@ def write_system_file(host: Host, system: str) -> Path:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process of this machine is alive; False for an impossible number."""
+    """Return whether a process on this machine is alive; False for an impossible process id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -245,7 +245,7 @@ def is_alive(pid: int) -> bool:
 
 
 def secret_names(config: KtxConfig) -> frozenset[str]:
-    """Return the variables in all `env:` references of `ktx.yaml`."""
+    """Return the variables named in `env:` references in `ktx.yaml`."""
     references = (SecretRef.parse(value) for _, _, value in values_of(config) if isinstance(value, str))
     return frozenset(one.name for one in references if one is not None and one.kind == "env")
 
@@ -262,7 +262,7 @@ POLL_SECONDS: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CliAnswer:
-    """The result of a process: its exit code, and both streams."""
+    """The result of a process: its exit code and the text of both streams."""
 
     code: int
     out: str
@@ -270,12 +270,12 @@ class CliAnswer:
 
 
 def child_environment(host: Host, folder: Path) -> dict[str, str]:
-    """Return the whole environment of a process; it sends one request per call, because ktx does the retries."""
+    """Return the whole environment for a process, which sends one request per call because ktx does the retries."""
     return {**host.environment, **logs_in(folder), "CLAUDE_CODE_MAX_RETRIES": "0", "PWD": str(folder)}
 
 
 def logs_in(folder: Path) -> dict[str, str]:
-    """Return the variables that make Claude Code write its logs below a folder.
+    """Return the variables that make Claude Code write its logs to a folder.
 
     It logs the calls of each MCP server, with their errors, below the user's cache folder and never removes them. On
     macOS, only the home folder determines that location.
@@ -285,7 +285,9 @@ def logs_in(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Create an empty folder that only this user can enter, and remove it afterwards, like those of dead processes."""
+    """Create an empty folder that only this user can enter, and remove it afterwards, along with the folders of dead
+    processes.
+    """
     folder = make_private_folder()
     try:
         yield folder
@@ -294,18 +296,18 @@ def private_folder() -> Iterator[Path]:
 
 
 def make_private_folder() -> Path:
-    """Create an empty folder that only this user can enter, after removing those of dead processes."""
+    """Create an empty folder that only this user can enter, after removing the folders of dead processes."""
     sweep()
     return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
 
 
 def remove_private_folder(folder: Path) -> None:
-    """Remove such a folder; what cannot be removed now is removed by the next run."""
+    """Remove a private folder; the next run removes anything that cannot be removed now."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def sweep() -> None:
-    """Remove the folders that killed runs of this user left."""
+    """Remove the folders that this user's killed runs left behind."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*"):
         pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)) and _is_ours(folder):
@@ -313,7 +315,7 @@ def sweep() -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder belongs to this user; it may disappear meanwhile."""
+    """Return whether a folder belongs to this user; False if it has disappeared."""
     try:
         return folder.lstat().st_uid == os.getuid()
     except FileNotFoundError:
@@ -321,7 +323,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 async def run(command: list[str], *, environment: dict[str, str], folder: Path, prompt: str, backend: str) -> CliAnswer:
-    """Run a process to its end with the prompt on stdin; if cancelled, its whole process group is ended first.
+    """Run a process to completion with the prompt on stdin; on cancellation, its whole process group is ended first.
 
     Raises `LlmError` for a program that cannot be started.
     """
@@ -357,7 +359,7 @@ async def _start(command: list[str], environment: dict[str, str], folder: Path) 
 
 
 async def _finished(task: asyncio.Future[Result]) -> Result:
-    """Return the result of a task, waiting to its end however often the wait is cancelled."""
+    """Wait until a task is done, however often the wait is cancelled, and return its result."""
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
@@ -365,7 +367,7 @@ async def _finished(task: asyncio.Future[Result]) -> Result:
 
 
 async def terminate(process: Any) -> None:
-    """End a process and its group: the process first with SIGTERM, then with SIGKILL; its children at once."""
+    """End a process with SIGTERM, then SIGKILL; its children are ended immediately."""
     _signal(process.pid, signal.SIGTERM)
     ended = await _ended(process)
     _signal(process.pid, signal.SIGKILL)
@@ -380,7 +382,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 async def _ended(process: Any) -> bool:
-    """Wait for a process; `wait()` would also wait for children that hold its streams open."""
+    """Wait for a process; `wait()` would also wait for children that keep its streams open."""
     try:
         async with asyncio.timeout(TERMINATE_SECONDS):
             while process.returncode is None:

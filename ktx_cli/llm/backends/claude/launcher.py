@@ -1,9 +1,9 @@
-"""The environment of a Claude Code process, and `ktx-claude-launcher`, which becomes the real `claude` with exactly it.
+"""The environment of a Claude Code process, and `ktx-claude-launcher`, which becomes the real `claude` there.
 
 The environment is the user's, without anything that could redirect a call. `DENIED` is the documented list, by exact
 name; `DENIED_PREFIXES` covers what later versions add; `KEPT` lists the exceptions. The SDK can only add to an
 environment: it starts the program in `cli_path` with its parent's environment plus ours. The launcher, set there, keeps
-the listed variables and a few of the SDK's own, prints on stderr which names it dropped, and replaces itself by the
+the listed variables and a few of the SDK's own, prints on stderr which names it dropped, and replaces itself with the
 binary. This module imports nothing of ktx, so that the launcher starts in a few milliseconds.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 _DENIED_BY_REASON: Final = {
-    "credentials of another account, and request targets": """
+    "credentials for another account, and request targets": """
         ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_MODEL ANTHROPIC_VERTEX_PROJECT_ID
         CLOUD_ML_REGION GOOGLE_APPLICATION_CREDENTIALS GOOGLE_CLOUD_PROJECT AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
         AWS_SESSION_TOKEN AWS_REGION AWS_PROFILE CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX AI_GATEWAY_API_KEY
@@ -35,7 +35,7 @@ _DENIED_BY_REASON: Final = {
         ANTHROPIC_UNIX_SOCKET CLAUDE_CODE_API_BASE_URL CLAUDE_CODE_CUSTOM_OAUTH_URL CLAUDE_LOCAL_OAUTH_API_BASE
         AWS_ENDPOINT_URL ANTHROPIC_API_HOST
     """,
-    "credentials of other routes": """
+    "credentials for other routes": """
         ANTHROPIC_CUSTOM_HEADERS ANTHROPIC_FOUNDRY_API_KEY ANTHROPIC_FOUNDRY_AUTH_TOKEN ANTHROPIC_FOUNDRY_RESOURCE
         ANTHROPIC_AWS_API_KEY ANTHROPIC_AWS_WORKSPACE_ID ANTHROPIC_GOOGLE_CLOUD_PROJECT
         ANTHROPIC_GOOGLE_CLOUD_LOCATION ANTHROPIC_GOOGLE_CLOUD_WORKSPACE_ID AWS_BEARER_TOKEN_BEDROCK
@@ -49,13 +49,13 @@ _DENIED_BY_REASON: Final = {
         CLAUDE_CODE_SESSION_ACCESS_TOKEN CLAUDE_CODE_HOST_AUTH_ENV_VAR CLAUDE_CODE_HOST_CREDS_FILE
         CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST CLAUDE_CODE_SDK_HAS_HOST_AUTH_REFRESH
     """,
-    "another model than the requested one": """
+    "a model other than the requested one": """
         ANTHROPIC_DEFAULT_MODEL ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL
         ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_FABLE_MODEL ANTHROPIC_SMALL_FAST_MODEL
         ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION ANTHROPIC_CUSTOM_MODEL_OPTION CLAUDE_CODE_SUBAGENT_MODEL
         CLAUDE_CODE_SUBAGENT_MODEL_FORCE ANTHROPIC_BETAS CLAUDE_CODE_EXTRA_BODY
     """,
-    "more than the tools and prompts of the call": """
+    "anything beyond the tools and prompts of the call": """
         CLAUDE_CODE_PLUGIN_DIRS CLAUDE_AGENT_SDK_MCP_NO_PREFIX CLAUDE_CODE_COORDINATOR_MODE CLAUDE_CODE_SIMPLE
         CLAUDE_AUTO_BACKGROUND_TASKS CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD CLAUDE_CODE_SYNC_PLUGINS
         CLAUDE_CODE_SYNC_SKILLS CLAUDE_CODE_MAX_TURNS CLAUDE_CODE_REMOTE CLAUDE_CODE_ENTRYPOINT
@@ -65,7 +65,7 @@ _DENIED_BY_REASON: Final = {
         BASH_ENV ENV PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PERL5OPT PERL5LIB RUBYOPT
         CLAUDE_CODE_DEBUG_LOGS_DIR
     """,
-    "the same, found in the binary beyond the lists above": """
+    "similar variables, found in the binary but not in the lists above": """
         USE_LOCAL_OAUTH USE_STAGING_OAUTH FALLBACK_FOR_ALL_PRIMARY_MODELS SDK_NATIVE_BIN ENABLE_CLAUDEAI_MCP_SERVERS
         ENABLE_TOOL_SEARCH ENABLE_ENHANCED_TELEMETRY_BETA
     """,
@@ -74,7 +74,7 @@ _DENIED_BY_REASON: Final = {
     """,
 }
 DENIED: Final = tuple(name for names in _DENIED_BY_REASON.values() for name in names.split())
-"""Variables that no Claude Code process of ktx may have."""
+"""Variables that no Claude Code process started by ktx may have."""
 
 DENIED_PREFIXES: Final = tuple(
     """
@@ -91,7 +91,7 @@ KEPT: Final = frozenset({
     "CLAUDE_CODE_CLIENT_KEY", "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE", "CLAUDE_CODE_CERT_STORE", "CLAUDE_CODE_TMPDIR",
     "CLAUDE_TMPDIR", "CLAUDE_CODE_MAX_OUTPUT_TOKENS", "NODE_EXTRA_CA_CERTS", "NODE_USE_SYSTEM_CA",
 })  # fmt: skip
-"""The local session's own variables, and those of the transport."""
+"""Variables of the local session and of the transport."""
 
 ESSENTIAL: Final = frozenset(
     {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "LANG", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "USERPROFILE"}
@@ -103,7 +103,9 @@ SWITCHED_OFF: Final[Mapping[str, str]] = dict.fromkeys((
     "CLAUDE_CODE_DISABLE_ATTACHMENTS", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER",
     "DISABLE_COMPACT",
 ), "1")  # fmt: skip
-"""What ktx sets: no memory, agents, skills, attachments, side calls, updates or summaries of long conversations."""
+"""Variables that ktx sets: no memory, agents, skills, attachments, side calls, updates or summaries of long
+conversations.
+"""
 
 
 def is_denied(name: str, extra: Iterable[str] = ()) -> bool:
@@ -143,7 +145,7 @@ SDK_OWN: Final = frozenset({
     "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_AGENT_SDK_CLIENT_APP",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE", "PWD", "TRACEPARENT", "TRACESTATE",
 })  # fmt: skip
-"""What the SDK sets for its child."""
+"""Variables that the SDK sets for its child process."""
 
 OURS: Final = frozenset(
     {*SWITCHED_OFF, "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_PROMPT_CACHE_TTL", "DISABLE_PROMPT_CACHING"}
@@ -179,12 +181,12 @@ def child_environment(environ: Mapping[str, str]) -> tuple[str, dict[str, str], 
 
 def _names(value: Any) -> list[str]:
     if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
-        raise ValueError("a list of names is needed")
+        raise ValueError("expected a list of names")
     return value
 
 
 def _end_with_parent() -> None:
-    """Have the system end this process when ktx is killed, where possible: on Linux. This remains after `execve`."""
+    """On Linux, have the system end this process when ktx is killed. This still applies after `execve`."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -194,7 +196,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> NoReturn:
-    """Replace this process by the real binary; exit 127 if that fails."""
+    """Replace this process with the real binary; exit 127 if that fails."""
     try:
         real, environment, dropped = child_environment(os.environ)
         sys.stderr.write(f"{REPORT_PREFIX}{json.dumps(dropped)}\n")

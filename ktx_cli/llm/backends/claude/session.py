@@ -1,4 +1,4 @@
-"""Detects an organization's managed settings for Claude Code, which apply under every isolation, and the local session.
+"""Detects the local session, and an organization's managed Claude Code settings, which apply despite any isolation.
 
 Managed files are looked for before a prompt is sent and after a call. The binary itself is asked which settings apply:
 that includes settings that its server sent without leaving a file, and those of a device management system. Their
@@ -27,26 +27,28 @@ FOLDERS: Final[Mapping[str, str]] = {
     "darwin": "/Library/Application Support/ClaudeCode",
     "win32": "C:/Program Files/ClaudeCode",
 }
-"""Their location on each system, by `sys.platform`."""
+"""Location of the managed files on each system, by `sys.platform`."""
 
 REMOTE: Final = "remote-settings.json"
-"""Where Claude Code stores the settings that its server sends, in its configuration folder."""
+"""File in Claude Code's configuration folder that stores the settings its server sends."""
 
 OURS: Final = "flagSettings"
 POLICY: Final = "policySettings"
-"""Claude Code's names for the sources of settings: its command line, and an organization."""
+"""Claude Code's names for two sources of settings: the command line and an organization."""
 
 QUESTIONS: Final = ("initialize", "get_settings")
 SETTINGS_SECONDS: Final = 30.0
 
 
 class PolicyError(LlmError):
-    """An organization's policy changes what a local session is; a user may accept that (`allow_managed_policy`)."""
+    """An organization's policy changes how a local session behaves; a user may accept the change
+    (`allow_managed_policy`).
+    """
 
 
 @contextlib.contextmanager
 def allowing_policy(allowed: bool, warn: Callable[[ResultWarning], None]) -> Iterator[None]:
-    """Turn a `PolicyError` of the block into a warning if the policy is `allowed`."""
+    """Turn a `PolicyError` raised in the block into a warning if the policy is `allowed`."""
     try:
         yield
     except PolicyError as error:
@@ -85,7 +87,7 @@ def config_folder(environ: Mapping[str, str]) -> Path:
 def check_managed(
     environ: Mapping[str, str], *, backend: str, allowed: bool, warn: Callable[[ResultWarning], None]
 ) -> None:
-    """Raise `LlmError` (`isolation`) if managed files apply; `allowed` makes it a warning."""
+    """Raise `LlmError` (`isolation`) if managed files apply, or only warn if `allowed`."""
     files = managed_files(environ)
     if not files:
         return
@@ -110,7 +112,7 @@ def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], Non
 def managed_error(files: list[Path], *, backend: str) -> LlmError:
     """Return the error that lists the files."""
     names = [str(path) for path in files]
-    message = f"managed Claude Code settings of your organization apply: {listing(names)}"
+    message = f"your organization's managed Claude Code settings apply: {listing(names)}"
     return llm_error("isolation", backend=backend, message=message, hint=HINT, origin=names)
 
 
@@ -134,14 +136,14 @@ def check_sources(
         raise llm_error("isolation", backend=backend, message=message, origin=sorted(found))
     if policy is None:
         return
-    message = f"managed settings of your organization apply inside Claude Code ({listing(policy)})"
+    message = f"your organization's managed settings apply inside Claude Code ({listing(policy)})"
     if not allowed:
         raise llm_error("isolation", backend=backend, message=message, hint=HINT, origin=POLICY)
     warn(ResultWarning("managed_policy", message, hint=None))
 
 
 async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
-    """Return the answer of a separate process to `get_settings`; no model is called."""
+    """Return a separate process's answer to `get_settings`, without calling a model."""
     command = [str(host.binary), "--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
     command += ["--tools", "", "--strict-mcp-config", "--setting-sources=", "--no-session-persistence"]
     command += ["--disable-slash-commands", *(["--restricted"] if host.restricted else [])]
@@ -162,7 +164,7 @@ async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
 
 
 def _answer_of(line: str) -> dict[str, Any] | None:
-    """Return the answer to `get_settings` if the line is one."""
+    """Return the answer to `get_settings` if the line contains one."""
     try:
         frame = json.loads(line)
     except ValueError:
@@ -175,21 +177,21 @@ def _answer_of(line: str) -> dict[str, Any] | None:
 
 
 def forbids_own_servers(words: str) -> bool:
-    """Return whether the binary refused to run because of a `managed-mcp.json`."""
+    """Return whether the binary refused to run because of `managed-mcp.json`."""
     seen = words.lower()
     return "mcp" in seen and ("strict" in seen or "enterprise" in seen)
 
 
 def managed_servers_error(backend: str) -> LlmError:
-    """Return the error for a `managed-mcp.json`, which no setting of ktx can override."""
+    """Return the error for a `managed-mcp.json`, which no ktx setting can override."""
     path = system_folder() / "managed-mcp.json"
-    message = f"{path} of your organization does not allow Claude Code to run with only the tools of ktx"
+    message = f"your organization's {path} does not allow Claude Code to run with only ktx's tools"
     hint = Command("setup", "--llm-backend", "anthropic")
     return llm_error("isolation", backend=backend, message=message, hint=hint, origin="managed-mcp.json")
 
 
 def _says_something(path: Path) -> bool:
-    """Return whether a file exists and is not empty; an unreadable file counts."""
+    """Return whether a file exists and is not empty; an unreadable file counts as not empty."""
     try:
         text = path.read_text("utf-8", "replace").strip()
     except FileNotFoundError:
@@ -229,7 +231,7 @@ async def local_session(
 
 
 async def session_account(host: Host, backend: str) -> str:
-    """Return who is signed in, in a few words; raises `LlmError` (`auth`) if nobody is."""
+    """Return a short description of who is signed in; raises `LlmError` (`auth`) if nobody is."""
     status = await auth_status(host, backend)
     if not status.get("loggedIn"):
         raise llm_error("auth", backend=backend)
@@ -237,7 +239,9 @@ async def session_account(host: Host, backend: str) -> str:
 
 
 async def auth_status(host: Host, backend: str) -> dict[str, Any]:
-    """Return the answer of `claude auth status` in the scrubbed environment; it accepts any token without a check."""
+    """Return the output of `claude auth status` in the scrubbed environment; it accepts any token without checking
+    it.
+    """
     with private_folder() as folder:
         command = [str(host.binary), "auth", "status"]
         try:

@@ -45,7 +45,7 @@ NAME: Final = "claude-code"
 INTERRUPT_SECONDS: Final = 3.0
 PROBE_RETRIES: Final = 1
 FOREIGN_TOKENS: Final = ("ANTHROPIC_AUTH_TOKEN", "apiKeyHelper")
-"""`tokenSource` of an account that is not a session of the user."""
+"""`tokenSource` of an account that is not the user's session."""
 
 
 class ClaudeCodeBackend:
@@ -103,7 +103,7 @@ class ClaudeCodeBackend:
             raise translate(error, backend=NAME, model="", role="default", stderr=error.stderr) from error
 
     def versions(self) -> Mapping[str, str]:
-        """Return SDK, binary and where the binary was found."""
+        """Return the SDK, the binary and where the binary was found."""
         import importlib.metadata
 
         return {
@@ -121,7 +121,7 @@ class ClaudeCodeBackend:
         schema = json.dumps(binary_schema(spec.schema), sort_keys=True) if spec.schema else None
         if schema is not None and len(schema.encode()) > MAX_ARGUMENT:
             message = (
-                f"the schema has {len(schema.encode()) // 1024} KiB, but Claude Code accepts at most "
+                f"the schema is {len(schema.encode()) // 1024} KiB long, but Claude Code accepts at most "
                 f"{MAX_ARGUMENT // 1024}"
             )
             raise llm_error("structured_output", **spec.names, message=message, hint=_api_backend(spec.role))
@@ -139,7 +139,9 @@ class ClaudeCodeBackend:
         )
 
     def _check_managed(self) -> None:
-        """Look for managed files: before anything starts, once the process has asked its server, and at the end."""
+        """Look for managed files: before anything starts, after the process has contacted its server, and at the
+        end.
+        """
         check_managed(self._host.environment, backend=NAME, allowed=self._allow_managed, warn=self._warn)
 
     async def _check_settings(self, process: Process) -> None:
@@ -205,7 +207,7 @@ def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
 
 
 def _checked(value: Any, spec: CallSpec) -> Any:
-    """Return the object checked by its own model: a JSON Schema cannot express all requirements of a model."""
+    """Return the object after its model has checked it: a JSON Schema cannot express all of a model's requirements."""
     if spec.check is None or value is None:
         raise llm_error("structured_output", **spec.names)
     try:
@@ -236,13 +238,13 @@ def describe_account(account: Mapping[str, Any]) -> str:
 
 
 REFUSED_SCHEMA: Final = "--json-schema is not a valid"
-"""In the binary's stderr for a schema that it does not accept."""
+"""Text in the binary's stderr if it does not accept a schema."""
 
 TOO_DEEP: Final = "maximum recursion depth exceeded"
 
 
 def translate(error: Exception, *, backend: str, model: str, role: str, stderr: Iterable[str] = ()) -> KtxError:
-    """Return the error for an exception of a process or the SDK; its message, and the process's stderr, only go into
+    """Return the error for an exception from a process or the SDK; its message, and the process's stderr, only go into
 
     `detail`.
     """
@@ -266,7 +268,7 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
 
 
 def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmError:
-    """Return the error of a call whose schema the binary does not accept; its message is in `detail`."""
+    """Return the error for a call whose schema the binary does not accept; its message is in `detail`."""
     message = "Claude Code does not accept the schema of the answer"
     names = CallNames(backend=backend, model=model, role=role)
     return llm_error("structured_output", **names, message=message, hint=_api_backend(role), detail=detail)
@@ -278,7 +280,7 @@ def _api_backend(role: str) -> Hint:
 
 
 def too_deep(*, backend: str, model: str, role: str, detail: str = "") -> LlmError:
-    """Return the error of an answer whose JSON is nested too deeply."""
+    """Return the error for an answer whose JSON is nested too deeply."""
     message = f"the model `{model}` wrote JSON that is nested too deeply to be read"
     hint = "run this command again; the model's answer was invalid"
     return llm_error("execution", backend=backend, model=model, role=role, message=message, hint=hint, detail=detail)

@@ -1,4 +1,6 @@
-"""The options of every Claude Code process of ktx: set in one function, with nothing left to a default."""
+"""The options for every Claude Code process that ktx starts: one function sets them all, leaving nothing to
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ STRUCTURED_OUTPUT: Final = "StructuredOutput"
 """The tool that Claude Code adds to a call with a schema."""
 
 OBJECT_TURNS: Final = 6
-"""The five answers that Claude Code allows for a schema, and the final turn."""
+"""Turns for a call with a schema: the five answers that Claude Code allows, and the final turn."""
 
 MAX_ARGUMENT: Final = 96 * 1024
-"""Maximum size of a system prompt on the command line, in bytes; a longer one goes into a file."""
+"""Maximum size of a system prompt on the command line, in bytes; a longer prompt goes into a file."""
 
 BUFFER_BYTES: Final = 64 * 1024 * 1024
 
@@ -59,13 +61,13 @@ def needs_file(text: str) -> bool:
 
 
 def argument(text: str) -> str:
-    """Return a text that UTF-8 can represent: half a surrogate pair, which a model can write, becomes `?`."""
+    """Return a text that UTF-8 can represent: a lone surrogate, which a model can write, becomes `?`."""
     return text.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What a process is started for. Processes with equal specs are interchangeable.
+    """The purpose that a process is started for. Processes with equal specs are interchangeable.
 
     `tools` is name, description, schema and the read-only mark of each tool as one JSON text. `reuse`: it serves
     several calls, cleared in between; for that, Claude Code must accept commands, and each prompt is marked as none.
@@ -104,7 +106,7 @@ def build_options(
     folder: Path,
     system_file: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """Return the options of a process; `server`: that of its tools, None without tools; `folder`: for its logs."""
+    """Return the options for a process. `server` provides its tools (None without tools); its logs go to `folder`."""
     from claude_agent_sdk import ClaudeAgentOptions
 
     ids = [PREFIX + name for name in spec.tool_names]
@@ -146,7 +148,7 @@ def _arguments(spec: ProcessSpec, host: Host) -> dict[str, str | None]:
 
 
 def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> dict[str, str]:
-    """Return the environment for the launcher: the child's own, what to start, and which names to keep."""
+    """Return the environment for the launcher: the child's variables, what to start, and which names to keep."""
     own = {**host.environment, **logs_in(folder)}
     if retries is not None:
         own["CLAUDE_CODE_MAX_RETRIES"] = str(retries)
@@ -156,7 +158,7 @@ def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> di
 DENIAL = "this call has no such tool"
 
 OnDenial = Callable[[str, Any], None]
-"""Called with the id of a denied tool, and its input."""
+"""Called with the id and input of a denied tool."""
 
 
 def guard_hooks(allowed: frozenset[str], on_denial: OnDenial) -> dict[Any, Any]:
@@ -197,12 +199,13 @@ def isolation_error(message: str, *, backend: str, hint: str | None = None, **fa
 
 
 def route_error(message: str, *, backend: str) -> LlmError:
-    """Return the error of a call that takes another route than the local session; a policy may be the reason."""
+    """Return the error for a call that takes a route other than the local session; a policy may be the reason."""
     return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError)
 
 
 def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str) -> None:
-    """Check the first frame of a process: its tools, servers and plugins are those of the call, its route the session.
+    """Check that a process's first frame shows only the call's tools, servers and plugins, and the session as its
+    route.
 
     Slash commands, skills and agents may be listed: the host has them, but they cannot be used. Raises `LlmError`
     (`isolation`).
@@ -211,13 +214,13 @@ def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str
     if tools != allowed:
         more, less = sorted(tools - allowed), sorted(allowed - tools)
         says = "; ".join(f"{word} {', '.join(names)}" for word, names in (("has", more), ("lacks", less)) if names)
-        raise isolation_error(f"Claude Code started with other tools than those of this call: {says}", backend=backend)
+        raise isolation_error(f"Claude Code started with tools other than those of this call: {says}", backend=backend)
     expected = {SERVER} if any(name.startswith("mcp__") for name in allowed) else set()
     servers = {server.get("name"): server.get("status") for server in init.get("mcp_servers") or ()}
     if set(servers) != expected or any(status != "connected" for status in servers.values()):
         found = ", ".join(f"{name} ({status})" for name, status in sorted(servers.items())) or "none"
         raise isolation_error(
-            f"Claude Code started with other MCP servers than those of this call: {found}", backend=backend
+            f"Claude Code started with MCP servers other than those of this call: {found}", backend=backend
         )
     plugins = [plugin for plugin in init.get("plugins") or () if plugin.get("path") != "builtin"]
     if plugins:
@@ -243,7 +246,7 @@ def check_route(init: Mapping[str, Any], *, backend: str) -> None:
         message = f"Claude Code took its credentials from {source}, not from the local session"
         raise route_error(message, backend=backend)
     if init.get("served_by_anthropic") is False:
-        raise route_error("Claude Code sends its requests to another provider than Anthropic", backend=backend)
+        raise route_error("Claude Code sends its requests to a provider other than Anthropic", backend=backend)
 
 
 def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, backend: str) -> None:
@@ -257,7 +260,7 @@ def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, b
 def foreign_hook(frame: Mapping[str, Any], *, backend: str) -> LlmError:
     """Return the error for a hook that is not ktx's: only managed settings can add one."""
     event = frame.get("hook_event") or frame.get("hook_event_name") or "unknown"
-    message = f"a {event} hook from managed settings of your organization ran inside Claude Code"
+    message = f"a {event} hook from your organization's managed settings ran inside Claude Code"
     facts = {"hook_event": str(event), "origin": "managed settings"}
     return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError, **facts)
 
@@ -271,13 +274,15 @@ _WORDS: Final = """
     allOf anyOf oneOf not if then else
 """
 KNOWN: Final = frozenset(_WORDS.split())
-"""What the binary accepts; `$schema` names another draft than its own, and says nothing about the answer."""
+"""Keywords that the binary accepts; `$schema` is not one of them: it names another draft and does not describe
+answers.
+"""
 
 DESCRIBED_WORDS: Final = (
     "prefixItems", "dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "minContains",
     "maxContains", "pattern",
 )  # fmt: skip
-"""Keywords that constrain the answer: where they cannot stay, the model reads them in the description."""
+"""Keywords that constrain the answer: if they must be removed, the description states them for the model."""
 
 FOREIGN_PATTERN: Final = re.compile(r"\(\?(?!:|=|!|<[=!A-Za-z_])|\\[AZz]")
 """Parts of a regular expression that JavaScript does not support."""
@@ -307,7 +312,7 @@ def _rewritten(part: Any) -> Any:
 
 
 def _tuple(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what can be expressed of a tuple: what each of its items may be, but not their order."""
+    """Return the part of a tuple's schema that can be expressed: the allowed items, but not their order."""
     first, rest = [_rewritten(part) for part in schema["prefixItems"]], schema.get("items", True)
     most = schema.get("maxItems")
     if rest is False or (isinstance(most, int) and most <= len(first)):

@@ -37,17 +37,17 @@ SETTINGS_SECONDS: Final = 10.0
 CLEAR_SECONDS: Final = 10.0
 CLEAR: Final = "/clear"
 MOST_CALLS: Final = 50
-"""Maximum number of calls of one reused process."""
+"""Maximum number of calls that one reused process serves."""
 
 KINDS_REMEMBERED: Final = 64
-"""Number of kinds of process for which the pool remembers whether they were used before."""
+"""Number of process kinds for which the pool remembers whether they were used before."""
 
 Connect = Callable[[Any], Any]
 """Creates a client from options: the only place that uses the SDK."""
 
 
 def sdk_client(options: Any) -> Any:
-    """Return the SDK's client for options."""
+    """Return an SDK client with the given options."""
     from claude_agent_sdk import CanUseToolShadowedWarning, ClaudeSDKClient
 
     quieten()
@@ -107,12 +107,12 @@ class Process:
             self._forget_files()
 
     async def ask(self, prompt: str) -> None:
-        """Send a prompt, in which nothing is a command or names a file to read."""
+        """Send a prompt literally: nothing in it is read as a command or as the name of a file to read."""
         self.calls += 1
         await self.client.query(_as_written(prompt) if self.spec.reuse else prompt)
 
     async def clear(self) -> bool:
-        """Clear the conversation; return whether the process confirmed it, and no foreign hook was involved."""
+        """Clear the conversation; return whether the process confirmed it without a foreign hook being involved."""
         await self.client.query(CLEAR)
         kinds = {type(message).__name__ async for message in self.client.receive_response()}
         self.stderr.clear()
@@ -159,7 +159,7 @@ class Pool:
 
     def __init__(self, host: Host, *, size: int, connect: Connect = sdk_client) -> None:
         if size < 1:
-            raise ValueError("a pool has at least one process")
+            raise ValueError("a pool must have at least one process")
         self.size = size
         self.peak = 0
         self.alive = 0
@@ -222,7 +222,7 @@ class Pool:
             raise
 
     def _ask(self, spec: ProcessSpec) -> bool:
-        """Note that a kind was asked for; return whether it had been before."""
+        """Record that a kind was requested; return whether it had been requested before."""
         again = spec in self._asked
         self._asked.pop(spec, None)
         self._asked[spec] = None
@@ -231,7 +231,7 @@ class Pool:
         return again
 
     def _waiting(self, spec: ProcessSpec) -> asyncio.Task[Process] | None:
-        """Return the process of a kind that connected first, None when none waits."""
+        """Return the waiting process of a kind that connected first, or None if none is waiting."""
         tasks = self._ready.get(spec)
         if not tasks:
             return None
@@ -258,7 +258,7 @@ class Pool:
         return process
 
     def _connect_ahead(self, spec: ProcessSpec) -> None:
-        """Connect the next processes of a kind that is asked for again and again, where there is room: as many as
+        """Connect the next processes of a kind that is requested repeatedly, if there is room: as many as
         there are calls of the kind at once."""
         wanted = max(1, self._busy[spec])
         while self.alive < self.size and not self._closed and len(self._ready.get(spec, ())) < wanted:
@@ -267,18 +267,16 @@ class Pool:
             task.add_done_callback(lambda done: self._forget_failed(spec, done))
 
     def _forget_failed(self, spec: ProcessSpec, task: asyncio.Task[Process]) -> None:
-        """Take a process that did not connect out of those that wait; the next call of its kind starts its own."""
+        """Remove a process that did not connect from the waiting ones; the next call of its kind starts its own."""
         if not task.cancelled() and task.exception() is None:
             return
         tasks = self._ready.get(spec, [])
         if task in tasks:
             tasks.remove(task)
-            log.debug("a process that was connected ahead did not connect")
+            log.debug("a process that was started in advance did not connect")
 
     async def _room(self, spec: ProcessSpec) -> None:
-        """Wait until another process may start, or one of this kind is free; a waiting one of another
-        kind makes room.
-        """
+        """Wait until a process may start or one of this kind is free; a waiting process of another kind makes room."""
         self._in_line += 1
         try:
             await self._make_room(spec)
@@ -307,7 +305,7 @@ class Pool:
         try:
             process = await task
         except Exception as error:  # noqa: BLE001 - it did not connect, and nobody waits for it any more
-            log.debug("a process that was connected ahead failed: %s", type(error).__name__)
+            log.debug("a process that was started in advance failed: %s", type(error).__name__)
             return
         await self._end(process)
 
@@ -320,13 +318,13 @@ class Pool:
             await self._left()
 
     async def _end_and_replace(self, process: Process) -> None:
-        """End a process; this may make room for the next of its kind, unless somebody is in line."""
+        """End a process; this may make room for the next of its kind, unless another call is waiting."""
         await self._end(process)
         if process.again and not self._in_line:
             self._connect_ahead(process.spec)
 
     async def _renew(self, process: Process) -> None:
-        """Clear a process for the next call of its kind; one that does not confirm is ended."""
+        """Clear a process for the next call of its kind; end it if it does not confirm."""
         try:
             async with asyncio.timeout(CLEAR_SECONDS):
                 cleared = process.calls < MOST_CALLS and await process.clear()
@@ -362,11 +360,11 @@ def _system_file(spec: ProcessSpec, host: Host) -> Path | None:
 
 
 RunTool = Callable[[str, Mapping[str, Any], str | None], Awaitable[ToolInvocation]]
-"""Executes a call: name, arguments, and Claude Code's id of the call if it has one."""
+"""Executes a call: name, arguments, and Claude Code's id for the call, if any."""
 
 
 def describe_tools(tools: Mapping[str, RuntimeTool]) -> str:
-    """Return the definitions of tools as one JSON text, the same for the same tools."""
+    """Return tool definitions as one JSON text, identical for identical tools."""
     described = [
         {"name": tool.name, "description": tool.description, "schema": tool.input_schema(), "read_only": tool.read_only}
         for tool in sorted(tools.values(), key=lambda one: one.name)
@@ -385,7 +383,7 @@ class ToolServer:
         self._definitions = json.loads(tools)
 
     def bind(self, run: RunTool) -> None:
-        """Set who executes the calls."""
+        """Set the function that executes the calls."""
         self._run = run
 
     def make(self) -> Any:
@@ -411,7 +409,7 @@ class ToolServer:
 
         async def call_tool(context: Any, params: Any) -> CallToolResult:
             if self._run is None:
-                raise RuntimeError("a tool was called before the process was taken for a call")
+                raise RuntimeError("a tool was called before the process was assigned to a call")
             meta = getattr(params, "meta", None) or {}
             call_id = meta.get("claudecode/toolUseId") if isinstance(meta, Mapping) else None
             done = await self._run(params.name, params.arguments or {}, call_id)
@@ -426,7 +424,7 @@ SDK: Final = "claude_agent_sdk"
 
 
 class _ToDebugLog(logging.Handler):
-    """Turns messages of the SDK into debug messages of ktx's log."""
+    """Turns the SDK's log messages into debug messages in ktx's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.debug("%s: %s", SDK, record.getMessage())

@@ -1,4 +1,4 @@
-"""Turns the messages of one Claude Code call into steps, tool calls, usage and an ending."""
+"""Turns the messages of one Claude Code call into steps, tool calls, usage and an outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ktx_cli.llm.types import Cost, RateLimitWait, StopReason, ToolInvocation, U
 log = logging.getLogger(__name__)
 
 REFUSED: Final = "stopped by a safety classifier"
-"""In the note that the binary writes when it asks again after a refusal: the model's text before it is withdrawn."""
+"""Part of the note that the binary writes when it retries after a refusal, which withdraws the model's earlier text."""
 
 
 class MessageReader:
@@ -84,7 +84,7 @@ class MessageReader:
             await self._result(message)
 
     def note_tool(self, invocation: ToolInvocation) -> None:
-        """Record a call that a handler of ktx executed."""
+        """Record a call that a ktx handler executed."""
         if invocation.call_id not in self._done:
             self._done.add(invocation.call_id)
             self.record.tool_finished(invocation)
@@ -107,7 +107,9 @@ class MessageReader:
             await self._retry(message.data)
 
     async def _retry(self, data: Mapping[str, Any]) -> None:
-        """Record that the binary asks again, so the step before is over. A 401 only makes it look for its session."""
+        """Record that the binary is asking the model again, so the previous step is over. A 401 only makes it look for
+        its session.
+        """
         await self.close_whole_step()
         self.record.retries += 1
         self.record.attempts += 0 if data.get("error_status") == 401 else 1
@@ -148,7 +150,7 @@ class MessageReader:
         self._open, self._open_has_results = message_id, False
 
     async def close_whole_step(self) -> None:
-        """Close the open step if every tool it called has answered, although no next one has begun."""
+        """Close the open step if every tool it called has answered, even if no further step has begun."""
         if self._open_has_results and self._called <= self._done:
             await self._close_step()
 
@@ -240,7 +242,7 @@ class MessageReader:
                 check_result_route(message.model_usage, backend=self.record.spec.backend)
 
     def note_usage(self, message: Any) -> None:
-        """Report the usage of the call, which is all that counts of the result of a stopped call."""
+        """Report the call's usage, the only part of a stopped call's result that counts."""
         usage, cost = usage_of(message.model_usage, message.usage, message.total_cost_usd)
         unit = message.session_id or self.session_id or "unknown"
         self.record.unit(unit, usage, cost, raw={"model_usage": message.model_usage or {}})
@@ -253,7 +255,7 @@ class MessageReader:
 
 
 def usage_of(by_model: Any, totals: Any, dollars: Any) -> tuple[Usage, Cost]:
-    """Return tokens and cost of a result: the sums by model, which count every request, else the totals."""
+    """Return a result's tokens and cost: the sums by model, which count every request, or else the totals."""
     models = [usage for usage in (by_model or {}).values() if isinstance(usage, Mapping)]
     if models:
         usage = Usage(*(sum(int(one.get(key) or 0) for one in models) for key in _MODEL_COUNTS))
@@ -267,7 +269,7 @@ _TOTAL_COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_token
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
-    """Return tool arguments; those that the binary could not parse are the text that the model wrote."""
+    """Return tool arguments, or the text that the model wrote if the binary could not parse it."""
     if isinstance(value, Mapping) and set(value) == {"__unparsedToolInput"}:
         inside = value["__unparsedToolInput"]
         return str(inside.get("raw", "")) if isinstance(inside, Mapping) else str(inside)
@@ -301,7 +303,7 @@ _SIGNS: Final[Mapping[str, tuple[object, ...]]] = {
     "context": ("prompt_too_long", "blocking_limit", "rapid_refill_breaker", 413),
     "structured_output": ("structured_output_retry_exhausted",),
 }  # fmt: skip
-"""By code, the signs of a call that ended that way: terminal reasons, error words and statuses of the API."""
+"""Signs of a failed call, by error code: terminal reasons, error words and API statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +336,7 @@ def stop_reason(ending: Ending | None) -> StopReason:
 
 
 def ending_error(ending: Ending | None, *, backend: str, model: str, role: str) -> LlmError:
-    """Return the error of a call that did not end naturally."""
+    """Return the error for a call that did not end naturally."""
     names = CallNames(backend=backend, model=model, role=role)
     if ending is None:
         return llm_error("execution", **names, message="Claude Code ended without a result")
@@ -345,7 +347,7 @@ def ending_error(ending: Ending | None, *, backend: str, model: str, role: str) 
 
 
 def error_code(ending: Ending) -> str:
-    """Return the code of an error ending, from the most specific sign."""
+    """Return the error code for an ending, based on the most specific sign."""
     if stop_reason(ending) == "budget":
         return "max_turns"
     if ending.subtype == "error_max_structured_output_retries":

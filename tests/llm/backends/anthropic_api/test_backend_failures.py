@@ -255,7 +255,7 @@ def test_endings_that_are_no_answer(reason: str, code: str, runtime: Make, model
 def test_an_ending_ktx_does_not_know_is_named(runtime: Make, model_server: ModelServer) -> None:
     model_server.play([says("hello", stop_reason="something_new")])
     message = failed(runtime("anthropic", model_server.url)).message
-    assert message == "the answer of the model `claude-sonnet-5-5` ended with `something_new`, which ktx does not know"
+    assert message == "the answer from the model `claude-sonnet-5-5` ended with `something_new`, which is not supported"
 
 
 def test_a_natural_end_without_message_stop_is_an_answer(runtime: Make, raw_server: Start) -> None:

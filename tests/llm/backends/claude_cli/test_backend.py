@@ -141,7 +141,7 @@ def test_an_answer_without_readable_calls_is_the_last_one(
     made.says(answer)
     result = loop(runtime(made))
     assert (result.text, result.stop_reason, made.runs) == (answer, "natural", 1)
-    assert ("could not be read" in caplog.text) is ("oops" in answer), "a lost call is said in the log"
+    assert ("could not be parsed" in caplog.text) is ("oops" in answer), "a lost call is said in the log"
 
 
 @pytest.mark.requirement("G9")

@@ -91,7 +91,7 @@ ISOLATION: list[tuple[str, Sequence[dict[str, Any]], str]] = [
     ("a plugin", [{"init": {"plugins": [{"name": "evil", "path": "/p"}]}}, TEXT, RESULT], "evil"),
     ("a server", [{"init": {"mcp_servers": [{"name": "jira", "status": "connected"}]}}, TEXT, RESULT], "jira"),
     ("a tool", [{"init": {"tools": ["Bash"]}}, TEXT, RESULT], "has Bash"),
-    ("another provider", [{"init": {"served_by_anthropic": False}}, TEXT, RESULT], "another provider"),
+    ("another provider", [{"init": {"served_by_anthropic": False}}, TEXT, RESULT], "a provider other than Anthropic"),
     ("a key", [{"init": {"apiKeySource": "ANTHROPIC_API_KEY"}}, TEXT, RESULT], "ANTHROPIC_API_KEY"),
     ("no first frame", [TEXT, RESULT], "did not report how it was started"),
     (
@@ -209,7 +209,7 @@ ENDINGS: list[tuple[str, dict[str, Any], str, str]] = [
         "turns used up in a text call",
         {"steps": [INIT, {"result": {"subtype": "error_max_turns", "is_error": True}}], "exit": 1},
         "max_turns",
-        "within its turns",
+        "within its turn limit",
     ),
 ]
 

@@ -50,7 +50,7 @@ BAD: list[tuple[str, dict[str, Any], frozenset[str], str]] = [
     ("a plugin without a path", {"plugins": [{"name": "evil"}]}, frozenset(), "evil"),
     ("a key of the environment", {"apiKeySource": "ANTHROPIC_API_KEY"}, frozenset(), "ANTHROPIC_API_KEY"),
     ("a helper", {"apiKeySource": "apiKeyHelper"}, frozenset(), "apiKeyHelper"),
-    ("another provider", {"served_by_anthropic": False}, frozenset(), "another provider"),
+    ("another provider", {"served_by_anthropic": False}, frozenset(), "a provider other than Anthropic"),
 ]
 
 

@@ -117,5 +117,5 @@ def test_the_same_tools_are_described_by_the_same_text() -> None:
 
 def test_a_call_before_the_process_was_taken_is_an_error() -> None:
     calling = handlers(ToolServer(describe_tools(TOOLS)))["tools/call"]
-    with pytest.raises(RuntimeError, match="before the process was taken"):
+    with pytest.raises(RuntimeError, match="before the process was assigned"):
         asyncio.run(calling(None, Params("look", {"q": "a"}, None)))
