@@ -112,7 +112,7 @@ _SHARED: Final = {
     **dict.fromkeys(("lint", "diff", "eval"), "check"),
     **dict.fromkeys(("index", "pack"), "search"),
 }
-"""The modules of commands whose module has another name."""
+"""Maps each command whose module has a different name to that module."""
 
 
 @functools.cache

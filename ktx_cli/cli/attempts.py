@@ -1,4 +1,4 @@
-"""Hints of rejected commands: the same command, with the wrong flag corrected.
+"""Hints for rejected commands: the same command, with the wrong flag corrected.
 
 A rejected connection or model is not in `ktx.yaml`, so a hint with a setting there, or the command that changes it,
 would not work.
@@ -24,7 +24,8 @@ _CONNECTIONS: Final = "connections"
 
 @dataclass(frozen=True)
 class Attempt:
-    """A command that describes a connection by flags: its beginning, and the given fields by `ktx.yaml` key.
+    """A command that describes a connection with flags: the start of the command, and the given fields by `ktx.yaml`
+    key.
 
     `flags`: key -> flag. `other_flag` takes `KEY=VALUE` for every other key. `id_flag` is empty if the id is an
     argument.
@@ -48,7 +49,7 @@ class Attempt:
             raise
 
     def hint_for(self, error: KtxError) -> Hint | None:
-        """Return the hint of an error, adapted to a connection that is not in `ktx.yaml`."""
+        """Return an error's hint, adapted to a connection that is not in `ktx.yaml`."""
         from ktx_cli.project import InvalidConfigError
 
         if isinstance(error, InvalidConfigError) and error.issues[0].keys[0] == _CONNECTIONS:
@@ -84,8 +85,8 @@ class Attempt:
         return Hint("{}: {}", hint, typed) if hint else typed
 
     def _completed(self, keys: Sequence[str], declared: Mapping[str, Setting], *, one: bool = False) -> Command:
-        """Return the command with the missing fields, one of them or all; under other names if they were given that
-        way.
+        """Return the command with the missing fields, one or all of them, under other names if they were given under
+        those.
         """
         given = flat(self.fields)
         wanted = [each for key in keys for each in required(key, declared, given)]
@@ -103,7 +104,7 @@ class Attempt:
         return self.begins.with_words(*self.words(changed, connection))
 
     def words(self, changed: Mapping[str, str], connection: str | None = None) -> Iterator[str]:
-        """Yield the arguments that describe the connection, with some fields changed."""
+        """Yield the arguments that describe the connection, after changing some fields."""
         name = connection or self.connection
         yield from filter(None, [self.id_flag if name else "", name])
         for key, value in {**flat(self.fields), **changed}.items():
@@ -127,19 +128,19 @@ class Attempt:
 
 
 def _key_of(part: str) -> str:
-    """Return the key in its connection of a setting in a hint, empty for anything else."""
+    """Return a hint setting's key within its connection, or an empty string for anything else."""
     root, _, rest = part.partition(".") if isinstance(part, SettingPath) else ("", "", "")
     return rest.partition(".")[2] if root == _CONNECTIONS else ""
 
 
 def _set_by(command: Command) -> tuple[str, str] | None:
-    """Return the key in its connection that a command changes, and its value."""
+    """Return the connection key that a command changes, and its new value."""
     key = _key_of(command.sets[0]) if command.sets else ""
     return (key, command.sets[1]) if command.sets and key else None
 
 
 def _path_in(issue: Issue) -> str:
-    """Return the path of an issue below its connection."""
+    """Return an issue's path relative to its connection."""
     return ".".join(issue.keys[2:])
 
 
@@ -161,7 +162,7 @@ MODEL_FLAGS: Final = {
     "llm.provider.vertex.location": "--llm-location",
     "llm.provider.vertex.project": "--llm-project",
 }
-"""The flag of `ktx setup` for each setting of models that has one."""
+"""The `ktx setup` flag for each model setting that has one."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class SetupAttempt:
 
     @contextlib.contextmanager
     def hinting(self) -> Iterator[None]:
-        """Make errors hint at this command, because what they name is not in `ktx.yaml` yet."""
+        """Make errors hint at this command, because the settings they name are not in `ktx.yaml` yet."""
         try:
             yield
         except KtxError as error:
@@ -182,7 +183,7 @@ class SetupAttempt:
             raise
 
     def retell(self, warning: ResultWarning) -> None:
-        """Make a warning hint at this command, too."""
+        """Make a warning's hint suggest this command, too."""
         if warning.hint is not None and self.values["answers"] is None:
             warning.suggest(self._with_model_flags(warning.hint))
 
@@ -201,7 +202,7 @@ class SetupAttempt:
         return None if hint is None else self._with_model_flags(hint)
 
     def _with_model_flags(self, hint: Hint) -> Hint:
-        """Return a hint with every `ktx config set` of a setting that has a flag replaced by this command with the
+        """Return a hint in which this command, with a flag, replaces each `ktx config set` of a setting that has a
         flag.
         """
 
@@ -226,7 +227,7 @@ class SetupAttempt:
         return self.begins.with_words(*flags, *other_words(self.values), *self._connection_words(connection))
 
     def _about(self, error: KtxError) -> ConnectionAnswer | None:
-        """Return the connection that an error is about; the first if it does not say."""
+        """Return the connection that an error is about, or the first one if the error names none."""
         given = self.answers.connections
         named = error.details.get("connection")
         sources = self.answers.sources
@@ -248,7 +249,7 @@ class SetupAttempt:
         return Attempt(self.begins, answer.id, answer.fields, flags, f"--{prefix}-connection-id", f"--{prefix}-set")
 
     def _at_file(self, hint: Hint) -> Hint:
-        """Return a hint about the file of answers, with this command again."""
+        """Return a hint about editing the answers file and running this command again."""
         from ktx_cli.cli.setup_flags import other_words
 
         words = ("--answers", self.values["answers"], *other_words(self.values))
@@ -274,7 +275,7 @@ def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def declared_of(driver: Any) -> dict[str, Setting]:
-    """Return the settings of a driver by dotted key, including blocks; none for an unknown driver."""
+    """Return the settings of a driver by dotted key, including blocks; empty for an unknown driver."""
     from ktx_cli.project import find_model
 
     model = find_model(driver)
@@ -299,7 +300,7 @@ def setting_at(path: str, declared: Mapping[str, Setting]) -> str:
 
 
 def required(key: str, declared: Mapping[str, Setting], given: Mapping[str, Any]) -> list[str]:
-    """Return a key, or for a block of which nothing is given, its required keys."""
+    """Return a key, or the required keys of a block if none of its keys are given."""
     if any(name == key or name.startswith(f"{key}.") for name in given):
         return [key]
     return [each for each, one in declared.items() if each.startswith(f"{key}.") and one.field.is_required()] or [key]

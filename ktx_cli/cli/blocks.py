@@ -1,4 +1,4 @@
-"""What a command prints for people: tables, fields and lines, in plain or pretty form."""
+"""Human-readable command output: tables, fields and lines, in plain or pretty form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Styled(str):
 
 
 STYLES: Final = {"bold": "1", "dim": "2", "ok": "32", "warning": "33", "error": "31"}
-"""Style -> its code for terminals."""
+"""Style -> its terminal code."""
 
 Line = str | tuple[str, ...]
 """A line of text, or the parts of one, each of which may be `Styled`."""
@@ -54,10 +54,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a header; in plain text one tab-separated line per row, the header first.
+    """Rows under a header; in plain text, one tab-separated line per row, with the header first.
 
-    `right`: the columns that a terminal aligns right; None: those with only numbers. `expanded`: a terminal shows each
-    row as a record, one value per line, as it does if the columns do not fit side by side.
+    `right`: the columns that a terminal aligns right; None aligns those with only numbers. `expanded`: a terminal shows
+    each row as a record, one value per line, as it does if the columns do not fit side by side.
     """
 
     columns: tuple[str, ...]
@@ -68,7 +68,7 @@ class Table:
 
     @property
     def numeric(self) -> frozenset[int]:
-        """The columns that are aligned right."""
+        """The right-aligned columns."""
         if self.right is not None:
             return self.right
         columns = range(len(self.columns))
@@ -79,36 +79,36 @@ Block = Lines | Fields | Table
 
 
 def filled(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[Table]:
-    """Return a table of rows; none if there are no rows."""
+    """Return a table of rows, or no table if there are no rows."""
     texts = tuple(map(tuple, rows))
     return [Table(tuple(columns), texts)] if texts else []
 
 
 TOKEN_COLUMNS = ("fresh", "cache writes", "cache reads", "output")
-"""The kinds of tokens with different prices."""
+"""The kinds of tokens, each with its own price."""
 
 USAGE_COLUMNS = ("calls", *TOKEN_COLUMNS, "cost")
 
 
 def usage_cells(row: UsageRow) -> tuple[str, ...]:
-    """Return a sum of usage as a row of a table: its dimensions, then `USAGE_COLUMNS`."""
+    """Return a usage total as a table row: its dimensions, then `USAGE_COLUMNS`."""
     cost = cost_cell(row.cost.usd, partial=row.unpriced > 0)
     return (*row.keys, str(row.units), *token_cells(row.usage), cost)
 
 
 def token_cells(usage: Usage) -> tuple[str, ...]:
-    """Return tokens as the cells of `TOKEN_COLUMNS`."""
+    """Return token counts as the cells for `TOKEN_COLUMNS`."""
     counts = (usage.input_tokens, usage.cache_write_tokens, usage.cache_read_tokens, usage.output_tokens)
     return tuple(f"{count:,}" for count in counts)
 
 
 def cost_cell(usd: float | None, *, partial: bool = False) -> str:
-    """Return US dollars at list prices; `partial`: some calls have no price."""
+    """Return US dollars at list prices; `partial` marks that some calls have no price."""
     return "unknown" if usd is None else f"${usd:.4f}{' +?' if partial else ''}"
 
 
 def render_plain(blocks: Sequence[Block]) -> str:
-    """Return stable text: no color, no width, tables with tabs; every record is one line."""
+    """Return stable text: no color, no width, tab-separated tables, and one line per record."""
     out: list[str] = []
     for block in blocks:
         if isinstance(block, Lines):
@@ -122,7 +122,9 @@ def render_plain(blocks: Sequence[Block]) -> str:
 
 
 def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
-    """Return text for a terminal of its width: numbers aligned right, words whole, no control characters but color."""
+    """Return text fitted to the terminal: right-aligned numbers, unbroken words, no control characters except
+    colors.
+    """
     drawing = _Drawing(terminal_width(), colour)
     lines: list[str] = []
     for place, block in enumerate(blocks):
@@ -133,7 +135,7 @@ def render_pretty(blocks: Sequence[Block], *, colour: bool) -> str:
 
 
 def terminal_width() -> int:
-    """Return the number of columns of the terminal on stdout, 100 if it is none."""
+    """Return the number of columns of the terminal on stdout, or 100 if stdout is not a terminal."""
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
@@ -146,19 +148,20 @@ def _is_number(cell: str) -> bool:
 _GAP: Final = "  "
 """Separates two columns."""
 _TALLEST: Final = 4
-"""Number of lines per row above which rows are shown as records."""
+"""Maximum number of lines per row before rows are shown as records."""
 _LOW: Final = 2
 """Number of lines per row that is always readable."""
 _NARROWEST: Final = 20
-"""Minimum number of columns for a value, however long the names next to it are."""
+"""Minimum number of columns for a value, however long the neighboring names are."""
 _AMOUNT: Final = r"\S*\d (?:ms|s|min|h|MB|GB|%)(?!\w)\S*"
 _WORD: Final = re.compile(rf"`[^`]{{0,40}}`\S*|{_AMOUNT}|\S+")
-"""What is not broken: a word, a short text in backquotes, or a number with its unit."""
+"""Text that is never broken: a word, short text in backquotes, or a number with its unit."""
 _COMMAND: Final = re.compile(rf"`[^`]*`\S*|{_AMOUNT}|\S+")
 
 
 def wrapped(text: str, width: int, *, indent: str = "", commands: bool = False) -> list[str]:
-    """Return text in lines of at most `width` columns, broken between words; `indent` begins all but the first.
+    """Return text in lines of at most `width` columns, broken between words; all lines but the first begin with
+    `indent`.
 
     A word that is wider than a line is broken at the edge. `commands`: text in backquotes is a command to be copied,
     and is never broken.
@@ -191,7 +194,7 @@ def _unbroken(text: str, width: int, *, commands: bool) -> Iterator[str]:
 
 
 def _cut(word: str, width: int) -> int:
-    """Return how many characters of a word fit into some columns, at least one."""
+    """Return how many characters of a word fit into a number of columns, at least one."""
     for place in range(1, len(word)):
         if cells(word[: place + 1]) > width:
             return place
@@ -209,7 +212,7 @@ def cells(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """Draws blocks for a terminal."""
+    """Renders blocks for a terminal."""
 
     width: int
     colour: bool
@@ -230,7 +233,7 @@ class _Drawing:
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colour and text else text
 
     def _shown(self, text: str, given: str) -> str:
-        """Return text in the style of its source."""
+        """Return text with the style of its source."""
         return self._styled(text, given.style) if isinstance(given, Styled) else text
 
     def _line(self, parts: Sequence[str], *, whole: bool) -> Iterator[str]:
@@ -279,7 +282,9 @@ class _Drawing:
             yield from self._below(table.columns[beside:], row[beside:])
 
     def _fitting(self, columns: Sequence[Sequence[str]]) -> tuple[int, list[int] | None]:
-        """Return how many of the first columns fit side by side, and their widths; the others go below each row."""
+        """Return how many of the first columns fit side by side, and their widths; the remaining columns go below each
+        row.
+        """
         for beside in range(len(columns) - 1, 1, -1):
             widths = self._natural(columns[:beside])
             if widths is not None:
@@ -287,7 +292,9 @@ class _Drawing:
         return len(columns), None
 
     def _below(self, names: Sequence[str], values: Sequence[str]) -> Iterator[str]:
-        """Yield the values of a row that do not fit next to the others: a single one alone, several with names."""
+        """Yield the values of a row that do not fit next to the others: several values get names, a single one does
+        not.
+        """
         named = [
             value if len(names) == 1 else f"{name}: {value.rstrip('.')}"
             for name, value in zip(names, values, strict=True)
@@ -314,7 +321,7 @@ class _Drawing:
         return widths if sum(widths) + len(_GAP) * (len(widths) - 1) <= self.width else None
 
     def _widths(self, columns: Sequence[Sequence[str]], tallest: int) -> list[int] | None:
-        """Return the width of each column: natural, else wrapped at words; None if a row would be too tall."""
+        """Return the width of each column: natural, or else wrapped at words; None if a row would be too tall."""
         if fitting := self._natural(columns):
             return fitting
         natural = [max(map(cells, column)) for column in columns]

@@ -36,7 +36,7 @@ _STDIN_NAME: Final = "stdin"
 _FOR_ALL: Final = frozenset(
     {"busy", "no_backend", "auth", "billing", "isolation", "rate_limit", "connection", "git", "git_missing", "config"}
 )
-"""Codes of errors that would also affect every further text."""
+"""Error codes that would also affect every remaining text."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class _Items:
         self.errors += [captured.error] if captured.error is not None else []
 
     def add_error(self, record: MemoryRecord, error: KtxError) -> None:
-        """Add a text that could not begin, so that nothing of it is stored."""
+        """Add a text whose capture could not begin, so that none of it is stored."""
         failed = {"run_id": None, "label": record.label, "status": "failed"}
         self.shown.append({**failed, "reason": error.message, "error": error.to_json()})
         self.errors.append(error)
 
     def error(self, wanted: int) -> KtxError | None:
-        """Return the error of the command: the only one if nothing was captured, else a partial one."""
+        """Return the command's error: a text's own error if nothing was captured, otherwise a partial failure."""
         if not self.errors:
             return None
         if len(self.errors) == wanted and len({each.code for each in self.errors}) == 1:
@@ -71,7 +71,7 @@ class _Items:
 def texts_of(
     texts: Sequence[str] | None, files: Sequence[str] | None, words: Sequence[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (text, name) of all input: the words as one text, then the texts, then the files."""
+    """Yield (text, name) of all input: the words as a single text, then the texts, then the files."""
     if words:
         joined = " ".join(words)
         yield (text_of(STDIN, too_large=_TOO_LARGE), _STDIN_NAME) if joined == STDIN else (joined, "")
@@ -156,7 +156,7 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _next(items: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the commands that review the captures on branches."""
+    """Return the commands for reviewing the captures on branches."""
     branches = [str(item["branch"]) for item in items if item.get("branch")]
     return [Command("diff", f"HEAD...{branch}", program="git") for branch in branches]
 

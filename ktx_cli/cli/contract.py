@@ -59,12 +59,12 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclass(slots=True)
 class Result:
-    """What a command function returns.
+    """The result of a command function.
 
-    `data` is the JSON answer; `blocks` the same for people, or `text` unchanged (CSV, YAML); `notes` are lines about it
-    for stderr. `error` accompanies data if the command found a problem (doctor) or finished only in part; `next_steps`
-    are useful next commands. `is_report`: the blocks report what was done or checked, and `--quiet` prints nothing if
-    all is well.
+    `data` is the JSON answer; `blocks` is its human-readable form, or `text` unchanged (CSV, YAML); `notes` are lines
+    about it for stderr. `error` accompanies data if the command found a problem (doctor) or finished only in part;
+    `next_steps` are useful next commands. `is_report`: the blocks report what was done or checked, and `--quiet` prints
+    nothing if all is well.
     """
 
     data: Any = None
@@ -78,7 +78,7 @@ class Result:
 
 @dataclass(slots=True)
 class Session:
-    """One invocation of a command: its settings, its warnings, its event listeners.
+    """One invocation of a command: its settings, warnings and event listeners.
 
     `ending`: what is done after it. `listeners` receive its events too; `concluding` receive its answer before it is
     printed, and may still warn. `mount`: the project it runs on, if the one of the command line mounts it.
@@ -109,7 +109,7 @@ class Session:
         self.warnings.extend(warning for warning in warnings if warning not in self.warnings)
 
     def emitter(self) -> Emit:
-        """Return the function that shows events as `--progress` says, until the end of the command."""
+        """Return the function that shows events in the `--progress` format until the command ends."""
         from ktx_cli.cli.progress import drawing
 
         shown = drawing(self.settings)
@@ -151,7 +151,7 @@ class Session:
         return layout, loaded.config
 
     def require_own_project(self) -> Path:
-        """Return the project folder, with a note if it has mounts, on which the command does not work."""
+        """Return the project folder; if it has mounts, add a note that the command ignores them."""
         from ktx_cli.project import Layout
 
         folder = self.require_project()
@@ -206,15 +206,15 @@ class Session:
         return self._mounts
 
     def qualified(self, name: str) -> str:
-        """Return an id or a key of the current project as the command line names it."""
+        """Return the command line's name for an id or a key of the current project."""
         return name if self.mount is None else self.mount.qualified(name)
 
     def shown_path(self, path: str) -> str:
-        """Return the path of a file of the project this runs on as it is from the folder of the command line's."""
+        """Return a project file's path relative to the folder of the command line's project."""
         return path if self.mount is None else self.mount.shown_path(path)
 
     def run_in(self, mount: Mount, run: Callable[[Session], Result]) -> Result:
-        """Return the answer of a command run on a mounted project.
+        """Return the answer of a command that runs on a mounted project.
 
         Commands in its hints, warnings and errors work on that project, from the folder of this command line.
         """
@@ -241,7 +241,7 @@ class Session:
         *,
         asks: Literal["layer", "database", "project"] = "layer",
     ) -> Result:
-        """Return the answer of a command about one connection, run on the project that has it.
+        """Return the answer of a command about one connection, run on the project that contains it.
 
         `asks`: the default without an id: the only semantic layer, the only database, or all of the named project.
         """
@@ -259,7 +259,9 @@ class Session:
     def run_all(
         self, connection: str | None, run: Callable[[Session, str | None], Result]
     ) -> list[tuple[Mount | None, Result]]:
-        """Return the answers of the project (None) and of all its mounts, or of the one that has the connection."""
+        """Return the answers of the project (None) and of all its mounts, or only of the one that contains the
+        connection.
+        """
         mounts = self.mounts()
         if mounts is None:
             return [(None, run(self, connection))]
@@ -271,7 +273,7 @@ class Session:
         ]
 
     def run_each(self, connection: str | None, run: Callable[[Session, str | None], Result]) -> Result:
-        """Return the answer of a report about the project, with one for each of its mounts.
+        """Return the answer of a project report, with one report for each of its mounts.
 
         `data` is that of the project, with `mounts`: name -> `data` and `error` of each. If `connection` belongs to a
         mount, the answer is only of that project.
@@ -297,12 +299,12 @@ class Session:
 
     @staticmethod
     def _shown_folder(folder: Path) -> str:
-        """Return a folder as it is typed: relative if it is below the current one."""
+        """Return a folder as a user would type it: relative if it is inside the current folder."""
         here = current_folder()
         return str(folder.relative_to(here)) if folder.is_relative_to(here) and folder != here else str(folder)
 
     def confirm(self, question: str) -> None:
-        """Return if the user agrees (`--yes`, or by typing it); raises `CancelledError` otherwise."""
+        """Return if the user confirms (with `--yes` or at the prompt); otherwise raise `CancelledError`."""
         if self.settings.yes:
             return
         if not self.settings.interactive:
@@ -411,15 +413,15 @@ _WAITED_FOR: Final = frozenset(
         *("sl-query", "sl-read", "sl-test", "sl-validate", "sql", "status", "usage", "wiki-lint"),
     }
 )
-"""Commands that ask nothing and draw nothing until they are done."""
+"""Commands that neither prompt nor show progress until they are done."""
 
 _PATIENCE, _REDRAWN = 2.0, 0.25
-"""Seconds until a person is shown that a command is at work, and between two drawings."""
+"""Seconds until a terminal shows that a command is working, and between two updates."""
 
 
 @contextlib.contextmanager
 def _waited_for(session: Session) -> Iterator[None]:
-    """Show a line that moves on a terminal while a command takes longer than a person waits without wondering."""
+    """Show an animated line on a terminal while a command takes noticeably long."""
     settings = session.settings
     silent = settings.quiet or settings.json or settings.plain or settings.progress not in (None, ProgressMode.AUTO)
     if session.name not in _WAITED_FOR or silent or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
@@ -465,7 +467,7 @@ def finish(session: Session, result: Result) -> int:
 
 
 def _placed(session: Session, result: Result) -> Result:
-    """Return the answer with hints and next steps that work in the current folder; warnings change in place."""
+    """Return the answer with hints and next steps that work in the current folder; warnings are changed in place."""
     place = session.place
     if place.typed is None and place.folder is None:
         return result
@@ -522,7 +524,7 @@ def _print_notes(session: Session, result: Result) -> None:
 
 
 def _says(error: KtxError | None, warning: ResultWarning) -> bool:
-    """Return whether the following error has the same message and hint as a warning."""
+    """Return whether the error printed next has the same message and hint as a warning."""
     return error is not None and warning.message in error.message and (warning.hint or "") in (error.hint or "")
 
 
@@ -539,7 +541,7 @@ def _note(kind: str, message: str, hint: str | None) -> None:
 
 
 def _fitted(text: str, indent: int = 0) -> list[str]:
-    """Return the lines of a note: one, or as many as a terminal needs, `indent` columns from its left.
+    """Return the lines of a note: one, or as many as the terminal needs, indented by `indent` columns.
 
     No command in it is broken.
     """
@@ -549,7 +551,7 @@ def _fitted(text: str, indent: int = 0) -> list[str]:
 
 
 def _below_itself(note: str) -> list[str]:
-    """Return the lines of a note, which go on below where its text begins."""
+    """Return the lines of a note; continuation lines align with the start of its text."""
     text = note.lstrip(" ")
     start = " " * (len(note) - len(text))
     lines = _fitted(text, len(start))
@@ -626,7 +628,7 @@ def show_group(ctx: typer.Context, *, as_json: bool) -> None:
 
 
 def _with_wait_values(argv: list[str]) -> list[str]:
-    """Return the arguments with a value for every `--wait`: the number after it, else `inf`.
+    """Return the arguments with a value for every `--wait`: the number after it, or else `inf`.
 
     In typer, an option always has a value or never.
     """
@@ -640,7 +642,7 @@ def _with_wait_values(argv: list[str]) -> list[str]:
 
 
 def _schema_of(error: typer.TyperException) -> str:
-    """Return `connection-list` for an error inside a command, `cli` before a command is known."""
+    """Return a name such as `connection-list` for an error inside a command, or `cli` before a command is known."""
     ctx = getattr(error, "ctx", None)
     if ctx is None or isinstance(ctx.command, TyperGroup):
         return "cli"
@@ -687,7 +689,7 @@ def harmless(text: str) -> str:
 
 @contextlib.contextmanager
 def shown_log() -> Iterator[None]:
-    """Show log messages of ktx while a command runs, from the lowest level on."""
+    """Show ktx's log messages, from the given level up, while a command runs."""
     logger, handler = logging.getLogger("ktx_cli"), _StandardError()
     handler.setFormatter(logging.Formatter("debug: %(name)s: %(message)s"))
     level = logger.level

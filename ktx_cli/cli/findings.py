@@ -1,4 +1,4 @@
-"""Diagnostics for CI systems (annotations of GitHub Actions, JUnit XML), and `ktx doctor` results for people."""
+"""Diagnostics for CI systems (GitHub Actions annotations, JUnit XML) and human-readable `ktx doctor` results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def annotation(diagnostic: Diagnostic, prefix: str = "", *, title: str | None = 
 
 
 def repository_prefix(project: Path) -> str:
-    """Return the path from the top of the repository to the project, with a trailing `/`; empty if there is none."""
+    """Return the path from the repository root to the project, with a trailing `/`; empty outside a repository."""
     from ktx_cli.project import discover_layout
 
     try:
@@ -55,7 +55,9 @@ def repository_prefix(project: Path) -> str:
 
 
 def _data(text: str) -> str:
-    """Return a message that stays one command: GitHub decodes exactly these three. Invisible characters are blanked."""
+    """Return a message escaped to stay one command; GitHub decodes exactly these three escapes. Invisible characters
+    are blanked.
+    """
     encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return "".join(character if character.isprintable() else " " for character in encoded)
 
@@ -65,14 +67,14 @@ def _property(text: str) -> str:
 
 
 WIDEST_NAME: Final = 22
-"""Maximum width of the column of check names; longer ones push their message to the right."""
+"""Maximum width of the check name column; longer ones push their message to the right."""
 _LEVEL: Final = 4
 _BARELY: Final = 30
-"""Minimum number of columns for a message to be broken at all."""
+"""Minimum number of columns at which messages are wrapped."""
 
 
 def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list[Line]:
-    """Return the lines of all results, or only of passed ones (`quiet`: the others are reported in another way)."""
+    """Return the lines of all results, or only of passed ones (`quiet`: the others are reported elsewhere)."""
     findings = found.findings
     width = min(WIDEST_NAME, max((len(each.check) for each in findings), default=0))
     columns = terminal_width() if session.settings.pretty else None
@@ -90,7 +92,7 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
 
 
 def _line(level: str, check: str, message: str, width: int, columns: int | None) -> list[Line]:
-    """Return a result, broken into several lines in a narrow terminal, indented to the message."""
+    """Return a result, wrapped in a narrow terminal so that continuation lines align with the message."""
     head, text = f"  {check:<{width}}  ", one_line(message, 2000)
     shown = Styled(f"{level:<{_LEVEL}}", _LEVEL_STYLES.get(level, "ok"))
     below = " " * (_LEVEL + width + 4)
@@ -115,7 +117,7 @@ def annotations_of(found: Diagnosis, place: ProjectPlace) -> list[str]:
 
 
 def cases_of(found: Diagnosis, place: ProjectPlace, *, strict: bool) -> list[JunitCase]:
-    """Return each result as a test; a warning that does not count as a failure is skipped."""
+    """Return each result as a test; a warning that is not a failure counts as skipped."""
     seen: Counter[str] = Counter()
     cases = []
     for check, findings in found.answers.items():
@@ -146,10 +148,12 @@ def _fix(finding: CheckResult, place: ProjectPlace) -> list[Hint]:
 
 
 _NO_XML: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
-"""What a document of XML 1.0 cannot or should not contain: control characters, lone surrogates, non-characters."""
+"""Characters that an XML 1.0 document cannot or should not contain: control characters, lone surrogates,
+non-characters.
+"""
 
 _HEAD: Final = 1_000
-"""Number of bytes of a file to inspect."""
+"""Number of bytes to inspect at the start of a file."""
 
 _ELEMENTS: Final = {"fail": "failure", "error": "error", "skip": "skipped"}
 
@@ -170,7 +174,7 @@ class JunitCase:
 
 
 def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
-    """Return the report of one suite as UTF-8: the same cases give the same bytes."""
+    """Return the report of one suite as UTF-8: identical cases give identical bytes."""
     from xml.etree import ElementTree
 
     seconds = f"{sum(case.seconds for case in cases):.3f}"
@@ -215,5 +219,5 @@ def _write(suite: ElementTree.Element, case: JunitCase) -> None:
 
 
 def _clean(text: str) -> str:
-    """Return the text with U+FFFD for what XML cannot contain, so that a reader sees that something was there."""
+    """Return the text with U+FFFD in place of characters that XML cannot contain, so that the gap is visible."""
     return _NO_XML.sub("\ufffd", text)

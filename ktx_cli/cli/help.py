@@ -26,13 +26,13 @@ from ktx_cli.cli.settings import PANEL, read_ourselves
 from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
 
 _RANGE: Final = re.compile(r"(?:(?P<low>-?[\d.]+)<=)?x(?:>=(?P<least>-?[\d.]+))?(?:<=(?P<high>-?[\d.]+))?")
-"""typer's notation for the limits of a number: `x>=1`, `0<=x<=100`."""
+"""typer's notation for a number's limits: `x>=1`, `0<=x<=100`."""
 
 _LONGEST_CHOICE: Final = 32
-"""Maximum length of choices that are shown next to the option; longer ones follow its text."""
+"""Maximum length of choices shown next to the option; longer lists follow its text."""
 
 EXAMPLES: Final = "Examples:"
-"""The line of a command's docstring after which each line is an example command."""
+"""The line of a command's docstring after which every line is an example command."""
 
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -79,7 +79,7 @@ def _write_rows(formatter: Any, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def _readable(parameter: Any, names: str, text: str) -> tuple[str, str]:
-    """Return the names and the text of a parameter, with words instead of types and signs."""
+    """Return a parameter's names and help text, with words in place of types and symbols."""
     word = "N" if "<int" in names or "<float" in names else str(parameter.name).rpartition("_")[2].upper()
     if parameter.param_type_name == "argument":
         names = re.sub(r" <[^>]*>", "", names).upper()
@@ -108,7 +108,7 @@ def _limits(part: str) -> str:
 
 
 def examples_of(command: Any) -> list[str]:
-    """Return the command lines below `Examples:` in the help of a command."""
+    """Return the command lines below `Examples:` in a command's help."""
     below = inspect.cleandoc(command.help or "").partition(f"\n{EXAMPLES}\n")[2]
     return [line.strip() for line in below.splitlines() if line.strip()]
 
@@ -131,7 +131,7 @@ class HelpCommand(TyperCommand):
     """A command with grouped help."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, including `--help`, with ktx's parsing of values."""
+        """Return the parameters, including `--help`, which parse values as ktx does."""
         return read_ourselves(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -156,7 +156,7 @@ class HelpGroup(TyperGroup):
         return read_ourselves(super().get_params(ctx))
 
     sections: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Heading -> the commands below it; without headings, all are below one."""
+    """Heading -> the commands under it; without headings, all commands are under one."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, then the options by panel."""
@@ -185,7 +185,7 @@ class HelpGroup(TyperGroup):
 
 
 class WordError(typer.BadParameter):
-    """A word that is wrong in its place; `hint` says what to type."""
+    """A word that is not valid in its position; `hint` says what to type."""
 
     def __init__(self, message: str, *, hint: str, ctx: Any) -> None:
         super().__init__(message, ctx=ctx)
@@ -197,7 +197,7 @@ class WordError(typer.BadParameter):
 
 
 def command_of(ctx: Any, *words: str) -> Command:
-    """Return the command of a context, with more words."""
+    """Return a context's command, with further words."""
     return Command(*ctx.command_path.split()[1:], *words)
 
 
@@ -219,7 +219,7 @@ class OwnCommand(HelpCommand):
         return rest
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write the usage of the group itself, then with a subcommand."""
+        """Write the usage without a subcommand, then with one."""
         super().format_usage(ctx, formatter)
         formatter.write_usage(ctx.command_path, self.group.subcommand_metavar, prefix="       ")
 
@@ -249,7 +249,7 @@ class OwnCommand(HelpCommand):
 
 
 class OwnCommandOfIds(OwnCommand):
-    """A group's own command for connections: none of their ids may be the name of a subcommand."""
+    """A group's own command that takes connection ids, none of which may be the name of a subcommand."""
 
     takes_ids = True
 
@@ -268,7 +268,7 @@ class OwnGroup(HelpGroup):
         self.help = own.help
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the group if a subcommand is given, else that of its own command."""
+        """Return the context of the group if a subcommand is given, or else of its own command."""
         named = args[0] in self.commands if args else bool(extra.get("resilient_parsing"))
         responsible: Any = super() if named else self.own
         word = args[0] if args else ""
@@ -291,7 +291,7 @@ class OwnGroup(HelpGroup):
 
 
 def group(help: str) -> typer.Typer:
-    """Return a group of commands, still empty."""
+    """Return an empty group of commands."""
     return typer.Typer(cls=HelpGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -301,14 +301,14 @@ def own_group() -> typer.Typer:
 
 
 ELSEWHERE: Final = frozenset({"demo", "completion"})
-"""Commands that do not work on a project, or get one as an argument."""
+"""Commands that do not work on a project, or take it as an argument."""
 
 ANYWHERE: Final = frozenset({"-C", "config", "ls-remote"})
-"""First words of a git command that works in every folder."""
+"""First words of git commands that work in any folder."""
 
 
 def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> Hint:
-    """Return executable commands: `ktx` becomes the path of the running one if PATH has no such `ktx`.
+    """Return commands that can be run as is: `ktx` becomes the path of the running ktx if that one is not on PATH.
 
     `argv`: the words that started this process. A ktx that was not started as a program of its own stays `ktx`.
     """
@@ -343,7 +343,7 @@ def know_commands(tree_of: Callable[[str], Any]) -> None:
 
 
 def _naming(words: Sequence[str]) -> int:
-    """Return how many of the words name a command; 0 for one that takes no project."""
+    """Return how many of the words name a command; 0 if the command takes no project."""
     if not words or words[0] in ELSEWHERE:
         return 0
     group, count = _tree(words[0]), 0
@@ -357,7 +357,7 @@ def _naming(words: Sequence[str]) -> int:
 
 @functools.cache
 def _tree(name: str) -> Any:
-    """Return click's tree of a command; a command line only needs that of another command for a hint."""
+    """Return click's command tree; a command line needs another command's tree only for a hint."""
     import typer.main
 
     app = _trees[-1](name)
@@ -366,13 +366,15 @@ def _tree(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """The project of a command line: as typed (None: not given), and where git has to run (None: here)."""
+    """The project of a command line: as typed (None if not given), and the folder for git commands (None for the
+    current one).
+    """
 
     typed: str | None
     folder: Path | None
 
     def command(self, hint: str) -> Hint:
-        """Return a hint or a next step whose commands work on this project, typed in the same folder."""
+        """Return a hint or a next step with commands that work on this project when typed in the same folder."""
         return Hint(hint).rewrite(self._placed)
 
     def _placed(self, part: str) -> str:
@@ -386,7 +388,7 @@ class ProjectPlace:
         return part
 
     def data(self, value: Any) -> Any:
-        """Return an answer whose hints and next steps are adapted likewise; other texts are unchanged."""
+        """Return an answer with its hints and next steps adapted in the same way; other texts are unchanged."""
         if isinstance(value, Hint):
             return self.command(value)
         if isinstance(value, Mapping):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _COLLECT_EVERY: Final = (100_000, 20, 50)
-"""How rarely the garbage collector runs: nearly everything a command creates lives as long as it does, and with
+"""Garbage collection thresholds: nearly everything a command creates lives as long as the command, and with
 
 Python's own thresholds it would take a sixth of the time of imports.
 """
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _leave_cycles() -> None:
-    """Do not collect garbage at the end either: the process ends anyway.
+    """Skip garbage collection at exit too, because the process ends anyway.
 
     DuckDB would report objects that still exist as a leak on stderr.
     """
@@ -50,12 +50,12 @@ def _leave_cycles() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Treat SIGTERM, and the end of the terminal, as Ctrl-C, so that a run ends in order."""
+    """Treat SIGTERM and the closing of the terminal like Ctrl-C, so that a run ends cleanly."""
     raise KeyboardInterrupt
 
 
 def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
-    """Return the app for a command line: with the one command it names first, ignoring common options, or with all.
+    """Return the app for a command line: with only the command it names, or with all commands.
 
     All are needed to complete words, and to suggest commands.
     """
@@ -66,7 +66,7 @@ def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -
 
 
 def _first_word(argv: Sequence[str]) -> str:
-    """Return the first word that is neither a common option nor the value of one; empty if that is unknown."""
+    """Return the first word that is neither a common option nor its value, or an empty string if unknown."""
     from ktx_cli.cli.settings import FLAGS, VALUED
 
     words = iter(argv)

@@ -47,7 +47,7 @@ from ktx_cli.core import (
 )
 
 Clock = Callable[[], datetime]
-"""Returns the time of the event that is drawn: now, or that of a replayed event."""
+"""Returns the time of the event being drawn: now, or a replayed event's time."""
 
 
 class Drawing(Protocol):
@@ -75,7 +75,7 @@ class _Silent:
 
 
 class _Plain:
-    """A line for every finished step, and for every wait."""
+    """Draws a line for every finished step and every wait."""
 
     is_live = False
 
@@ -90,7 +90,7 @@ class _Plain:
 
 
 class _JsonLines:
-    """One JSON document per line, with the time in `at`."""
+    """Draws one JSON document per line, with the time in `at`."""
 
     is_live = False
 
@@ -106,7 +106,7 @@ class _JsonLines:
 
 
 def drawing(settings: Settings, clock: Clock = now) -> Drawing:
-    """Return the drawer of events for these settings.
+    """Return the event drawer for these settings.
 
     `auto` is a live view on a terminal that supports it and plain lines elsewhere; `--quiet` and `--json` are silent
     unless `--progress` is given.
@@ -125,7 +125,7 @@ def drawing(settings: Settings, clock: Clock = now) -> Drawing:
 
 
 def describe(event: Event) -> str | None:
-    """Return the line for an event, safe for a terminal, or None for events without one."""
+    """Return the line for an event, safe for a terminal, or None for events without a line."""
     text = _text(event)
     return None if text is None else one_line(text, 2000)
 
@@ -159,12 +159,12 @@ _SHOWN: Final = (StepStarted, UnitsPlanned, Waiting, WorkUnitResumed)
 """Events that the view itself shows, without a permanent line."""
 
 UNITS: Final = "units"
-"""The step whose lines are those of the sources and their units."""
+"""The step that is shown as the lines of the sources and their units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the view. `style` is one of rich."""
+    """A line of the view. `style` is a rich style."""
 
     text: str
     style: str = ""
@@ -191,7 +191,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class RunView:
-    """The state of what is drawn. Nothing is drawn while nothing is in progress."""
+    """The state of the view. Nothing is drawn while nothing is in progress."""
 
     command: str = ""
     since: datetime | None = None
@@ -273,7 +273,7 @@ class RunView:
             each.clear()
 
     def lines(self, at: datetime, most: int) -> list[Line]:
-        """Return what is in progress at a time, in at most `most` lines (3 or more)."""
+        """Return the work in progress at a time, in at most `most` lines (3 or more)."""
         head, foot = list(self._head(at)), list(self._foot(at))
         body = [*self._steps(at), *self._sources(at)]
         room = max(1, most - len(head) - len(foot))

@@ -158,7 +158,7 @@ def _validated(check: Check) -> Any:
 
 
 _BACK_WORDS: Final = ("<", "\x1b")
-"""Typed alone, these go back: the second is what Esc sends."""
+"""Words that go back when typed alone; the second is the character that Esc sends."""
 
 
 class PlainPrompter:
@@ -273,7 +273,7 @@ def _shown(reviewed: ReviewedRelationship, position: str) -> str:
 
 
 def _answer(missing: str | None) -> str:
-    """Return a, r, s or q, and no a for a relationship with something `missing`; asks again for anything else.
+    """Return a, r, s or q, but never a if something is `missing`; asks again after any other input.
 
     Raises `EOFError` when the input is at its end.
     """
@@ -353,7 +353,7 @@ def ask_decisions(points: Sequence[tuple[Decisions, DecisionPoint]], choices: li
 
 
 def _decision_text(decisions: Decisions, point: DecisionPoint, position: str) -> str:
-    """Return what a person reads before deciding: the question, evidence, and the values under each reading."""
+    """Return the text shown before a decision: the question, evidence, and the values under each reading."""
     from ktx_cli.semantic import short_number
 
     effects = decisions.effects_of(point)[:3]
@@ -373,7 +373,7 @@ def _decision_text(decisions: Decisions, point: DecisionPoint, position: str) ->
 
 
 def _typed_line(question: str) -> str:
-    """Return a typed line without blanks around it; raises `EOFError` when the input is at its end."""
+    """Return a typed line without surrounding whitespace; raises `EOFError` at the end of the input."""
     streams.write_err(question)
     typed = sys.stdin.readline()
     if not typed:

@@ -51,11 +51,11 @@ MOST_JOINS = 10
 """Maximum number of joins listed per connection without `--verbose`, highest score first."""
 
 MOST_NAMES = 20
-"""Maximum number of tables or files of a kind that a dry run lists without `--verbose`."""
+"""Maximum number of tables or files of each kind that a dry run lists without `--verbose`."""
 
 
 def destination_of(branch: str | None, *, no_commit: bool) -> Destination:
-    """Return where the options put the changes; `UsageError` for two places."""
+    """Return where the options put the changes; raises `UsageError` if they name two places."""
     from ktx_cli.project import Destination
 
     if branch is not None and no_commit:
@@ -113,7 +113,7 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
 
 
 def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
-    """Return the work units of each source, and the files no database has named."""
+    """Return the work units of each source, and the files that no database names."""
     units = []
     for work in report.sources:
         count = len(work.agent_units)
@@ -158,7 +158,7 @@ def _result_table(report: IngestReport) -> Block:
 
 
 def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
-    """Return notes about sources: what was not read, not merged or dropped, and what a model would add."""
+    """Return notes about sources: parts that were not read, not merged or dropped, and parts that a model would add."""
     rows: list[tuple[str, str, str]] = []
     for work in report.sources:
         notes = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
@@ -258,7 +258,7 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
 
 
 def _is_shown(record: Mapping[str, Any]) -> bool:
-    """Return whether a record of an agent is relevant for everybody: to review, removed or skipped."""
+    """Return whether an agent's record concerns every reader: to review, removed or skipped."""
     return bool(record.get("flagged")) if record["record"] == "conflicts" else record["record"] != "resolutions"
 
 
@@ -270,7 +270,7 @@ def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
-    """Return what models used, and what they did not finish."""
+    """Return the usage of models, and the work they did not finish."""
     from ktx_cli.engine import usage_words
 
     facts: list[tuple[str, str]] = []
@@ -301,7 +301,7 @@ def finding_lines(
     diagnostics: Iterable[Diagnostic],
     details: Callable[[Diagnostic], Sequence[Line]] = lambda diagnostic: (),
 ) -> list[Line]:
-    """Return `path:line: CODE severity: message` for each diagnostic, those of a file together, its fix below it.
+    """Return `path:line: CODE severity: message` for each diagnostic, grouped by file, each with its fix below it.
 
     Paths are relative to the project of the command line. `details`: more lines below the message of a diagnostic.
     """

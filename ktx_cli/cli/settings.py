@@ -148,7 +148,7 @@ def _names_of(option: Any) -> tuple[str, ...]:
 
 
 FLAGS, VALUED = _spelled(flags=True), _spelled(flags=False)
-"""The spellings of the common options: those without and those with a value."""
+"""The spellings of the common options, without and with a value."""
 
 
 class RefusedValueError(typer.BadParameter):

@@ -115,7 +115,7 @@ _OPTIONS: Final[dict[str, Any]] = {
         "--source-set", "Set any other field. Can be repeated.", SOURCE, several=True, metavar="KEY=VALUE"
     ),
     "build": _choice(
-        Build, "--build", "Build context at once: none, the structure of databases, or all. Defaults to none.", BUILD
+        Build, "--build", "Build context right away: none, the structure of databases, or all. Defaults to none.", BUILD
     ),
     "agents": Annotated[
         list[Target] | None,
@@ -214,7 +214,7 @@ def llm_flags(values: Values) -> dict[str, str]:
 
 
 def shown_words(flags: Mapping[str, str]) -> list[str]:
-    """Return model flags as arguments of a command; a plaintext key is replaced by a placeholder."""
+    """Return model flags as command arguments; a plaintext key is replaced by a placeholder."""
     from ktx_cli.project import is_reference, redact_url
 
     words: list[str] = []
@@ -236,7 +236,7 @@ def connection_flags(prefix: str, driver: str) -> dict[str, str]:
 
 
 def other_words(values: Values) -> list[str]:
-    """Return the flags that are neither about the model nor about a connection, as arguments of a command."""
+    """Return the flags that are neither about the model nor about a connection, as command arguments."""
     words: list[str] = []
     for name in _OTHERS:
         value = values[name]

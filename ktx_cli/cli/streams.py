@@ -1,4 +1,4 @@
-"""The only module that writes to stdout and stderr, and handles closed readers."""
+"""Writes to stdout and stderr, which no other module does, and handles closed readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktx_cli.core import Command, StorageError, UsageError
 
 
 class ReaderGoneError(Exception):
-    """The reader of stdout has gone away; the command ends quietly with 141."""
+    """The reader of stdout has closed it; the command ends quietly with exit code 141."""
 
 
 class OutputError(StorageError):
@@ -21,7 +21,7 @@ class OutputError(StorageError):
 
 
 def guard_standard_streams() -> None:
-    """Fill closed descriptors 0-2 and make odd characters harmless.
+    """Open closed descriptors 0-2 and make odd characters harmless.
 
     Otherwise the next opened file would become descriptor 1, and output would be written into it. A closed stdout
     becomes a pipe without a reader, so that every write behaves as if the reader went away.
@@ -42,7 +42,7 @@ def guard_standard_streams() -> None:
 
 
 def _fill(descriptor: int) -> None:
-    """Open the lowest free descriptor, which is this one, for ktx and its children."""
+    """Open this descriptor, which is the lowest free one, for ktx and its child processes."""
     if descriptor != 1:
         os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         return
@@ -54,7 +54,7 @@ def _fill(descriptor: int) -> None:
 def write_out(text: str) -> None:
     """Write data to stdout and flush it.
 
-    Raises `ReaderGoneError` if the reader went away, `OutputError` if the output cannot be stored.
+    Raises `ReaderGoneError` if the reader closed the pipe, `OutputError` if the output cannot be stored.
     """
     try:
         sys.stdout.write(text)
@@ -96,7 +96,7 @@ def stdout_speaks_utf8() -> bool:
 
 
 LARGEST: Final = 1_000_000
-"""Maximum size in bytes of a text."""
+"""Maximum size of a text, in bytes."""
 
 STDIN: Final = "-"
 
@@ -104,7 +104,7 @@ STDIN: Final = "-"
 def text_of(
     file: str, *, too_large: str, name: str | None = None, unread: str | None = None, what: str | None = None
 ) -> str:
-    """Return the text of a file, or of stdin for `-`; raises `UsageError` for one that is unreadable or too large.
+    """Return the text of a file, or of stdin for `-`; raises `UsageError` if it is unreadable or too large.
 
     `name`: the file's name in errors; `unread`: the hint if it cannot be read; `what`: what the text is.
     """

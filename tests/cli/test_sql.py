@@ -99,7 +99,7 @@ def test_the_statement_from_elsewhere(ktx: Run, project: Path, words: list[str])
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "there is no statement"),
+        ([], "a statement is required"),
         (["SELECT 1", "--file", "q.sql"], "a statement and --file cannot be used together"),
         (["--file", "missing.sql"], "cannot read"),
         (["--file", "latin.sql"], "not UTF-8"),

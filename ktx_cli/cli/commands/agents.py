@@ -158,7 +158,7 @@ def _done(outcome: ClientOutcome, report: InstallReport) -> str:
 
 
 def _to_paste(report: InstallReport) -> list[Block]:
-    """Draw the entries of clients that have no file ktx knows."""
+    """Show the entries for clients without a configuration file known to ktx."""
     pasted = [
         json.dumps({"mcpServers": {each.name: each.entry}}, indent=2, ensure_ascii=False)
         for each in report.outcomes

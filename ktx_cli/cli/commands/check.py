@@ -48,7 +48,11 @@ def lint(
     min_coverage: Annotated[
         float | None,
         Option(
-            "--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail if less than this share has a description."
+            "--min-coverage",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="Fail if description coverage is below this share.",
         ),
     ] = None,
     select: Annotated[
@@ -229,7 +233,7 @@ def check(
         Codes, Option("--only", metavar="NAME", help="Only run this check: lint, validate, diff, tests or evals.")
     ] = None,
     skip: Annotated[Codes, Option("--skip", metavar="NAME", help="Skip this check. Can be repeated.")] = None,
-    strict: Annotated[bool, Option("--strict", help="Treat warnings of `validate` as failures.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Treat `validate` warnings as failures.")] = False,
     github: Annotated[bool, Option("--github", help="Also print annotations for GitHub Actions on stderr.")] = False,
     junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Also write a JUnit XML report.")] = None,
 ) -> Result:
@@ -379,7 +383,7 @@ def _eval_blocks(session: Session, report: EvalReport) -> Iterator[Block]:
 
 
 def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
-    """Yield the rows of a new answer, or those in which an answer differs from the expected one."""
+    """Yield the rows of a new answer, or the rows that differ from the expected answer."""
     found = result.difference
     if result.status == "new" and result.answer is not None and not result.accepted:
         yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
@@ -397,7 +401,7 @@ def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
 
 
 def _receipts(name: str, compared: ComparedAnswers) -> Iterator[str]:
-    """Yield the receipts of the answers of a query and of its SQL."""
+    """Yield the receipts for the answers to a query and to its SQL."""
     from ktx_cli.jobs.semantic.explain import fact_lines
 
     yield f"{name}: receipt of the query"

@@ -50,7 +50,7 @@ _MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
 
 
 def prepare() -> None:
-    """Register typer's shells, with help as plain text: it contains no markup for rich to render."""
+    """Register typer's shells, with plain-text help, because it contains no markup for rich to render."""
     from typer import _completion_classes
 
     _completion_classes._sanitize_help_text = lambda text: text
@@ -70,7 +70,7 @@ _T = TypeVar("_T")
 
 
 def read_around(ctx: typer.Context, read: Callable[[Path], Iterable[_T]]) -> list[_T]:
-    """Return what `read` finds in the project of an earlier `--project-dir`, or of the current folder.
+    """Return the result of `read` on the project in the `--project-dir` typed before, or in the current folder.
 
     Empty if there is no readable project: a shell cannot show an error in the middle of a line; the command will.
     """
@@ -90,7 +90,7 @@ def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _ids_with_mounts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the same with the connections of mounted projects, as `mount/id`."""
+    """Return the connection ids that begin with `incomplete`, including those of mounted projects, as `mount/id`."""
 
     def ids(folder: Path) -> Iterator[str]:
         yield from _names(folder, "connections")
@@ -101,7 +101,7 @@ def _ids_with_mounts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _names(folder: Path, block: str) -> dict[str, Any]:
-    """Return the names in a block of the `ktx.yaml` of a folder; nothing if there is none."""
+    """Return the names in a block of a folder's `ktx.yaml`, or none if there is no such file."""
     from ktx_cli.core import yaml
     from ktx_cli.project import CONFIG_NAME, read_bytes
 

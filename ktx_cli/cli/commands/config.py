@@ -90,7 +90,7 @@ def set_(session: Session, key: KEY, value: Annotated[str, Argument(help="New va
 
 
 def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
-    """Return the error; if a threshold would exceed the other one, with the order in which both can be set."""
+    """Return the error; if one threshold would exceed the other, its hint gives the order in which to set both."""
     from ktx_cli.project import InvalidConfigError
 
     other = THRESHOLDS.get(key)

@@ -223,7 +223,7 @@ def remove(
 ) -> Result:
     """Remove a connection from ktx.yaml.
 
-    The context of the connection is kept: its semantic layer, snapshot, pages and proposals. The report lists these
+    The connection's context is kept: its semantic layer, snapshot, pages and proposals. The report lists these
     files, and `ktx lint` reports them until you delete them.
 
     Examples:

@@ -112,7 +112,7 @@ def _asked(
     no_commit: bool,
     wait: float | None,
 ) -> Result:
-    """Ask about the open points with the largest effects; the answers before an interrupt are kept."""
+    """Ask about the open points with the largest effects; answers given before an interrupt are kept."""
     from ktx_cli.cli.prompts import ask_decisions
 
     waiting = _open(loaded)[:MOST_ASKED]
@@ -175,7 +175,7 @@ def _data(
 
 
 def _point_data(loaded: LoadedDecisions, point: DecisionPoint) -> dict[str, Any]:
-    """Return a decision point as the envelope has it."""
+    """Return a decision point in the form of the JSON envelope."""
     from ktx_cli.jobs.decide.decide import answer_json
 
     effects = loaded.decisions.effects_of(point)
@@ -210,7 +210,9 @@ def _point_data(loaded: LoadedDecisions, point: DecisionPoint) -> dict[str, Any]
 
 
 def _shown(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: DecisionPoint) -> Result:
-    """Return everything about a point: evidence, statements, values under each reading, and what an answer changes."""
+    """Return everything about a point: evidence, statements, values under each reading, and what each answer
+    changes.
+    """
     from ktx_cli.jobs.decide.decide import preview
     from ktx_cli.semantic import percent, short_number
 

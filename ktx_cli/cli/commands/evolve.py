@@ -44,7 +44,7 @@ def evolve(
     ] = None,
     since: Annotated[
         str | None,
-        Option("--since", metavar="DATE", help="Only use questions of agents since this day, for example 2026-01-31."),
+        Option("--since", metavar="DATE", help="Only use agents' questions since this day, for example 2026-01-31."),
     ] = None,
     branch: Annotated[
         str | None, Option("--branch", metavar="NAME", help="Name of the branch to create. Defaults to ktx/evolve/RUN.")
@@ -57,11 +57,11 @@ def evolve(
     max_tokens: MAX_TOKENS = None,
     wait: WAIT = None,
 ) -> Result:
-    """Draft and test repairs of the context.
+    """Draft and test repairs to the context.
 
-    Groups failed questions of evals/, refused queries, searches without results and broken definitions by the repair
-    that would fix them. Tests each repair on held-out questions, and commits the repairs that help, and make nothing
-    worse, to a branch.
+    Groups failed questions from evals/, refused queries, searches without results and broken definitions by the repair
+    that would fix them. Tests each repair on held-out questions, and commits the repairs that help without making
+    anything worse to a branch.
 
     Examples:
         ktx evolve --dry-run
@@ -144,7 +144,7 @@ def _tried(report: EvolveReport, *, verbose: bool) -> Iterator[Block]:
 
 def _found_lines(report: EvolveReport) -> Iterator[Block]:
     for each in report.groups:
-        lines = [f"{each.group.id}: {listing(each.group.questions, 10) or 'no question of evals/'}"]
+        lines = [f"{each.group.id}: {listing(each.group.questions, 10) or 'no question from evals/'}"]
         lines += [
             f"  {found.kind.value}: {found.text or found.about} ({found.reason})" for found in each.group.findings
         ]

@@ -193,7 +193,7 @@ def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | t
 
 
 def _shown(session: Session, found: Diagnosis, github: bool) -> list[Block]:
-    """Return what is printed; if JSON is printed on stdout, annotations go to stderr."""
+    """Return the text for stdout; if stdout carries JSON, annotations go to stderr."""
     from ktx_cli.cli.findings import annotations_of, lines_of
 
     annotations = annotations_of(found, session.place) if github else []

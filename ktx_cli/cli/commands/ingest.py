@@ -150,7 +150,7 @@ def ingest(
     if text or file:
         if destination.words:
             message = f"{destination.words[0]} cannot be used together with --text or --file"
-            raise UsageError(message, hint=f"omit {destination.words[0]}: each text becomes a commit of its own")
+            raise UsageError(message, hint=f"omit {destination.words[0]}: each text gets its own commit")
         if ids or no_llm:
             message = f"{'connection IDs' if ids else '--no-llm'} cannot be used together with --text or --file"
             raise UsageError(message, hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"))

@@ -29,7 +29,7 @@ MODEL = Annotated[str | None, Option("--model", help="Use this model instead: MO
 def probe(session: Session, model: MODEL = None) -> Result:
     """Test each configured model with a short request.
 
-    Checks the account of the backend first. Fails if one of the models cannot be used.
+    Checks the backend's account first. Fails if one of the models cannot be used.
 
     Examples:
         ktx llm probe

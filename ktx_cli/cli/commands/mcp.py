@@ -109,7 +109,7 @@ def start(
     allowed_origin: Annotated[
         list[str] | None,
         Option(
-            "--allowed-origin", metavar="ORIGIN", help="Accept requests from web pages of this origin. Can be repeated."
+            "--allowed-origin", metavar="ORIGIN", help="Accept requests from pages on this origin. Can be repeated."
         ),
     ] = None,
     token_file: Annotated[
@@ -216,7 +216,7 @@ def _say(session: Session, state: ServerState) -> None:
 def stop(session: Session) -> Result:
     """Stop the HTTP server of this project.
 
-    A server of several projects stops for all of them. Exits 0 if no server is running.
+    A server that serves several projects stops for all of them. Exits 0 if no server is running.
 
     Examples:
         ktx mcp stop
@@ -299,7 +299,7 @@ def logs(
 
 
 def _follow(path: Path, last: int) -> None:
-    """Write lines as they arrive; ends with an interrupt."""
+    """Write lines as they arrive, until interrupted."""
     from ktx_cli.jobs.serve.daemon import followed
     from ktx_cli.project import mask
 

@@ -187,7 +187,7 @@ def retry(
 ) -> Result:
     """Resume a capture that failed or was interrupted.
 
-    Recorded answers of the model are reused.
+    Recorded model answers are reused.
 
     Examples:
         ktx memory retry latest
@@ -204,7 +204,9 @@ def retry(
 
 @command(commands, "work", schema="memory-work", hidden=True)
 def work(session: Session) -> Result:
-    """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.capture.queue`."""
+    """Work through the queue; stdin is a pipe from the server that started this process
+    (`ktx_cli.jobs.capture.queue`).
+    """
     import dataclasses
 
     from ktx_cli.jobs.capture.queue import Tether, drain

@@ -106,7 +106,7 @@ def proof(
 ) -> Result:
     """Measure whether the context helps agents answer questions.
 
-    An agent answers the questions of evals/ with the context and without it, and ktx compares the results.
+    An agent answers the questions in evals/ with and without the context, and ktx compares the results.
 
     Examples:
         ktx proof --dry-run
@@ -174,7 +174,7 @@ def _plan_fields(found: ProofEstimate) -> Block:
 
 
 def _place(path: Path) -> tuple[str, str]:
-    """Return the text around the report in a file; raises `UsageError` if it has no place for one."""
+    """Return a file's text before and after the report; raises `UsageError` if the file has no place for a report."""
     from ktx_cli.jobs.proof.report import place_in
     from ktx_cli.project import read_bytes
 

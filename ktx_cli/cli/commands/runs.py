@@ -141,7 +141,7 @@ def replay(
 
 
 def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None) -> list[str]:
-    """Draw the events, and return notes about the events that are not drawn."""
+    """Draw the events, and return notes about those that are not drawn."""
     from ktx_cli.cli.progress import drawing
     from ktx_cli.runs import Replay
 
@@ -160,7 +160,7 @@ MOST_RAW = 5
 
 
 def cost(run: RunRecord) -> str:
-    """Return the cost of a run at list prices; empty if it called no model."""
+    """Return the cost of a run at list prices, or an empty string if it called no model."""
     if not run.tokens:
         return ""
     return cost_cell(run.usd, partial=run.unpriced > 0)
@@ -233,7 +233,7 @@ def _raw(raw: tuple[str, ...], verbose: bool) -> str:
 
 
 def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the kind, the subject and the details of a record that an agent made."""
+    """Return the kind, subject and details of an agent's record."""
     match record.get("record"):
         case "contradictions":
             from ktx_cli.wiki import Contradiction

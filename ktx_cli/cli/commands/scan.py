@@ -215,7 +215,7 @@ def relationships(
 
 
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
-    """Raise `UsageError` for options that cannot be combined, and if prompts are impossible."""
+    """Raise `UsageError` for options that cannot be combined, or if a review cannot prompt."""
     if review and deciding:
         message = "--review cannot be used together with --accept, --reject or --accept-all-above"
         raise UsageError(message, hint=Command("scan", "relationships", "--review"))
@@ -244,7 +244,7 @@ def _listed(
 
 
 def _listing(found: RelationshipList, ids: Sequence[str]) -> Result:
-    """Return the list; if it is empty, with the number of joins that foreign keys declare, and how to see them."""
+    """Return the list; if it is empty, add the number of joins declared by foreign keys, and how to list them."""
     from ktx_cli.scan import JoinStatus
 
     data = {**_data(found.relationships, None), "declared": found.declared}
@@ -275,7 +275,7 @@ def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], 
 def _reviewed(
     session: Session, layout: Layout, ids: Sequence[str] | None, found: RelationshipList, wait: float | None
 ) -> Result:
-    """Ask about relationships; answers before an interrupt, or before the end of the input, are kept."""
+    """Ask about relationships; answers given before an interrupt or the end of the input are kept."""
     from ktx_cli.cli.prompts import ask
 
     choices: list[TypedDecision] = []

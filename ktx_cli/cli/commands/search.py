@@ -106,7 +106,7 @@ def _answer(data: dict[str, Any], rows: Rows, steps: Sequence[Command], *, at_ro
 def found_everywhere(
     session: Session, mounts: Mounts, query: str, scope: Scope, limit: int, group: tuple[str, typer.Typer] | None = None
 ) -> tuple[dict[str, Any], Rows]:
-    """Return the matches in a project and all its mounts: the data of the answer, and its rows."""
+    """Return the matches in a project and all its mounts, as the answer's data and as rows."""
     from ktx_cli.agent_tools import search_mounts
     from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.jobs.semantic.layers import DefinitionStatuses
@@ -156,7 +156,7 @@ def hits_data(
 
 
 Rows = Sequence[tuple["Hit", Sequence[str]]]
-"""Hits, each with the values that it represents."""
+"""Hits, each with the values that the hit represents."""
 
 
 def _hits_table(found: Rows, *, at_root: bool) -> Table:
@@ -179,9 +179,9 @@ def _shown(hit: Hit, values: Sequence[str]) -> str:
 
 
 def _next_commands(found: Rows, *, at_root: bool = False) -> list[Command]:
-    """Return for the first hit of each kind the command that goes on from it.
+    """Return a follow-up command for the first hit of each kind.
 
-    `at_root`: each of them names its connection, for those that were not found count too.
+    `at_root`: each command names its connection, because connections without hits count too.
     """
     measure = next((hit.id for hit, _ in found if hit.kind == "measure"), Placeholder("MEASURE"))
     commands = {

@@ -102,7 +102,7 @@ def list_(
         Option("--min-status", help="Only list sources with a definition, other than a join, of at least this status."),
     ] = None,
 ) -> Result:
-    """List sources with the number of their definitions by status.
+    """List sources with the number of definitions by status.
 
     Examples:
         ktx sl list
@@ -173,7 +173,7 @@ def accept(
     ] = None,
     connection: Connection = None,
     certify: Annotated[
-        bool, Option("--certify", help="Certify the definitions. Only owners listed in owners.yaml can.")
+        bool, Option("--certify", help="Certify the definitions. Only owners listed in owners.yaml can do this.")
     ] = False,
     owner: Annotated[
         str | None, Option("--owner", metavar="EMAIL", help="Record the owner of the definitions.")
@@ -497,7 +497,7 @@ def test(
 ) -> Result:
     """Run the tests of the semantic layer.
 
-    A test in the file of a source has a query and its expected result.
+    A test in a source's file has a query and its expected result.
 
     Examples:
         ktx sl test
@@ -574,7 +574,7 @@ def import_(
 ) -> Result:
     """Import semantic models from dbt, LookML or OSI.
 
-    Writes new files, and updates files of earlier imports, but never changes your own files and commits nothing. The
+    Writes new files and updates files from earlier imports, but never changes your own files and commits nothing. The
     report lists every part of the input with file and line: kept, approximated or dropped.
 
     Examples:

@@ -187,7 +187,7 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     ),
     "name": _repeated(
         "--as",
-        help="Column name of the measure, if several are given in their order, for example --as revenue.",
+        help="Column name of the measure; if there are several, in their order, for example --as revenue.",
         metavar="NAME",
     ),
     "dimension": _repeated(
@@ -215,7 +215,7 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "include_empty": _option(
         bool | None,
         "--include-empty/--no-include-empty",
-        help="Include dimension values that have no matching rows. On by default if all dimensions are of one source.",
+        help="Include dimension values that have no matching rows. Default: if all dimensions come from one source.",
     ),
     "grain": _option(
         str | None, "--grain", help="Truncate time dimensions to day, week, month, quarter or year.", metavar="GRAIN"
@@ -356,7 +356,7 @@ def query(
 ) -> Result:
     """Query measures by dimensions, filters and periods.
 
-    The answer has a receipt: the rows it is computed from, and the joins that were used.
+    The answer has a receipt: the rows it was computed from, and the joins that were used.
 
     Examples:
         ktx sl query -m order_revenue.net_revenue -d customer_value.segment --totals
@@ -463,7 +463,7 @@ def _explained(session: Session, question: Question) -> Result:
 
 @contextlib.contextmanager
 def _paths_as_flags() -> Iterator[None]:
-    """Name the flags that choose a join path in the hint of a question that has several."""
+    """Add the flags that choose a join path to the hint for a question with several paths."""
     try:
         yield
     except KtxError as error:
@@ -475,7 +475,7 @@ def _paths_as_flags() -> Iterator[None]:
 
 
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
-    """Return only the statement, in the JSON output of an answer without rows."""
+    """Return only the statement, as the JSON output for an answer without rows."""
     from ktx_cli.jobs.semantic.explain import explain_question
 
     layout, config = session.load_project(with_mounts=True)
@@ -503,7 +503,7 @@ def _explained_blocks(explained: Explained) -> list[Block]:
 
 
 def _warn_when_cut(session: Session, reply: LayerAnswer, *, limited: bool) -> None:
-    """Warn that rows are missing, unless the user limited them (`limited`) to that number."""
+    """Warn that rows are missing, unless the user asked for that limit (`limited`)."""
     if reply.cut is None or (reply.cut == "rows" and limited):
         return
     why, hint = {
@@ -531,7 +531,7 @@ def _table(reply: LayerAnswer, expanded: bool) -> Table:
 
 
 def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
-    """Yield the notes about an answer besides its rows."""
+    """Yield the notes that accompany an answer's rows."""
     from ktx_cli.jobs.semantic.explain import fact_lines, verification_lines
 
     if reply.totals is not None and form is AnswerFormat.CSV:
@@ -549,7 +549,7 @@ def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[st
 
 
 def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the status of an answer, and the definitions whose status is not higher."""
+    """Yield an answer's status, and the definitions that limit it to that status."""
     yield f"status: {status['weakest']}"
     yield from (f"  {each['kind']} {each['definition']}: {each['why']}" for each in status["because"])
 

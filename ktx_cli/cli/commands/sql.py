@@ -93,7 +93,7 @@ def _shown(answer: SqlAnswer, expanded: bool) -> Block:
 
 def _statement(statement: str | None, file: str | None) -> str:
     if (statement is None) == (file is None):
-        problem = "there is no statement" if file is None else "a statement and --file cannot be used together"
+        problem = "a statement is required" if file is None else "a statement and --file cannot be used together"
         example = Command("sql", Placeholder('"SELECT count(*) FROM orders"'))
         raise UsageError(problem, hint=Hint("for example: {}", example))
     if statement is not None and statement != STDIN:

@@ -334,7 +334,7 @@ def _check_decision(
 def _reviewed(
     session: Session, layout: Layout, waiting: list[RecordedContradiction], because: str | None, by: str | None
 ) -> Result:
-    """Ask about contradictions one after the other; each answer is written at once."""
+    """Ask about contradictions one by one, and write each answer immediately."""
     from ktx_cli.cli.prompts import ask_contradiction
     from ktx_cli.jobs.contradictions import COMMAND, Answer, decide
 
@@ -401,7 +401,7 @@ def _listed(session: Session, user: str | None, tag: str | None) -> Result:
 
 
 def _of_mount(mount: Mount | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a page as the root names it."""
+    """Return the facts about a page, under the name that the root uses for it."""
     if mount is None:
         return facts
     pages: dict[str, Any] = {
