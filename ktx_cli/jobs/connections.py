@@ -33,7 +33,7 @@ from ktx_cli.warehouses import ConnectionTest, open_connection
 def probe_connection(
     config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
 ) -> ConnectionTest:
-    """Open and test a database like ingest does. Raises the error that ingest would report."""
+    """Open and test a database as ingest does. Raises the error that ingest would report."""
     connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
     with connector:
         return connector.test(scope)

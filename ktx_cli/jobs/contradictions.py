@@ -1,4 +1,4 @@
-"""List recorded contradictions between sources, and record the decision of a person about one."""
+"""List recorded contradictions between sources, and record a person's decision about one."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class RecordedContradiction:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The decision of a person about a contradiction."""
+    """A person's decision about a contradiction."""
 
     holds: tuple[int, ...] = ()
-    """The numbers of the statements that hold, from 1. Empty if none holds."""
+    """The numbers of the correct statements, starting at 1. Empty if none holds."""
     reason: str | None = None
     by: str | None = None
-    """The name of the person. The default is the git author."""
+    """The person's name. The default is the git author."""
 
 
 def list_contradictions(layout: Layout) -> list[RecordedContradiction]:
-    """Return all entries in the order of the file. Raises `ConfigError` for an invalid file."""
+    """Return all entries in file order. Raises `ConfigError` for an invalid file."""
     content = read_bytes(layout.root / CONTRADICTIONS_NAME)
     if content is None:
         return []

@@ -33,7 +33,7 @@ Edge = frozenset[frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Counts(Record):
-    """The counts of one connection.
+    """The counts for one connection.
 
     `sources` are scanned tables, `own_sources` are written by people, and `columns` and `measures` belong to both.
     `joins` counts a join once even if both sources declare it. `relationships` counts inferred joins by status, or is
@@ -49,7 +49,7 @@ class Counts(Record):
 
 
 def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
-    """Return the counts of the last run by connection, with the signature of the counted files."""
+    """Return the counts from the last run by connection, with the signature of the counted files."""
     try:
         stored = json.loads(read_bytes(_path(layout)) or b"{}")
         kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
@@ -61,7 +61,7 @@ def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
 def counts_of(
     context: CheckContext, connection: str, kept: Mapping[str, tuple[str, Counts]]
 ) -> tuple[Counts, list[ResultWarning]]:
-    """Return the counts of a connection, and warnings about unreadable files."""
+    """Return the counts for a connection, and warnings about unreadable files."""
     known = kept.get(connection)
     if known is not None and known[0] == _signature(context.layout, connection):
         return known[1], []
@@ -109,7 +109,7 @@ def _signature(layout: Layout, connection: str) -> str:
 
 
 def _counted(layout: Layout, connection: str, manifest: Callable[[], Manifest]) -> tuple[Counts, list[ResultWarning]]:
-    """Return the counts and the warnings, with those of the manifest first.
+    """Return the counts and the warnings, starting with those for the manifest.
 
     The counts come from the stored layer if it has all files. Otherwise all files are read, starting with `manifest`.
     """

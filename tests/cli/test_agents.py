@@ -129,7 +129,7 @@ def test_a_folder_whose_name_is_no_text(ktx: Run, project: Path) -> None:
     (odd / "ktx.yaml").write_text("connections: {}\n")
     answer = ktx("agents", "install", "--target", "cursor", "--scope", "user", "--project-dir", str(odd))
     assert answer.code == 2
-    assert "files of clients cannot refer to it" in answer.err
+    assert "client files cannot refer to it" in answer.err
 
 
 def test_a_broken_client_file_is_named_with_its_line(ktx: Run, project: Path) -> None:

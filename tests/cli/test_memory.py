@@ -136,7 +136,7 @@ def test_the_same_text_is_recognised_and_asks_nothing(ktx: Run, shop: Path, mode
     for path in (shop / ".ktx/memory").glob("*.json"):  # as in a fresh clone
         path.unlink()
     found = item(ktx("memory", "capture", "--text", TEXT, "--json"))
-    assert (found["status"], found["reason"]) == ("nothing_to_capture", "an earlier capture had the same text")
+    assert (found["status"], found["reason"]) == ("nothing_to_capture", "an earlier capture contains the same text")
     assert again.asked == []
     model_server.play(Memory(NOTHING))
     other = item(ktx("memory", "capture", "--text", TEXT, "--user", "ada", "--json"))

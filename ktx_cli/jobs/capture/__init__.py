@@ -1,1 +1,1 @@
-"""Captures what an agent session learned into the context."""
+"""Captures what an agent session learned and adds it to the context."""

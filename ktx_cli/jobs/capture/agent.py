@@ -1,4 +1,4 @@
-"""Runs a capture as an agent task, and decides what of its result may be committed next to accepted context."""
+"""Runs a capture as an agent task, and decides which parts of the result may be committed next to accepted context."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ ROLE: Final = "writer"
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """The result of the agent's part of a capture."""
+    """The result of the agent part of a capture."""
 
     work: SourceWork
     """The only source, with the outcome of its only unit."""
     conflicts: tuple[Mapping[str, Any], ...]
-    """The contradictions that it left for a person to decide."""
+    """The contradictions left for a person to decide."""
     agents: AgentResult
 
     @property
@@ -59,7 +59,7 @@ def run_capture(
     *,
     patient: bool,
 ) -> CaptureResult:
-    """Let the agent work, and put what may be committed into the overlay of the run.
+    """Let the agent work, and add what may be committed to the overlay of the run.
 
     `patient`: the first interrupt waits for the end of the loop; else the loop ends at once. Its steps are kept.
     """
@@ -82,7 +82,7 @@ def run_capture(
 def capture_work(
     plan: RunPlan, record: MemoryRecord, work: SourceWork, workspace: Workspace, *, patient: bool = True
 ) -> AgentWork:
-    """Return the agents' part of a capture."""
+    """Return the agent part of a capture."""
     return AgentWork(
         plan,
         [work],
@@ -95,7 +95,7 @@ def capture_work(
 
 
 def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, unit: WorkUnit) -> AgentTask:
-    """Return the task of a capture, on its own overlay; its prompt contains the text itself."""
+    """Return the task for a capture, on its own overlay; its prompt contains the text itself."""
     dialects, named = context.plan.dialects, record.connection
     session = context.open_session(
         context.base.child(),
@@ -126,7 +126,7 @@ def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, 
 
 
 def may_change(record: MemoryRecord) -> bool:
-    """Return whether accepted content may be changed: a person requested it, or will review it."""
+    """Return whether accepted content may be changed, because a person requested or will review the change."""
     return record.replace or record.propose
 
 
@@ -143,7 +143,7 @@ def _rules(record: MemoryRecord) -> str:
 
 
 def _contradiction(found: Contradiction) -> Mapping[str, Any]:
-    """Return a contradiction for the record of a capture: what is accepted, and what the text says against it."""
+    """Return a contradiction for the capture's record: the accepted content, and what the text says against it."""
     is_accepted = (each for each in found.statements if each.source.startswith(("wiki:", "sl:")))
     accepted = next(is_accepted, found.statements[0])
     captured = next((each for each in found.statements if each is not accepted), None)
@@ -160,7 +160,7 @@ def _contradiction(found: Contradiction) -> Mapping[str, Any]:
 
 
 def _as_conflict(path: str, lost: Sequence[str]) -> Mapping[str, Any]:
-    """Return the conflict of a change that no tool allowed but a repair made."""
+    """Return the conflict for a change that no tool allowed but a repair made."""
     place = place_of(path)
     parts = path.split("/")
     artifact = page_artifact(*place) if place else f"sl:{parts[1]}/{parts[-1].rpartition('.')[0]}"
@@ -211,12 +211,12 @@ def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
 
 
 def raw_path(record: MemoryRecord) -> str:
-    """Return the name of a capture's text in the manifest."""
+    """Return the manifest name for a captured text."""
     return f"{record.sha256}.md"
 
 
 def path_of(artifact: str) -> str:
-    """Return where an artifact is, or would be: the file of a page, or the file that ktx gives a source."""
+    """Return where an artifact is, or would be: a page's file, or the file in which ktx stores a source."""
     kind, _, name = artifact.partition(":")
     connection, _, source = name.partition("/")
     if kind == "sl":
@@ -226,12 +226,12 @@ def path_of(artifact: str) -> str:
 
 
 def state_of(delivery: Delivery, record: MemoryRecord) -> FileState | None:
-    """Return the entry of a capture's text in the manifest: `failed` if only a part of it was committed."""
+    """Return the manifest entry for a captured text: `failed` if only a part of it was committed."""
     return delivery.files.get(raw_path(record))
 
 
 def with_state(delivery: Delivery, record: MemoryRecord, artifacts: Iterable[str], *, whole: bool) -> Delivery:
-    """Return the manifest with a committed capture; not `whole`: it may be captured again."""
+    """Return the manifest with a committed capture; if not `whole`, the text may be captured again."""
     known = state_of(delivery, record)
     written = {*artifacts, *(() if known is None else known.artifacts)}
     status = FileStatus.DONE if whole else FileStatus.FAILED

@@ -1,4 +1,4 @@
-"""Runs a capture from its record to its commit: probes the model, takes the lock, processes the text, records the end.
+"""Runs a capture from its record to its commit: probes the model, takes the lock, processes the text.
 
 The committed manifest, and branches with pending changes, show whether the text was captured before.
 """
@@ -72,7 +72,7 @@ ROLES: Final = (ROLE, "repair")
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """The options of a capture. `wait_seconds`: for another run; `patient`: the first interrupt lets
+    """The options for a capture. `wait_seconds`: for another run; `patient`: the first interrupt lets
     the loop finish.
     """
 
@@ -87,7 +87,7 @@ class CaptureOptions:
 
 @dataclass(slots=True)
 class Captured:
-    """The end of a capture. `error`: that of the command, None if the text is captured or contains
+    """The outcome of a capture. `error`: that of the command, None if the text is captured or contains
     nothing to capture.
     """
 
@@ -97,9 +97,9 @@ class Captured:
 
 
 def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
-    """Work on a capture and return its outcome.
+    """Process a capture and return its outcome.
 
-    Raises `KtxError` for one that could not begin: nothing is stored of it, and a queued one stays queued.
+    Raises `KtxError` for a capture that could not begin: nothing is stored for it, and a queued one stays queued.
     `KeyboardInterrupt` passes through once the record says that it was interrupted.
     """
     layout = Layout(options.project_dir)
@@ -118,7 +118,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
 
 
 def capture_plan(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> RunPlan:
-    """Return the plan of a capture; raises `LlmError` if no backend is configured."""
+    """Return the plan for a capture; raises `LlmError` if no backend is configured."""
     loaded = load_config(layout.config)
     if loaded.config.llm.provider.backend == NO_BACKEND:
         raise no_backend()
@@ -147,7 +147,7 @@ class _Capture:
     has_begun: bool = False
 
     def run_through(self, repository: Repository | None) -> Captured:
-        """Do everything under the lock, and record the outcome, whatever happens."""
+        """Do all work under the lock, and always record the outcome."""
         try:
             self.preflight.require()
             under_lock(self.plan, self.report, repository, self.preflight, self._work)
@@ -158,7 +158,7 @@ class _Capture:
         return Captured(self.record, self.error, self.plan.recorder.warnings)
 
     def _ended_by(self, error: BaseException) -> None:
-        """Record what ended it; raises what also ends the command."""
+        """Record what ended the capture; raises errors that also end the command."""
         if not self.has_begun:
             raise error
         asked = isinstance(error, CancelledError) or not isinstance(error, Exception)
@@ -242,11 +242,11 @@ class _Capture:
 
     @property
     def message(self) -> str:
-        """The message of the commit."""
+        """Return the commit message."""
         return f"{COMMAND}: {self.record.label}\n\nKtx-Run: {self.record.run_id}\n"
 
     def _end(self, result: CaptureResult) -> None:
-        """Record the outcome, by what is in the commit, not by what the agent reported."""
+        """Record the outcome according to the commit, not to the agent's report."""
         report = self.report
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
         saved = {each for each in result.work.produced() if path_of(each) not in report.held_paths} if files else set()
@@ -300,7 +300,7 @@ def _nothing(result: CaptureResult) -> str:
     return (
         "the context already contains everything in the text"
         if is_known
-        else "the model found nothing in it worth keeping"
+        else "the model found nothing in the text worth keeping"
     )
 
 
@@ -315,8 +315,9 @@ def _conflict(result: CaptureResult, saved: Sequence[str], record: MemoryRecord)
 
 @dataclass(frozen=True, slots=True)
 class CaptureEstimate(Record):
-    """`tokens`: those of the first request, estimated; `steps`: maximum number of requests. `reason`: why none is
-    needed.
+    """The estimate for a capture.
+
+    `tokens`: tokens of the first request; `steps`: maximum number of requests. `reason`: why none is needed.
     """
 
     record: MemoryRecord
@@ -334,7 +335,7 @@ class CaptureEstimate(Record):
 
 
 def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEstimate, list[ResultWarning]]:
-    """Return the estimate of a capture; raises as `capture` for one that could not begin."""
+    """Return the estimate for a capture; raises the errors of `capture` for one that could not begin."""
     layout = Layout(options.project_dir)
     plan = capture_plan(layout, record, options)
     record.request.check(plan.config)
@@ -378,17 +379,17 @@ class Earlier:
             return replace(own, artifacts=self.artifacts or record.artifacts, files=files)
         where = f", and waits on the branch {self.branch}" if self.branch else ""
         by = f"capture {self.run_id}" if self.run_id else "an earlier capture"
-        reason = f"{by} had the same text{where}"
+        reason = f"{by} contains the same text{where}"
         return replace(ended, status=Status.NOTHING, reason=reason, duplicate_of=self.run_id, branch=None)
 
 
 def branch_of(record: MemoryRecord) -> str:
-    """Return the branch on which the change of a capture waits for review, if any."""
+    """Return the branch on which a capture's change waits for review, if any."""
     return f"ktx/memory/{record.run_id}"
 
 
 def earlier_capture(layout: Layout, repository: Repository, base: Tree, record: MemoryRecord) -> Earlier | None:
-    """Return the capture of the same text and scope that was committed or waits for review; None if there is none.
+    """Return the committed or waiting capture of the same text and scope, or None if there is none.
 
     Failed, interrupted and reverted captures, and those with a conflict, do not count. Raises `ConfigError` for a
     manifest that cannot be read.
@@ -428,13 +429,13 @@ class CaptureDetails:
         return [Command("diff", f"HEAD...{branch}", program="git"), Command("merge", branch, program="git")]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain values, with its text."""
+        """Return the capture as plain values, with its text."""
         facts = picked(self, ("diff", "transcripts", "report", "review"))
         return {**self.record.to_json(content=True), **facts}
 
 
 def show(layout: Layout, text: str) -> CaptureDetails:
-    """Return the capture for a text; raises as `find`."""
+    """Return the capture for a text; raises the same errors as `find`."""
     record = find(layout, text)
     folder, report = layout.run_transcripts(record.run_id), layout.run_report(record.run_id)
     there = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -447,9 +448,7 @@ def show(layout: Layout, text: str) -> CaptureDetails:
 
 
 def _diff(layout: Layout, record: MemoryRecord) -> Iterator[str]:
-    """Yield the unified diffs of a capture's commits, without the manifest; nothing for a commit that
-    no longer exists.
-    """
+    """Yield the unified diffs of a capture's commits, without the manifest; empty for a missing commit."""
     repository = Repository.discover(layout.root) if record.commits else None
     for commit in record.commits if repository is not None else ():
         if repository is None or repository.commit_at(commit) is None:

@@ -1,4 +1,4 @@
-"""The queue of captures: servers add to it without waiting, and one process at a time works through it."""
+"""The queue of captures: servers add captures to it without waiting, and one process at a time works through it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _FOREVER: Final = float("inf")
 
 
 def enqueue(layout: Layout, request: CaptureRequest) -> MemoryRecord:
-    """Put a text into the queue and return its record at once; some process has to `drain` it.
+    """Put a text into the queue and return its record at once; a process must `drain` the queue.
 
-    Raises `UsageError` for a text that cannot be captured: nothing of it is stored then.
+    Raises `UsageError` for a text that cannot be captured: no part of it is stored then.
     """
     request.check(load_config(layout.config).config)
     return save(layout, MemoryRecord.of(request))
@@ -80,7 +80,7 @@ def drain(options: CaptureOptions) -> Iterator[Captured]:
 
 
 def _captured(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> Captured:
-    """Return the outcome of a capture; one that could not begin has failed, so that the next one gets its turn."""
+    """Return the outcome of a capture; one that could not begin has failed, so that the next gets its turn."""
     try:
         return capture(record, options)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others have their turn
@@ -94,7 +94,7 @@ def _captured(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
 
 @contextmanager
 def _alone(layout: Layout) -> Iterator[None]:
-    """Be the only process that works through the queue; it writes its pid for people."""
+    """Become the only process that works through the queue; writes the pid for people to see."""
     prepare_private_folder(layout)
     layout.memory.mkdir(mode=0o700, exist_ok=True)
     path = layout.memory_lock

@@ -1,4 +1,4 @@
-"""Records of captures: the text, its scope and how it is processed; validated before anything is stored."""
+"""Records of captures: the text, its scope and how it is processed, all validated before anything is stored."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SourceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`steps` of the agent's loop, `characters` of the text, and what its task says about how much to keep."""
+    """Maximum `steps` of the agent loop, maximum `characters` of the text, and the instruction on how much to keep."""
 
     steps: int
     characters: int
@@ -73,7 +73,7 @@ BOUNDS: Final[Mapping[SourceType, Bounds]] = {
     SourceType.BACKFILL: Bounds(
         25,
         16_000,
-        "The text is an old conversation. Keep least of all: only definitions and corrections that somebody "
+        "The text is an old conversation. Keep very little: only definitions and corrections that somebody "
         "stated plainly and nobody took back; in doubt, nothing.",
     ),
     SourceType.EXTERNAL: Bounds(
@@ -105,17 +105,17 @@ class CaptureRequest:
 
     @property
     def label(self) -> str:
-        """A label by which people recognize it, on one line and without personal data."""
+        """A label by which people recognize the capture, on one line and without personal data."""
         return f"{masked_words(self.name)}" if self.name else f'"{masked_words(self.text)}"'
 
     @property
     def sha256(self) -> str:
-        """The key of the text: the same words with the same scope have the same key."""
+        """The key of the text; the same words with the same scope have the same key."""
         parts = [normalised(self.text), self.connection or "", self.user or ""]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def check(self, config: KtxConfig) -> None:
-        """Raise `UsageError` for what cannot be captured: no text, too much text, a secret in it, an invalid scope."""
+        """Raise `UsageError` for a text that cannot be captured: empty, too long, with a secret or an invalid scope."""
         bounds = BOUNDS[self.source_type]
         if not self.text.strip():
             example = Command("memory", "capture", "--text", Placeholder('"Revenue is net of refunds."'))
@@ -142,14 +142,14 @@ class CaptureRequest:
         found = [f"line {self.text.count(chr(10), 0, spot.at) + 1}: {spot.message}" for spot in secrets(self.text)]
         if found:
             raise UsageError(
-                "the text contains what looks like a secret, so nothing of it was stored: "
+                "the text contains what looks like a secret, so no part of it was stored: "
                 f"{listing(found, _MOST_NAMED)}",
-                hint="remove it, and rotate it if it is a secret",
+                hint="remove it, and rotate it if it really is a secret",
             )
 
 
 def normalised(text: str) -> str:
-    """Return a text without differences that readers cannot see: line breaks, trailing blanks, composed characters."""
+    """Return a text without invisible differences: line breaks, trailing blanks, composed characters."""
     lines = unicodedata.normalize("NFC", text.removeprefix("\ufeff")).replace("\r\n", "\n").replace("\r", "\n")
     return "\n".join(line.rstrip() for line in lines.split("\n")).strip("\n")
 
@@ -189,7 +189,7 @@ ENDED: Final = frozenset({Status.DONE, Status.NOTHING, Status.CONFLICT})
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The process that works on a capture; `start` distinguishes it from a later one with the same pid."""
+    """The process that works on a capture; `start` distinguishes it from a later process with the same pid."""
 
     pid: int
     start: str
@@ -201,7 +201,7 @@ class Worker:
         return cls(os.getpid(), process_start(os.getpid()) or "", host_identity())
 
     def is_alive(self) -> bool:
-        """Return whether it is alive; a process on another machine counts as alive."""
+        """Return whether the process is alive; a process on another machine counts as alive."""
         return self.host != host_identity() or process_start(self.pid) == self.start
 
 
@@ -248,11 +248,11 @@ class MemoryRecord:
 
     @property
     def commit(self) -> str | None:
-        """The newest commit of it."""
+        """The newest commit of the capture."""
         return self.commits[-1] if self.commits else None
 
     def with_commit(self, commit: str | None) -> tuple[str, ...]:
-        """Return its commits with an additional one."""
+        """Return the capture's commits and an additional one."""
         return self.commits if commit is None or commit in self.commits else (*self.commits, commit)
 
     @property
@@ -262,17 +262,17 @@ class MemoryRecord:
 
     @property
     def characters(self) -> int:
-        """The length of its text."""
+        """The length of the text."""
         return len(self.content)
 
     def seen(self) -> MemoryRecord:
-        """Return its current state: if it is running but nobody works on it, it is interrupted."""
+        """Return the current state; a running capture without a living process is interrupted."""
         if self.status is not Status.RUNNING or (self.worker is not None and self.worker.is_alive()):
             return self
         return _interrupted(self)
 
     def to_json(self, *, content: bool = False) -> dict[str, Any]:
-        """Return it as plain values; `content`: with the text."""
+        """Return the record as plain values; `content`: with the text."""
         found = asdict(self)
         found |= {"characters": self.characters, "commit": self.commit}
         if not content:
@@ -298,7 +298,7 @@ def save(layout: Layout, record: MemoryRecord) -> MemoryRecord:
 
 
 def load(layout: Layout, run_id: str) -> MemoryRecord | None:
-    """Return the record of a capture as written, None if there is none; raises `StorageError` for an invalid one."""
+    """Return the record of a capture as written, None if there is none; raises `StorageError` for an invalid record."""
     path = layout.memory_record(run_id)
     content = read_bytes(path)
     if content is None:

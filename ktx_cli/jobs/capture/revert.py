@@ -1,4 +1,4 @@
-"""Reverts what a capture wrote, in a separate commit; later work is kept, or nothing is changed."""
+"""Reverts what a capture wrote, in a separate commit; either later work is kept or nothing is changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND: Final = Command("memory", "revert")
 
 @dataclass(slots=True)
 class Reverted:
-    """The result of a revert: its run, its commit, and the restored files, or those without the captured text."""
+    """The result of a revert: its run, its commit, and the restored files or files without the captured text."""
 
     record: MemoryRecord
     run_id: str
@@ -41,7 +41,7 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     if record.reverted is not None:
         raise UsageError(f"capture {record.run_id} has already been reverted", hint=Command("memory", "list"))
     if record.commit is None:
-        message = f"capture {record.run_id} wrote nothing that could be reverted"
+        message = f"capture {record.run_id} wrote nothing that can be reverted"
         raise UsageError(message, hint=Command("memory", "list"))
     loaded = load_config(layout.config)
     recorder, wait = Recorder(layout, new_run_id(), options.emit, loaded.notices()), options.wait_seconds
@@ -67,7 +67,7 @@ class _Revert:
     result: Reverted
 
     def work(self, run: LockedRun) -> None:
-        """Undo, check and commit, all or nothing."""
+        """Undo, check and commit; all or nothing."""
         settle_dead(run.plan.layout)
         self._check_landed(run.base)
         workspace = Workspace(run.base)
@@ -83,7 +83,7 @@ class _Revert:
             return
         branch = self.record.branch
         hint = Command("branch", "-D", branch, program="git") if branch else Command("memory", "list")
-        raise UsageError(f"nothing of capture {self.record.run_id} is on this branch", hint=hint)
+        raise UsageError(f"no changes from capture {self.record.run_id} are on this branch", hint=hint)
 
     def _undo(self, repository: Repository, workspace: Workspace) -> None:
         """Restore every file of the capture, with later changes merged in."""
@@ -106,7 +106,7 @@ class _Revert:
         workspace.apply({MANIFEST: None if left == Delivery() else render_delivery(left)})
 
     def _check(self, run: LockedRun, workspace: Workspace) -> None:
-        """Raise if something later depends on what would be removed."""
+        """Raise an error if later work depends on what would be removed."""
         gates = Gates(Workspace(run.base), run.plan.layers)
         found = gates.everything(workspace, frozenset(workspace.changes()))
         if found:
@@ -117,7 +117,7 @@ class _Revert:
         return KtxError(
             f"capture {self.record.run_id} cannot be reverted without losing later work: {left}; nothing was changed",
             code="conflict",
-            hint="edit these files by hand, or first revert what came later",
+            hint="edit these files by hand, or revert the later captures first",
             details={"run_id": self.record.run_id, "files": dict(lost)},
         )
 

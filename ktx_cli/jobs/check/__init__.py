@@ -1,1 +1,1 @@
-"""Checks of the context: lint, diff, eval."""
+"""Checks for the context: lint, diff, eval."""

@@ -1,4 +1,4 @@
-"""`ktx diff`: compare databases with their last scan, and list the definitions that each change breaks."""
+"""`ktx diff`: compares databases with their last scan, and lists the definitions that each change breaks."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ _BREAKS_REFERENCES: Final = REFERRED_TO - {ChangeKind.COLUMN_TYPE, ChangeKind.CO
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange(Record):
-    """One change of a table or of the named columns.
+    """One change to a table or to the named columns.
 
     `before` and `after` are the states as the database reports them; None means that the object does not exist.
     `breaks_type` is true if the type in the semantic layer changes. `uses` are the references to the table or columns.
-    `place` is the line of the manifest that has what changed.
+    `place` is the manifest line with the changed object.
     """
 
     kind: ChangeKind
@@ -121,7 +121,7 @@ class SchemaChange(Record):
 
     @property
     def table_name(self) -> str:
-        """The name of the table in the manifest."""
+        """The manifest name of the table."""
         return physical_name(self.table)
 
     @property
@@ -132,7 +132,7 @@ class SchemaChange(Record):
 
     @property
     def diagnostic(self) -> Diagnostic:
-        """The change as a diagnostic: an error where it breaks the context."""
+        """The change as a diagnostic: an error if it breaks the context."""
         severity = Severity.ERROR if self.breaking else Severity.WARNING
         return Diagnostic(self.kind.value, severity, self.sentence, self.place or Location())
 
@@ -143,7 +143,7 @@ class SchemaChange(Record):
 
 
 _MOST_OF_A_VALUE: Final = 60
-"""Characters of an old or new value in a sentence."""
+"""Maximum number of characters of an old or new value in a sentence."""
 
 _SENTENCES: Final = {
     ChangeKind.TABLE_ADDED: "table `{0}` was added: {2}",
@@ -159,7 +159,7 @@ _SENTENCES: Final = {
     ChangeKind.COLUMN_DEFAULT: "the default of column `{0}` changed: {1} -> {2}",
     ChangeKind.COLUMN_GENERATED: "whether column `{0}` is generated changed: {1} -> {2}",
     ChangeKind.COLUMN_VALUES: "the allowed values of column `{0}` changed: {1} -> {2}",
-    ChangeKind.COLUMN_ORDER: "the order of the columns of `{0}` changed: {1} -> {2}",
+    ChangeKind.COLUMN_ORDER: "the column order of `{0}` changed: {1} -> {2}",
     ChangeKind.PRIMARY_KEY: "the primary key of `{0}` changed: {1} -> {2}",
     ChangeKind.FOREIGN_KEY_ADDED: "a foreign key of `{0}` was added: {2}",
     ChangeKind.FOREIGN_KEY_REMOVED: "a foreign key of `{0}` was removed: {1}",
@@ -168,12 +168,12 @@ _SENTENCES: Final = {
     ChangeKind.INDEX_ADDED: "an index of `{0}` was added: {2}",
     ChangeKind.INDEX_REMOVED: "an index of `{0}` was removed: {1}",
 }
-"""Kind -> the sentence about a change, from what changed, the old and the new value."""
+"""Kind -> the sentence about a change, with placeholders for the object, the old value and the new value."""
 
 
 @dataclass(slots=True)
 class ConnectionDrift(Record):
-    """The changes of one connection, or the `error` of its comparison.
+    """The changes to one connection, or the `error` of its comparison.
 
     `basis` is `snapshot` for the result of the last scan, or `manifest`, which only has names and semantic types.
     """
@@ -219,7 +219,7 @@ class Drift(Record):
     connections: list[ConnectionDrift] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of changes, of breaking changes, and of changes by kind."""
+        """Return the number of changes, of breaking changes, and of changes of each kind."""
         changes = [change for connection in self.connections for change in connection.changes]
         kinds = Counter(change.kind.value for change in changes)
         return {"changes": len(changes), "breaking": sum(c.breaking for c in changes), **dict(sorted(kinds.items()))}
@@ -273,7 +273,7 @@ def _failed(errors: Sequence[KtxError]) -> KtxError:
 def find_drift(
     layout: Layout, config: KtxConfig, wanted: Sequence[str] = (), *, environ: Mapping[str, str]
 ) -> tuple[Drift, list[ResultWarning]]:
-    """Return the changes of the requested databases, or of all, since their last scan.
+    """Return the changes to the requested databases, or to all, since their last scan.
 
     A failure affects only its own connection. Tables that cannot be read count as unchanged. Nothing is written. Raises
     the same errors as `choose_targets`.
@@ -341,7 +341,7 @@ SNAPSHOT, MANIFEST = "snapshot", "manifest"
 
 @dataclass(frozen=True, slots=True)
 class LastScan:
-    """The tables of the last scan. `basis` says whether they come from a snapshot or from the manifest."""
+    """The tables from the last scan. `basis` says whether they come from a snapshot or from the manifest."""
 
     tables: tuple[Table, ...]
     basis: str
@@ -349,7 +349,7 @@ class LastScan:
 
 
 def read_known(layout: Layout, connection: str) -> LastScan:
-    """Read the tables of the last scan from the files. Raises `NotReadyError` if there was no scan."""
+    """Read the tables from the last scan from the files. Raises `NotReadyError` if there was no scan."""
     committed = Committed(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
     before = committed.snapshot
     if before.tables is not None:
@@ -376,14 +376,14 @@ def _tables(entries: Iterable[Entry]) -> Iterable[Table]:
 
 
 def _column(fields: dict[str, Any]) -> Column:
-    """Return a column of the manifest. If its type is unknown, it has no native type."""
+    """Return a column from the manifest. If its type is unknown, it has no native type."""
     kind = str(fields.get("type"))
     known = kind in [known_type.value for known_type in SemanticType]
     return Column(str(fields["name"]), kind if known else "", SemanticType(kind if known else "string"))
 
 
 def _ref(name: str) -> TableRef | None:
-    """Return the table of a `table:` value, or None if it is invalid."""
+    """Return the table in a `table:` value, or None if it is invalid."""
     try:
         *above, table = parse_name(name)
     except (ConfigError, ValueError):
@@ -503,7 +503,7 @@ class ContextUses:
     _layers: dict[str, LayerUses] | None = None
 
     def with_uses(self, connection: str, changes: Iterable[SchemaChange]) -> tuple[SchemaChange, ...]:
-        """Return the changes of a connection with the references to the changed tables and columns."""
+        """Return a connection's changes with the references to the changed tables and columns."""
         return tuple(self._with_uses(connection, each) if each.kind in REFERRED_TO else each for each in changes)
 
     def _with_uses(self, connection: str, change: SchemaChange) -> SchemaChange:

@@ -59,7 +59,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class Finding(Record):
-    """A diagnostic of a check, and whether it makes the check fail."""
+    """A diagnostic from a check, and whether it makes the check fail."""
 
     check: str
     diagnostic: Diagnostic
@@ -93,7 +93,7 @@ class CheckReport(Record):
 
     @property
     def findings(self) -> list[Finding]:
-        """The findings of all checks: those that make a check fail first."""
+        """The findings of all checks, those that make a check fail first."""
         return sorted((each for check in self.checks for each in check.findings), key=lambda each: not each.fails)
 
     def counts(self) -> dict[str, int]:
@@ -103,7 +103,7 @@ class CheckReport(Record):
     json_keys = ("checks", "findings", "counts")
 
     def error(self) -> KtxError | None:
-        """Return the error to end with: of findings that fail a check, else of checks that could not be run."""
+        """Return the error with which the command ends: for findings that fail a check, else for failed checks."""
         failed = [check.check for check in self.checks if check.status is Status.FAIL]
         broken = [check for check in self.checks if check.status is Status.ERROR]
         details = {"failed": failed, "not_run": [check.check for check in broken], "counts": self.counts()}
@@ -125,14 +125,14 @@ class CheckReport(Record):
 
 
 _SINGLE: Final = {"lint": "lint", "validate": "sl validate", "diff": "diff", "tests": "sl test", "evals": "eval"}
-"""Check -> the command that runs it alone."""
+"""Check -> the command that runs only this check."""
 
 CHECKS: Final = tuple(_SINGLE)
 """The checks, in the order in which they run."""
 
 
 def run_checks(request: CheckRequest) -> CheckReport:
-    """Run the chosen checks, and return what they found.
+    """Run the chosen checks, and return their findings.
 
     A check that cannot be run (a database that cannot be reached) does not keep the others from running. A diagnostic
     that two checks share is reported by the first one. Raises `UsageError` for a check that does not exist.
@@ -168,7 +168,7 @@ def _chosen(only: Sequence[str], skip: Sequence[str]) -> list[str]:
 
 
 def _is_new(seen: set[tuple[str | None, str]], diagnostic: Diagnostic) -> bool:
-    """Return whether no check has reported this yet; `sl validate` and `lint` share the checks of definitions."""
+    """Return whether no check has reported this finding yet; `sl validate` and `lint` share definition checks."""
     key = (diagnostic.location.path, diagnostic.message)
     known = key in seen
     seen.add(key)

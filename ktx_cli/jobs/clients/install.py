@@ -69,7 +69,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Edits:
-    """The edits of an installation in progress; nothing is written before all are complete."""
+    """The edits for an installation in progress; nothing is written before all edits are complete."""
 
     where: Where
     wanted: Wanted
@@ -83,7 +83,7 @@ class _Edits:
 
 
 def install(wanted: Wanted, where: Where) -> InstallReport:
-    """Install into clients: all of them or (with an error) none.
+    """Install into clients: into all of them or, with an error, none.
 
     Raises `UsageError` for an invalid scope or name, `ConfigError` for a configuration that cannot be read or edited,
     `StorageError` for a file that cannot be written.
@@ -97,7 +97,7 @@ def install(wanted: Wanted, where: Where) -> InstallReport:
 
 
 def scope_of(target: Target, scope: Scope | None) -> Scope:
-    """Return the requested scope; raises `UsageError` for one that the client does not have."""
+    """Return the requested scope; raises `UsageError` for a scope that the client does not have."""
     places = CLIENTS[target].places
     found = next(iter(places)) if scope is None else scope
     if found not in places:
@@ -122,7 +122,7 @@ def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
 
 
 def _options(edits: _Edits, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
-    """Return the options of the server; options not requested are those of our entry in the client's own file."""
+    """Return the server options; options not requested are taken from our entry in the client's own file."""
     wanted = edits.wanted
     ours = None if configuration is None or recorded is None else configuration.entries.get(recorded.name)
     attributes = attributes_in(ours) if wanted.attributes is None else wanted.attributes
@@ -133,7 +133,7 @@ def _value(edits: _Edits, target: Target, scope: Scope, options: Sequence[str]) 
     client, wanted, where = CLIENTS[target], edits.wanted, edits.where
     if wanted.address is not None:
         if not client.http:
-            message = f"{target} starts servers itself and does not support running servers in its file"
+            message = f"{target} starts servers itself and does not support running servers in its configuration file"
             raise UsageError(message, hint="omit --http, or add the URL as a connector in its settings")
         return http_entry(client, wanted.address)
     installed = installed_program(where.environ)
@@ -176,7 +176,7 @@ def _require_text(*paths: Path) -> None:
         try:
             str(path).encode()
         except UnicodeEncodeError as error:
-            message = f"{path} has a name that is not UTF-8, so files of clients cannot refer to it"
+            message = f"{path} has a name that is not UTF-8, so client files cannot refer to it"
             raise NotSupportedError(message, hint="rename the folder") from error
 
 
@@ -206,7 +206,7 @@ def _install_entry(
 def _found_entry(
     configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
-    """Return the record of an entry that stays unchanged; None for an older one of ours, which is removed."""
+    """Return the record of an entry that stays unchanged, or None for an older entry of ours, which is removed."""
     current = configuration.entries[name]
     known = recorded if recorded is not None and recorded.name == name else None
     if current == value:
@@ -224,7 +224,7 @@ def _found_entry(
 
 
 def _name_for(edits: _Edits, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
-    """Return the name for the entry; raises `UsageError` if something that is not ours has it."""
+    """Return the name for the entry; raises `UsageError` if a foreign entry has that name."""
     project, wanted = edits.where.project, edits.wanted.name
     ours = [
         name
@@ -248,7 +248,7 @@ def _folder_name(where: Where) -> str:
 
 
 def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
-    """Make what ktx created around the entry go with the last entry in it, whichever project that belongs to."""
+    """Ensure that what ktx created around the entry is removed with the last entry in it, of whichever project."""
     peers = list(configuration.peers(edits.where.project))
     for each in [recorded, *(install.entry for install, _ in peers)]:
         if each is not None:
@@ -262,7 +262,7 @@ def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded:
 
 
 def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) -> dict[str, str]:
-    """Write the skills that are missing or older; return all skills of ktx."""
+    """Write the skills that are missing or older; return all ktx skills."""
     ours = dict(recorded.skills)
     known = {path: sha for install in edits.manifest.installs for path, sha in install.skills.items()}
     for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], edits.where).items():
@@ -278,10 +278,10 @@ def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) ->
 
 
 def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport:
-    """Write the staged files, and the record of what is then installed.
+    """Write the staged files, and the record of the resulting installation.
 
-    The manifest lists a file before it exists, and until it is gone: after a kill in between, uninstalling finds
-    everything.
+    The manifest lists a file before it exists and until it is deleted, so that uninstalling finds everything after a
+    kill.
     """
     where, manifest, staging = edits.where, edits.manifest, edits.staging
     diffs = [diff_of(change) for change in staging.changes]
@@ -321,7 +321,7 @@ def _of_clients(where: Where) -> set[Path]:
 
 
 def _both(before: Manifest, after: Manifest) -> Manifest:
-    """Return what is or will be installed."""
+    """Return what is installed or will be."""
     both = after.model_copy(deep=True)
     for install in before.installs:
         if both.of(install.target, install.scope) is None:
@@ -331,7 +331,7 @@ def _both(before: Manifest, after: Manifest) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Left(Record):
-    """Something that was skipped because it differs from what ktx wrote."""
+    """An item that was skipped because it differs from what ktx wrote."""
 
     path: str
     reason: str
@@ -340,7 +340,7 @@ class Left(Record):
 
 @dataclass(slots=True)
 class ClientOutcome(Record):
-    """One client in one scope.
+    """The result for one client in one scope.
 
     `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: the
     entry in the file, or to paste. `path`: the file, None if there is none.
@@ -357,7 +357,7 @@ class ClientOutcome(Record):
 
 @dataclass(frozen=True, slots=True)
 class InstallReport(Record):
-    """Everything that a command did. `diffs`: the files that changed, or would."""
+    """The results of a command. `diffs`: the files that changed, or would."""
 
     outcomes: Sequence[ClientOutcome]
     diffs: Sequence[Diff]
@@ -378,7 +378,7 @@ class InstallReport(Record):
 
 
 def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> InstallReport:
-    """Remove this project from clients (no targets: from all that it was installed into).
+    """Remove this project from clients; without targets, from all clients that it was installed into.
 
     Raises `ConfigError` for a configuration that cannot be read, `StorageError` for one that cannot be written.
     """
@@ -417,7 +417,7 @@ def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) ->
     if configuration is None:
         if recorded is not None:
             hint = f"remove `{recorded.name}` from {recorded.path} by hand"
-            outcome.left.append(Left(recorded.path, "the client uses another file now", hint))
+            outcome.left.append(Left(recorded.path, "the client now uses another file", hint))
         return recorded
     outcome.path, entries = configuration.path, configuration.entries
     ours = (configuration.found(*each) for each in entries.items() if is_of(each[1], configuration.scope, project))
@@ -442,7 +442,7 @@ def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) ->
 
 
 def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *, is_recorded: bool) -> dict[str, str]:
-    """Remove the skills that nobody else uses; return the skipped ones."""
+    """Remove the skills that nobody else uses; return the skipped skills."""
     left: dict[str, str] = {}
     used = {*edits.manifest.skill_files(), *_used_by_others(edits, install)}
     files = skill_files(CLIENTS[install.target].places[install.scope], edits.where)
@@ -462,14 +462,14 @@ def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *
 
 
 def _reason_to_leave(edits: _Edits, install: Install, path: Path, wrote: str) -> str | None:
-    """Return why a skill is not removed, "" if it can be, None if it does not exist."""
+    """Return why a skill is not removed: "" if it can be, None if it does not exist."""
     if not path.exists():
         return None
     folder = edits.where.skills(CLIENTS[install.target].places[install.scope])
     if folder is None or not path.is_relative_to(folder) or ".." in path.parts:
         return "the client uses another file now"
     if not path.relative_to(folder).parts[0].startswith(PREFIX):
-        return "it is not a skill of ktx"
+        return "it is not a ktx skill"
     return "" if digest(edits.staging.read(path) or b"") == wrote else "it was edited"
 
 

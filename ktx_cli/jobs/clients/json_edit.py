@@ -1,4 +1,4 @@
-"""Adds one entry to a JSON file that people own, or removes it, without changing any other character."""
+"""Adds one entry to a user-owned JSON file, or removes it, without changing any other character."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entries(text: str, container: Path, where: str) -> dict[str, Any]:
 
 
 def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str) -> Edited:
-    """Return the text with a new entry as the last of an object, which is created if it is missing."""
+    """Return the text with a new entry at the end of an object, which is created if it is missing."""
     parsed = parse(text, where)
     if parsed.root is None:
         new, insertions = inserted(text, [(len(text), _document(text, _nested((*container, name), entry)))])
@@ -39,9 +39,9 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
 
 
 def remove(text: str, container: Path, name: str, there: int, where: str) -> str:
-    """Return the text without an entry, and without objects around it that are then empty.
+    """Return the text without an entry, and without objects around it that become empty.
 
-    The first `there` of them belong to people and stay.
+    The first `there` objects belong to people and stay.
     """
     text = _without(text, (*container, name), where)
     for depth in range(len(container), there, -1):
@@ -54,7 +54,7 @@ def remove(text: str, container: Path, name: str, there: int, where: str) -> str
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty: no comment, and no member except the schema that a client adds itself."""
+    """Return whether a text is empty: no comments, and no members except the schema that a client adds itself."""
     parsed = parse(text, "")
     root = parsed.root
     return not parsed.comments and (
@@ -69,7 +69,7 @@ def _nested(path: Path, value: Any) -> Any:
 
 
 def _inner(root: Value | None, path: Path, where: str) -> Value | None:
-    """Return the object at a path, None if it does not exist."""
+    """Return the object at a path, or None if it does not exist."""
     value = None if root is None else _object(root, (), where)
     for depth in range(1, len(path) + 1):
         member = None if value is None else _only(value, path[:depth], where)
@@ -103,7 +103,7 @@ def _document(text: str, value: Any) -> str:
 
 
 def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, str]]:
-    """Return what to insert where for a new last member of an object."""
+    """Return the insertion for a new last member of an object."""
     text = parsed.text
     between = text[here.start : here.end] if here.members else text.strip().lstrip(BOM)
     if "\n" not in between and (here.members or here is not parsed.root):
@@ -121,7 +121,7 @@ def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, 
 
 
 def _behind_last(last: Member, written: str, text: str | None = None) -> list[tuple[int, str]]:
-    """Insert a member after the last one, on the same line (no `text`) or after the comments of that line."""
+    """Insert a member after the last one, on the same line (no `text`) or after the comments on that line."""
     end = last.value.end if last.comma is None else last.comma + 1
     at = end if text is None else _past_comments(text, end)
     gap = " " if text is None else ""
@@ -131,7 +131,7 @@ def _behind_last(last: Member, written: str, text: str | None = None) -> list[tu
 
 
 def _past_comments(text: str, at: int) -> int:
-    """Return where the comments after a position on its line end; the position itself if there are none."""
+    """Return where the comments after a position on its line end, or the position itself if there are none."""
     place, found = at, at
     while True:
         while text[place : place + 1] in (" ", "\t"):
@@ -157,7 +157,7 @@ def _indent(text: str, at: int) -> str:
 
 
 def _indent_of_members(text: str, here: Value) -> str:
-    """Return the blanks before the last member that begins a line, empty if none does."""
+    """Return the blanks before the last member that begins a line; empty if none does."""
     for member in reversed(here.members):
         before = text[text.rfind("\n", 0, member.start) + 1 : member.start]
         if not before.strip(" \t"):
@@ -169,7 +169,7 @@ def _indent_of_members(text: str, here: Value) -> str:
 
 
 def _without(text: str, path: Path, where: str) -> str:
-    """Return the text without a member and the blanks before it; one of the commas around it is removed."""
+    """Return the text without a member and the blanks before it; one of the surrounding commas is removed."""
     parsed = parse(text, where)
     above = _inner(parsed.root, path[:-1], where)
     member = None if above is None else _only(above, path, where)
@@ -208,7 +208,7 @@ def _tree(text: str, where: str) -> Any:
 
 
 def _tree_without(parsed: Parsed, path: Path) -> Any:
-    """Return the data of a text without one member."""
+    """Return the data in a text without one member."""
     return _dropped(parsed.root.tree, path) if parsed.root else None
 
 
@@ -239,12 +239,12 @@ class Value:
     items: tuple[Value, ...] = ()
 
     def named(self, key: str) -> list[Member]:
-        """Return the members of an object with this key: several if it is a duplicate."""
+        """Return the members of an object with this key; duplicates give several."""
         return [member for member in self.members if member.key == key]
 
     @property
     def tree(self) -> Any:
-        """The value for comparison: members in their order, with duplicates, scalars as written."""
+        """The value for comparison: members in order, with duplicates; scalars as written."""
         if self.kind == "object":
             return ("object", *((member.key, member.value.tree) for member in self.members))
         if self.kind == "array":
@@ -261,7 +261,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key, which begins at `start`, with its value. `comma`: the position of the comma after it, None without one."""
+    """A key, which begins at `start`, and its value. `comma`: the position of the comma after it, None without one."""
 
     key: str
     start: int
@@ -271,7 +271,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A text, its one value (None: it has none), and the positions of its comments."""
+    """A text, its single value (None: it has none), and the positions of its comments."""
 
     text: str
     root: Value | None
@@ -409,7 +409,7 @@ class Edited:
 
 
 class Editor(Protocol):
-    """The functions of a format's module; each raises `ConfigError` for a text that it cannot read or edit."""
+    """The functions of a format module; each raises `ConfigError` for a text that it cannot read or edit."""
 
     def entries(self, text: str, container: Path, where: str) -> dict[str, Any]:
         """Return the entries below a key."""
@@ -418,7 +418,7 @@ class Editor(Protocol):
         """Return the text with a new entry."""
 
     def remove(self, text: str, container: Path, name: str, there: int, where: str) -> str:
-        """Return the text without an entry, and without keys around it that are empty and not people's."""
+        """Return the text without an entry, and without surrounding keys that are empty and not user-owned."""
 
     def is_blank(self, text: str) -> bool:
         """Return whether a text is empty."""
@@ -437,7 +437,7 @@ def inserted(text: str, places: Sequence[tuple[int, str]]) -> tuple[str, tuple[I
 
 
 def taken_back(text: str, insertions: Sequence[Insertion]) -> str | None:
-    """Return the text before the insertions, None if they are not at their positions."""
+    """Return the text before the insertions, or None if they are not at their positions."""
     for each in reversed(insertions):
         end = each.at + len(each.text)
         if text[each.at : end] != each.text:

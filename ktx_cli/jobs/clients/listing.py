@@ -1,4 +1,4 @@
-"""The agent clients of this machine: which have the project installed, in what state, and which could."""
+"""The agent clients on this machine: those with the project installed, their state, and those that could have it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ClientState(Record):
 
 
 def list_clients(where: Where) -> list[ClientState]:
-    """Return the state of every client in every scope; starts and writes nothing."""
+    """Return the state of every client in every scope, without starting or writing anything."""
     manifest = load_manifest(Layout(where.project))
     return [
         _state(target, scope, manifest.of(target, scope), where)
@@ -88,7 +88,7 @@ def _look_at_entry(state: ClientState, install: Install | None, where: Where, st
 
 
 def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with an entry: it does not work, or was changed."""
+    """Yield the problems with an entry: it does not work, or was changed."""
     if is_ktx(value):
         folder, program = folder_of(value), words_of(value)[0]
         if folder is not None and not is_of(value, scope, where.project):
@@ -125,7 +125,7 @@ class _Sign(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentOffer:
-    """A client that could get the project. `installed`: it has it, and nothing of that is changed or outdated."""
+    """A client into which the project could be installed. `installed`: it is, and is neither changed nor outdated."""
 
     target: Target
     label: str
@@ -133,7 +133,7 @@ class AgentOffer:
 
 
 def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOffer]:
-    """Return the clients that seem to be on this machine, most likely first; `universal` is always the last."""
+    """Return the clients that seem to be on this machine, most likely first; `universal` always comes last."""
     where = Where(project_dir, environ)
     try:
         installed = {state.target for state in list_clients(where) if state.state == INSTALLED}
@@ -150,7 +150,7 @@ def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOff
 
 
 def _signs(target: Target, where: Where) -> Iterator[tuple[_Sign, str]]:
-    """Yield why a client seems to be installed, strongest first."""
+    """Yield the signs that a client is installed, strongest first."""
     if _has_files(target, Scope.PROJECT, where):
         yield _Sign.IN_PROJECT, "used in this folder"
     for program in CLIENTS[target].programs:

@@ -1,6 +1,4 @@
-"""The record of what ktx added to files of clients, sufficient to remove it again without copies of
-earlier contents.
-"""
+"""The record of what ktx added to client files, sufficient to remove it again without copies of earlier contents."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ class Install(_Record):
 
     @model_validator(mode="after")
     def _is_of_ktx(self) -> Self:
-        """Reject an entry that ktx never writes: whoever planted it could make ktx remove entries of people."""
+        """Reject an entry that ktx never writes: a planted entry could make ktx remove other people's entries."""
         place = CLIENTS[self.target].places.get(self.scope)
         if self.entry is None or place is None:
             return self
@@ -78,7 +76,7 @@ class Manifest(_Record):
         return next((each for each in self.installs if (each.target, each.scope) == (target, scope)), None)
 
     def put(self, install: Install) -> None:
-        """Record what is installed now, replacing the earlier record."""
+        """Record the current installation in place of the earlier record."""
         for index, each in enumerate(self.installs):
             if (each.target, each.scope) == (install.target, install.scope):
                 self.installs[index] = install
@@ -90,7 +88,7 @@ class Manifest(_Record):
         self.installs = [each for each in self.installs if (each.target, each.scope) != (target, scope)]
 
     def skill_files(self) -> Iterator[str]:
-        """Yield the files of skills in use."""
+        """Yield the skill files in use."""
         for install in self.installs:
             yield from install.skills
 
@@ -109,7 +107,7 @@ def load_manifest(layout: Layout) -> Manifest:
         return Manifest.model_validate_json(content)
     except ValidationError as error:
         message = f"cannot read {path}: it was written by a newer ktx, or edited"
-        hint = Hint("upgrade ktx, or move it away: {}", Command(path, path.with_suffix(".old"), program="mv"))
+        hint = Hint("upgrade ktx, or move the file away: {}", Command(path, path.with_suffix(".old"), program="mv"))
         raise StorageError(message, hint=hint, details={"path": str(path)}) from error
 
 
@@ -127,7 +125,7 @@ def save_manifest(layout: Layout, manifest: Manifest) -> None:
 
 
 def written(path: Path, project: Path) -> str:
-    """Return a path as in the manifest: relative in the project, which may be moved, else absolute."""
+    """Return a path as in the manifest: relative within the project, which may be moved, and absolute elsewhere."""
     return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
@@ -137,7 +135,7 @@ def digest(content: bytes | str) -> str:
 
 
 TOKEN: Final = "KTX_MCP_TOKEN"
-"""The variable with the token of a server on another machine."""
+"""The variable with the token for a server on another machine."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SERVE: Final = ("mcp", "stdio")
@@ -156,7 +154,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, token: str | None) -> Address:
-        """Return a checked URL; a server elsewhere requires a token, in `KTX_MCP_TOKEN` unless another is given.
+        """Return a checked URL; a remote server requires a token, in `KTX_MCP_TOKEN` unless another variable is given.
 
         Raises `UsageError` for an invalid URL, or one that contains a secret.
         """
@@ -211,7 +209,7 @@ def stdio_entry(
 
 
 def http_entry(client: Client, address: Address) -> dict[str, Any]:
-    """Return the entry for a running server; it only refers to its token."""
+    """Return the entry for a running server; it contains only a reference to the token."""
     if client.form == "codex":
         return {"url": address.url, **({"bearer_token_env_var": address.token} if address.token else {})}
     bearer = f"Bearer {client.reference.format(name=address.token)}"
@@ -222,7 +220,7 @@ def http_entry(client: Client, address: Address) -> dict[str, Any]:
 
 
 def words_of(entry: Any) -> list[str]:
-    """Return the command line that an entry starts, [] if it starts none."""
+    """Return the command line that an entry starts, or [] if it starts none."""
     if not isinstance(entry, Mapping):
         return []
     command, args = entry.get("command"), entry.get("args", [])
@@ -244,18 +242,18 @@ def is_ktx(entry: Any) -> bool:
 
 
 def server_options(profile: str | None, attributes: Iterable[str]) -> list[str]:
-    """Return the arguments that start a server with a profile (None: the default) and attributes of the caller."""
+    """Return the arguments that start a server with a profile (None: the default) and caller attributes."""
     chosen = [] if profile in (None, _NO_PROFILE) else [_PROFILE, str(profile)]
     return [*chosen, *(word for each in attributes for word in (_ATTRIBUTE, each))]
 
 
 def attributes_in(entry: Any) -> list[str]:
-    """Return the attributes of the caller with which an entry starts its server, as in `--user-attribute`."""
+    """Return the caller attributes with which an entry starts its server, as in `--user-attribute`."""
     return _values_in(entry, _ATTRIBUTE)
 
 
 def profile_in(entry: Any) -> str | None:
-    """Return the profile with which an entry starts its server, None if it sets none."""
+    """Return the profile with which an entry starts its server, or None if it sets none."""
     return next(iter(_values_in(entry, _PROFILE)), None)
 
 
@@ -265,19 +263,19 @@ def _values_in(entry: Any, option: str) -> list[str]:
 
 
 def is_address(entry: Any) -> bool:
-    """Return whether an entry has the form of one for a running server."""
+    """Return whether an entry has the form of an entry for a running server."""
     return isinstance(entry, Mapping) and isinstance(entry.get("url"), str) and not words_of(entry)
 
 
 def folder_of(entry: Any) -> Path | None:
-    """Return the project folder in an entry, None if it has none or leaves it to the client."""
+    """Return the project folder in an entry, or None if it has none or leaves it to the client."""
     words = words_of(entry)
     after = words[words.index("--project-dir") + 1 :] if "--project-dir" in words else []
     return Path(after[0]) if after and not after[0].startswith("$") else None
 
 
 def is_of(entry: Any, scope: Scope, project: Path) -> bool:
-    """Return whether an entry starts the server of this project: the one it names, or the one that contains it."""
+    """Return whether an entry starts the server of this project: the project it names, or the one that contains it."""
     if not is_ktx(entry):
         return False
     folder = folder_of(entry)
@@ -288,7 +286,7 @@ def is_of(entry: Any, scope: Scope, project: Path) -> bool:
 
 @dataclass(slots=True)
 class Configuration:
-    """A configuration file as it will be. `shown`: its path in the manifest. `text`: None if it does not exist."""
+    """A configuration file in its future state. `shown`: the path in the manifest. `text`: None if there is no file."""
 
     path: Path
     shown: str
@@ -299,12 +297,12 @@ class Configuration:
 
     @property
     def client(self) -> Client:
-        """The client the file is of."""
+        """The client to which the file belongs."""
         return CLIENTS[self.target]
 
     @property
     def editor(self) -> Editor:
-        """The editor of the file's format."""
+        """The editor for the file's format."""
         return toml_edit if self.client.toml else json_edit
 
     @property
@@ -313,7 +311,7 @@ class Configuration:
         return self.editor.entries(self.text or "", self.container, str(self.path))
 
     def put(self, name: str, value: dict[str, Any]) -> Entry:
-        """Add an entry, and return what removes it again."""
+        """Add an entry, and return the data needed to remove it again."""
         before = self.text
         edited = self.editor.add(before or "", self.container, name, value, str(self.path))
         self.text = edited.text
@@ -322,12 +320,12 @@ class Configuration:
         return self.found(name, value).model_copy(update=made | digests)
 
     def found(self, name: str, value: dict[str, Any]) -> Entry:
-        """Return the record of an existing entry: a colleague's, in a shared file."""
+        """Return the record of an existing entry, such as a colleague's in a shared file."""
         keys = list(self.container)
         return Entry(path=self.shown, container=keys, name=name, value=value, there=len(keys), created=False)
 
     def take(self, entry: Entry) -> None:
-        """Remove an entry: restores the file if nothing else changed since, else removes only the entry."""
+        """Remove an entry: restore the file if nothing else has changed since, else remove only the entry."""
         if self.text is None:
             return
         if digest(self.text) == entry.after:
@@ -339,7 +337,7 @@ class Configuration:
         self.text = None if entry.created and not self.path.is_symlink() and self.editor.is_blank(text) else text
 
     def peers(self, project: Path) -> Iterator[tuple[Install, list[str]]]:
-        """Yield what other projects of this user have installed into the same file, with the folders they created."""
+        """Yield what this user's other projects have installed into the same file, with the folders they created."""
         if self.scope is not Scope.USER:
             return
         for value in self.entries.values():
@@ -351,7 +349,7 @@ class Configuration:
 
 
 def _manifest_of(project: Path) -> Manifest | None:
-    """Return what another project has installed, None if that is unknown: its files are then not touched."""
+    """Return what another project has installed, or None if that is unknown; its files are then not touched."""
     try:
         return load_manifest(Layout(project))
     except KtxError:
@@ -361,7 +359,7 @@ def _manifest_of(project: Path) -> Manifest | None:
 def read_configuration(
     target: Target, scope: Scope, where: Where, staging: Staging, recorded: Entry | None = None
 ) -> Configuration | None:
-    """Return a client's configuration, None for one without such a file; raises `ConfigError` for what is not UTF-8.
+    """Return a client's configuration, None if it has no such file; raises `ConfigError` if the file is not UTF-8.
 
     `recorded`: the file with this entry, among those that the client reads.
     """

@@ -1,4 +1,4 @@
-"""Staged changes of clients' files: everything is read, edited and checked before anything is written."""
+"""Staged changes to client files: everything is read, edited and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.project import read_bytes, storage_error, write_atomic
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A file before and after; None if it does not exist. `real` is the target of links."""
+    """A file before and after the change; None if it does not exist. `real` is the target of links."""
 
     path: Path
     real: Path
@@ -32,8 +32,8 @@ class ConfigChange:
 class Staging:
     """The future contents of files.
 
-    `inside`: a folder whose files must not be links that lead out of it: they came with a repository, and their targets
-    belong to somebody else.
+    `inside`: a folder whose files must not be links that point out of it: they came with a repository, and their
+    targets belong to somebody else.
     """
 
     inside: Path | None = None
@@ -104,7 +104,7 @@ class Staging:
 
 
 def remove_empty(folders: list[Path]) -> list[Path]:
-    """Remove those folders that are empty, deepest first, and return those that still exist."""
+    """Remove the empty ones of these folders, deepest first, and return those that still exist."""
     kept: list[Path] = []
     for folder in sorted(set(folders), key=lambda each: len(each.parts), reverse=True):
         if folder.is_dir() and not any(folder.iterdir()):
@@ -131,7 +131,7 @@ def _real(path: Path) -> Path:
 
 
 def _require_writable(path: Path) -> None:
-    """Raise `StorageError` for a write-protected file: a rename would replace it without asking."""
+    """Raise `StorageError` for a write-protected file, because a rename would replace it without asking."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -172,7 +172,7 @@ class Diff:
     lines: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for the JSON output."""
+        """Return the change for the JSON output."""
         return {"path": self.path, "change": self.kind, "diff": "\n".join(self.lines)}
 
 
@@ -190,7 +190,7 @@ def diff_of(change: ConfigChange) -> Diff:
 
 
 def _hunk(before: Sequence[str], after: Sequence[str], hide: Callable[[str], str]) -> Iterator[str]:
-    """Yield the one hunk that changed: everything between the lines that both texts begin and end with."""
+    """Yield the one hunk that changed: everything between the common first and last lines of both texts."""
     shorter = min(len(before), len(after))
     start = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     rest = shorter - start

@@ -1,4 +1,4 @@
-"""The agent clients as data: which of their files configures MCP servers, in what format, and where skills are."""
+"""The agent clients as data: the files that configure MCP servers, their format, and the location of skills."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Target(StrEnum):
 
 
 class Scope(StrEnum):
-    """For whom: everybody who works on the project (files next to `ktx.yaml`), or this user in all folders."""
+    """For whom ktx is installed: everybody on the project (files next to `ktx.yaml`), or this user in all folders."""
 
     PROJECT = "project"
     USER = "user"
@@ -45,7 +45,7 @@ Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "
 
 @dataclass(frozen=True, slots=True)
 class ClientPlace:
-    """The files that a client reads, in one scope.
+    """The files that a client reads in one scope.
 
     `files`: its configuration, the first that exists, else the first (() for none). `container`: the key of its
     servers. `skills`: the folder of skills, None if it reads none from files. `rules`: they are Cursor's rules.
@@ -64,8 +64,8 @@ class Client:
 
     `title`, `programs`: its display name, and its programs.
 
-    `workspace`: the placeholder for the project folder in arguments; without one, it starts servers in the folder it
-    was started in, and ktx finds the project around that. `reference`: how it refers to the value of a variable.
+    `workspace`: the placeholder for the project folder in arguments; without one, the client starts servers in its own
+    working folder, and ktx finds the project from there. `reference`: how it refers to the value of a variable.
     `toml`: its file is TOML. `http`: it supports running servers. `filters`: it only passes a few of its own variables
     to servers.
     """
@@ -148,7 +148,7 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         reference="${{env:{name}}}",
     ),
     Target.UNIVERSAL: Client(
-        "any other client: its skills, and an entry to paste",
+        "any other client: skills, and an entry to paste",
         "plain",
         {
             Scope.PROJECT: ClientPlace("project", (), skills=("project", _AGENTS)),
@@ -161,14 +161,14 @@ CLIENTS: Final[Mapping[Target, Client]] = {
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """This project, and the folders of this user: nothing else on the machine is inspected."""
+    """This project, and this user's folders; nothing else on the machine is inspected."""
 
     project: Path
     environ: Mapping[str, str]
     platform: str = sys.platform
 
     def folder(self, base: Folder) -> Path:
-        """Return the base folder of a kind of file."""
+        """Return the base folder for a kind of file."""
         if base == "project":
             return self.project
         if base == "claude":
@@ -190,7 +190,7 @@ class Where:
         """The user's home folder; raises `NotReadyError` if there is none."""
         home = self._named("HOME") or (self._named("USERPROFILE") if self.platform == "win32" else None)
         if home is None:
-            raise NotReadyError("HOME is not a folder, so ktx cannot find the files of this user", hint="export HOME=~")
+            raise NotReadyError("HOME is not a folder, so ktx cannot find this user's files", hint="export HOME=~")
         return home
 
     def _named(self, variable: str) -> Path | None:
@@ -207,7 +207,7 @@ class Where:
         return [self.folder(place.base) / name for name in place.files]
 
     def skills(self, place: ClientPlace) -> Path | None:
-        """Return the folder of a client's skills, None if it has none."""
+        """Return the folder of a client's skills, or None if it has none."""
         return None if place.skills is None else self.folder(place.skills[0]) / place.skills[1]
 
 
@@ -215,7 +215,7 @@ NAME = "ktx"
 
 
 def installed_program(environ: Mapping[str, str]) -> Path:
-    """Return the absolute path of this `ktx`: as PATH has it if that is the same file, else as installed.
+    """Return the absolute path of this `ktx`: its path on PATH if that is the same file, else the installed path.
 
     Links stay links: an upgrade changes their targets. Raises `NotReadyError` if it is not installed.
     """
@@ -232,13 +232,13 @@ def installed_program(environ: Mapping[str, str]) -> Path:
 
 
 PREFIX: Final = "ktx-"
-"""The prefix of the names of all skills, including those of other versions."""
+"""The name prefix of all skills, including those of other versions."""
 
 NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
 
 
 def skill_files(place: ClientPlace, where: Where) -> Mapping[Path, bytes]:
-    """Return the files of a client's skills with their contents, {} for one that reads none from files."""
+    """Return the files of a client's skills with their contents; {} for a client that reads none from files."""
     folder = where.skills(place)
     if folder is None:
         return {}

@@ -1,4 +1,4 @@
-"""Adds one table at the end of a TOML file that people own, or removes it, without changing any other character.
+"""Adds one table at the end of a user-owned TOML file, or removes it, without changing any other character.
 
 tomlkit does not help here: deleting a table with it (0.15) also deletes the comment before the next one, and what it
 adds to a file of CRLF lines ends in LF.
@@ -17,10 +17,10 @@ from ktx_cli.jobs.clients.json_edit import BOM, Edited, Path, inserted, newline_
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"(?:^|(?<=\ufeff))[ \t]*\[.*$", re.MULTILINE)
-"""The possible header of a table; a match inside a multi-line string is not one, which the final check detects."""
+"""A possible table header; the final check detects matches inside a multi-line string, which are not headers."""
 
 _FILLING = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?(?:\n|\Z))+\Z", re.MULTILINE)
-"""Blank lines and comments at the end of a piece of text, which belong to what follows."""
+"""Blank lines and comments at the end of a piece of text, which belong to the text that follows."""
 
 
 def entries(text: str, container: Path, where: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
 
 
 def remove(text: str, container: Path, name: str, there: int, where: str) -> str:
-    """Return the text without a table and those below it; comments around them stay.
+    """Return the text without a table and those below it; the surrounding comments stay.
 
     `there` only applies to JSON files: a table that contains others exists without its own header.
     """
@@ -75,7 +75,7 @@ def is_blank(text: str) -> bool:
 
 
 def _data(text: str, where: str) -> dict[str, Any]:
-    """Return the data of a text, with floats as written (so that two NaN are equal)."""
+    """Return the data in a text, with floats as written (so that two NaN are equal)."""
     try:
         return tomllib.loads(text.removeprefix(BOM), parse_float=str)
     except tomllib.TOMLDecodeError as error:
@@ -92,7 +92,7 @@ def _value(value: Any) -> str:
 
 
 def _cuts(text: str, path: Path, where: str) -> Iterator[str]:
-    """Yield the text without one of the tables at a path, if everything else stays the same."""
+    """Yield the text without one of the tables at a path, provided that everything else stays the same."""
     heads = [found.start() for found in _HEADER.finditer(text)]
     wanted = _stripped(text, path, where)
     for index, start in enumerate(heads):
@@ -106,7 +106,7 @@ def _cuts(text: str, path: Path, where: str) -> Iterator[str]:
 
 
 def _named(text: str, start: int) -> Path:
-    """Return the keys in a possible table header, () if it is none."""
+    """Return the keys in a possible table header, or () if it is not one."""
     found = _HEADER.match(text, start)
     line = found[0].rstrip("\r") if found else ""
     try:
@@ -121,8 +121,8 @@ def _named(text: str, start: int) -> Path:
 
 
 def _cut(text: str, start: int, end: int) -> str:
-    """Return the text without a table: what precedes the next one stays, one of two blank lines around
-    it is removed.
+    """Return the text without a table: what precedes the next table stays, and one of two surrounding blank lines is
+    removed.
     """
     filling = _FILLING.search(text[start:end])
     rest = text[start + filling.start() if filling else end :]
@@ -134,7 +134,7 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _stripped(text: str, path: Path, where: str) -> Any:
-    """Return the data of a text without one table, and those around it that are then empty; None for invalid TOML."""
+    """Return the data in a text without one table and the tables around it that become empty; None for invalid TOML."""
     try:
         return _dropped(_data(text, where), path)
     except ConfigError:

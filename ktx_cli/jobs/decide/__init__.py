@@ -1,1 +1,1 @@
-"""Decisions about conventions that the data cannot settle: their effects, and the answers of people."""
+"""Decisions about conventions that the data cannot settle: their effects, and people's answers."""

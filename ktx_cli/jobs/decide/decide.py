@@ -1,4 +1,4 @@
-"""`ktx decide`: record the answers of people to decision points, in one commit or in the working files."""
+"""`ktx decide`: record people's answers to decision points, in one commit or in the working files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of a person for a point (its id, or `connection/id`). If `reading` is None, the answer is undone."""
+    """A person's choice for a point (its id, or `connection/id`). If `reading` is None, the answer is undone."""
 
     point: str
     reading: str | None = None
@@ -88,7 +88,7 @@ class DecideReport:
 
 
 def drafted_json(drafted: Drafted) -> dict[str, Any]:
-    """Return the changes of an answer for the envelope."""
+    """Return the changes made by an answer for the envelope."""
     answer = drafted.answer
     return {
         **answer_json(answer),
@@ -137,7 +137,7 @@ def decide(request: DecideRequest) -> DecideReport:
 
 
 def _chosen(found: Sequence[LoadedDecisions], choice: Choice) -> tuple[str, str, str | None]:
-    """Return the connection, point and reading of a choice, or None for undo. Raises `UsageError`."""
+    """Return the connection, point and reading for a choice, or None for undo. Raises `UsageError`."""
     loaded, point = find_point(found, choice.point)
     connection = loaded.decisions.connection
     if choice.reading is None:
@@ -153,7 +153,7 @@ def _chosen(found: Sequence[LoadedDecisions], choice: Choice) -> tuple[str, str,
 def _given(
     request: DecideRequest, choice: Choice, connection: str, point: str, reading: str | None
 ) -> tuple[str, str, GivenAnswer | None]:
-    """Return connection and point of a choice, with its signed answer, or None for undo."""
+    """Return the connection and point for a choice, with its signed answer, or None for undo."""
     signed = sign_decision(request.layout, choice.reason, request.by)
     answer = None
     if reading is not None:
@@ -239,7 +239,7 @@ def _message(report: DecideReport) -> str:
 
 
 def preview(layout: Layout, config: KtxConfig, loaded: LoadedDecisions, point: DecisionPoint) -> dict[str, str]:
-    """Return a description of the changes of each reading, by reading id."""
+    """Return a description of the changes that each reading makes, by reading id."""
     layers = layers_of(config)
     base = Workspace(WorkingTree(layout.root))
     found = {}

@@ -1,4 +1,4 @@
-"""Turn the answer to a decision point into file changes: definitions, a page, tests and `decisions.yaml`."""
+"""Turns the answer to a decision point into file changes: definitions, a page, tests and `decisions.yaml`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ktx_cli.wiki import GLOBAL, Revision, page_path, problems_of, refused, rend
 
 _LONGEST_NAME: Final = 48
 _FISCAL_START: Final = ("semantic", "fiscal_year_start")
-"""The setting of `ktx.yaml` for an answer about the fiscal year."""
+"""The setting in `ktx.yaml` for an answer about the fiscal year."""
 
 
 _Tests: TypeAlias = dict[tuple[str, str], dict[str, Any]]
@@ -52,7 +52,7 @@ _Tests: TypeAlias = dict[tuple[str, str], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """The answer of a person: the point, the reading, the reason, the name and the day (YYYY-MM-DD)."""
+    """A person's answer: the point, the reading, the reason, the name and the day (YYYY-MM-DD)."""
 
     connection: str
     point: str
@@ -64,7 +64,7 @@ class GivenAnswer:
 
 @dataclass(slots=True)
 class Drafted:
-    """The changes of an answer. `left` maps measures that do not follow it to the reason. `page` is its page key."""
+    """The changes made by an answer. `left` maps measures that do not follow it to the reason. `page`: its page key."""
 
     answer: DecisionAnswer
     point: DecisionPoint
@@ -185,7 +185,7 @@ class DecisionDraft:
             raise ConfigError(message, hint="ktx changed nothing; fix the definition, or edit the files by hand")
 
     def _change_measures(self, model: Model, drafted: Drafted, chosen: Alternative) -> None:
-        """Change the measures that a point affects according to an answer, source by source."""
+        """Change the measures that a point affects according to an answer, one source after another."""
         point = drafted.point
         by_source: dict[str, list[TouchedMeasure]] = {}
         for touched in touched_measures(model, Graph(model), point, askable=False):
@@ -251,7 +251,7 @@ class DecisionDraft:
             drafted.warnings.append(ResultWarning("decision_without_test", message))
 
     def _tests(self, model: Model, point: DecisionPoint, chosen: Alternative, answer: DecisionAnswer) -> _Tests:
-        """Return the tests of an answer.
+        """Return the tests for an answer.
 
         If the answer does not change measures, the tests cover the measures that people define.
         """
@@ -270,7 +270,7 @@ class DecisionDraft:
         return found
 
     def _tests_of_answers(self, loaded: LoadedDecisions, *, leave_out: str = "") -> _Tests:
-        """Return the tests of all other answers of a connection for the current definitions."""
+        """Return the tests for all other answers of a connection, based on the current definitions."""
         found: _Tests = {}
         for point, chosen, answer in loaded.decisions.decided():
             if point.id != leave_out:
@@ -278,7 +278,7 @@ class DecisionDraft:
         return found
 
     def _renew_tests(self, connection: str, before: _Tests) -> None:
-        """Update the tests of other answers to changed definitions, except tests that somebody edited.
+        """Update the tests of other answers for changed definitions, except tests that somebody edited.
 
         `before` are the tests of these answers for the previous definitions.
         """
@@ -306,7 +306,7 @@ class DecisionDraft:
             self._put(path, None if yaml.load(content, where=path) == {"name": source} else content)
 
     def _kept_measures(self, model: Model, point: DecisionPoint) -> list[str]:
-        """Return the sums and counts that people define and an answer does not change."""
+        """Return the sums and counts that people defined and an answer does not change."""
         touched = touched_measures(model, Graph(model), point)
         return [
             each.ref
@@ -341,7 +341,7 @@ class DecisionDraft:
 
 
 def _owner(source: Source, touched: TouchedMeasure) -> str | None:
-    """Return the reason why a measure cannot be changed, or None if it can."""
+    """Return the reason why a measure cannot be changed, or None if it can be changed."""
     measure = touched.measure
     if measure.imported and not measure.is_proposed:
         return "another tool defines it"
@@ -353,7 +353,7 @@ def _owner(source: Source, touched: TouchedMeasure) -> str | None:
 
 
 def _own_word(point: DecisionPoint, touched: TouchedMeasure) -> str | None:
-    """Return the reason why a measure keeps its amount or date, or None."""
+    """Return the reason why a measure keeps its amount or date, or None if it does not."""
     if is_named_for(point, touched.ref):
         return "its name specifies the amount"
     return "it sets its own date" if point.kind is DecisionKind.DATE and touched.measure.time else None
@@ -380,7 +380,7 @@ def _is_generated(place: Any) -> bool:
 
 
 def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) -> tuple[str, bytes]:
-    """Return path and content of the overlay file of a source, or of a new overlay."""
+    """Return the path and content of a source's overlay file, or of a new overlay."""
     own = authored.files.get(source.name, ())
     if len(own) == 1:
         return own[0].path, workspace.read(own[0].path) or b""
@@ -389,7 +389,7 @@ def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) ->
 
 
 def own_definition(proposal: Mapping[str, Any], status: Status) -> dict[str, Any]:
-    """Return a definition of the manifest in the form for an overlay file."""
+    """Return a manifest definition in overlay form."""
     texts = {("user" if who == "ktx" else who): text for who, text in (proposal.get("descriptions") or {}).items()}
     kept = {key: value for key, value in proposal.items() if key != "source"}
     return {**kept, **({"descriptions": texts} if texts else {}), "status": status.value}
@@ -443,7 +443,7 @@ def _chosen(loaded: LoadedDecisions, given: GivenAnswer) -> tuple[DecisionPoint,
 
 
 def _segment_name(point: DecisionPoint, label: str, reading: str, sources: Sequence[Source]) -> str:
-    """Return a segment name for an answer: the words of its label, unused in all sources."""
+    """Return a segment name for an answer: the words of its label, unique among all sources."""
     words = re.sub(r"[^a-z0-9]+", "_", label.casefold()).strip("_")
     base = words[:_LONGEST_NAME].strip("_") or f"{point.kind.value}_{reading}"
     base = base if not base[0].isdigit() else f"only_{base}"
@@ -482,7 +482,7 @@ def _page_fields(drafted: Drafted, visible: VisibleModel, *, is_hidden: bool) ->
 
 
 def _hidden_page_text(drafted: Drafted, visible: VisibleModel) -> str:
-    """Return the text of a page without hidden data: author and day of the decision, and visible measures."""
+    """Return a page text without hidden data: the author and day of the decision, and visible measures."""
     answer = drafted.answer
     lines = ["# A decision about hidden data", "", f"Decided {answer.signature}. See the definitions that follow it."]
     measures = [each for each in answer.measures if is_shown(visible, each)]

@@ -1,4 +1,4 @@
-"""Compute the effects of decision points: query the measures under each reading on the database."""
+"""Computes the effects of decision points: queries the measures under each reading on the database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import Connector, Opener
 
 _STEADY: Final = 0.2
-"""If the spread changes by at most this share, the committed spread is kept."""
+"""The committed spread is kept if the spread changes by at most this share."""
 
 _MOST_MONTHS: Final = 120
 """Number of months to read for the effect of the fiscal year. A calendar may extend far into the future."""
@@ -45,7 +45,7 @@ MOST_MEASURES: Final = 5
 
 @dataclass(slots=True)
 class EffectBudget:
-    """Limits the number of statements for effects on a connection, and the time to start new ones."""
+    """Limits the number of effect statements on a connection, and the time for starting new ones."""
 
     statements: int = 200
     seconds: float = 60.0
@@ -67,7 +67,7 @@ class _UsedUp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The computed effects, and warnings about others. `decisions` are the points with updated spreads."""
+    """The computed effects, and warnings about failures. `decisions` are the points with updated spreads."""
 
     effects: tuple[Effect, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
@@ -159,7 +159,7 @@ class _Computing:
                 yield effect
 
     def _fiscal_effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
-        """Return the effect on a measure, by its own time or the first time of its source or calendar."""
+        """Return the effect on a measure, using its own time or the first time of its source or calendar."""
         source = touched.source
         own = time_of(source, touched.measure.time)
         time = (source.name, own.column) if own is not None else self._first_time(point, source)
@@ -235,7 +235,7 @@ class _Computing:
 def computed_effects(
     layout: Layout, config: KtxConfig, tree: Tree, model: Model, *, environ: Mapping[str, str], opener: Opener
 ) -> tuple[bytes | None, Computed]:
-    """Compute the effects of the unsettled points of a connection, and its record with updated spreads.
+    """Compute the effects of a connection's unsettled points, and its record with updated spreads.
 
     The record is None if there are no points. If the database cannot be queried, the result has a warning.
     """

@@ -1,4 +1,4 @@
-"""Undo an answer to a decision point in files, and keep the changes that other answers still need."""
+"""Undoes an answer to a decision point in files, and keeps the changes that other answers still need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Handover:
 
 
 def handover_of(decisions: Decisions, answers: Sequence[DecisionAnswer], taken: DecisionAnswer) -> Handover:
-    """Return the changes of an answer that stay. `answers` are those of all connections, earliest first."""
+    """Return the changes made by an answer that stay. `answers` are those of all connections, earliest first."""
     chosen = {point.id: alternative for point, alternative, _ in decisions.decided()}
     others = {(each.connection, each.point): each for each in answers}
     own = (taken.connection, taken.point)
@@ -60,7 +60,7 @@ def _sets(chosen: Alternative | None, key: str) -> bool:
 def without_changes(
     content: bytes, document: Mapping[str, Any], answer: DecisionAnswer, handover: Handover, where: str
 ) -> bytes | None:
-    """Return the file of a source without the changes of an answer, or None for an overlay that becomes empty."""
+    """Return a source's file without the changes made by an answer, or None for an overlay that becomes empty."""
     before = content
     source = str(document.get("name"))
     for number, measure in reversed(list(enumerate(document.get("measures") or ()))):

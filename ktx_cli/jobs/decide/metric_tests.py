@@ -1,4 +1,4 @@
-"""Tests for an answer to a decision point. They fail if a definition stops following it, for any data."""
+"""Tests for the answer to a decision point. They fail if a definition stops following it, for any data."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ktx_cli.warehouses import dialect_named
 
 _COUNT_OF_ROWS: Final = re.compile(r"count\s*\(\s*\*?\s*\)", re.IGNORECASE)
 _NOISE: Final = "0.000000001"
-"""The relative difference that another order of additions can cause."""
+"""The relative difference that a different order of additions can cause."""
 
 
 def test_name(point: str) -> str:
-    """Return the name of the first test of a decision."""
+    """Return the name of a decision's first test."""
     return f"decision {point}"
 
 
 def is_test_of(point: str, name: object) -> bool:
-    """Whether a test of this name belongs to the decision about a point."""
+    """Whether a test with this name belongs to the decision about a point."""
     base = test_name(point)
     return isinstance(name, str) and re.fullmatch(rf"{re.escape(base)}(?: \d+)?", name) is not None
 
@@ -66,7 +66,7 @@ def tests_of(
 def fiscal_test(
     model: Model, point: DecisionPoint, month: int, source: str, measures: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the test that fiscal years begin in a month, using the first measure of a source with a time."""
+    """Return the test that fiscal years begin in a given month, using the first measure of a source with a time."""
     for name in measures:
         asked = [{"expr": sql_name((source, name), model.dialect), "name": "value"}]
         dimension = {"field": "metric_time", "granularity": "fiscal_year", "name": "fiscal_year"}
@@ -91,7 +91,7 @@ class _Writer:
     source: Source
 
     def tests(self, measures: Sequence[Measure]) -> Iterator[tuple[dict[str, Any], str]]:
-        """Yield the query and invariant of each test."""
+        """Yield the query and invariant for each test."""
         left_out = rows_left_out(self.model, self.point, self.chosen)
         if left_out is not None:
             asked = self._asked(measures)
@@ -117,7 +117,7 @@ class _Writer:
         ]
 
     def _by_date(self, measures: Sequence[Measure], time: str) -> tuple[dict[str, Any], str]:
-        """Return the test that the months of the measures equal those of a column."""
+        """Return the test that the months of the measures equal the months in a column."""
         asked = self._asked(measures)
         column = sql_name((self.source.name, time), self.model.dialect)
         dimensions = [

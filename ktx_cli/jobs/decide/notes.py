@@ -122,7 +122,7 @@ def statement_decisions(
 
 
 def _read_through(tree: Tree, model: Model, tables: Collection[tuple[str, ...]]) -> tuple[dict[str, Source], set[str]]:
-    """Return the sources of tables and of the tables behind views, and the columns in the conditions of views."""
+    """Return the sources for tables and for the tables behind views, and the columns in the conditions of views."""
     from ktx_cli.protection import sources_of, view_reads
 
     sources: dict[str, Source] = {}
@@ -142,7 +142,7 @@ def _read_through(tree: Tree, model: Model, tables: Collection[tuple[str, ...]])
 
 
 def _query_of_view(tree: Tree, connection: str, table: tuple[str, ...]) -> str | None:
-    """Return the query of a view in the last scan, or None for a table or an unknown relation."""
+    """Return a view's query from the last scan, or None for a table or an unknown relation."""
     ref = TableRef(table[-2] if len(table) > 1 else None, table[-1])
     path = f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{table_path(ref)}"
     content = tree.read(path)
@@ -157,7 +157,7 @@ def _says(point: DecisionPoint, columns: Collection[str]) -> bool:
 
 
 def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
-    """Whether a statement over these sources depends on a point: it reads its table, or one with affected measures.
+    """Whether a statement on these sources depends on a point: it reads the point's or an affected table.
 
     The fiscal year does not count, because SQL computes its own periods.
     """
@@ -175,7 +175,7 @@ def _open_in(
 
 
 def project_decisions(loaded: Iterable[LoadedDecisions]) -> list[OpenDecision]:
-    """Return the open points of a project, largest effect first. Points about hidden data are masked."""
+    """Return a project's open points, largest effect first. Points about hidden data are masked."""
     found = [
         shown_decision(each.decisions, visible, point)
         for each in loaded

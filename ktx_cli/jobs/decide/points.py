@@ -18,14 +18,14 @@ COMMAND = Command("decide")
 
 @dataclass(frozen=True, slots=True)
 class LoadedDecisions:
-    """The decisions of a connection, and its model."""
+    """The decisions for a connection, and its model."""
 
     model: Model
     decisions: Decisions
 
 
 def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> LoadedDecisions:
-    """Load the decision points of a connection with the answers of people.
+    """Load a connection's decision points with people's answers and effects.
 
     `layout` is the project whose state database has the effects; without it, effects are not loaded. Raises
     `ConfigError` for an invalid `decisions.yaml`, and `KtxError` for a damaged record.
@@ -38,7 +38,7 @@ def load_decisions(tree: Tree, model: Model, layout: Layout | None = None) -> Lo
 
 
 def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
-    """Replace the stored effects of a connection. Raises `StorageError`.
+    """Replace the stored effects for a connection. Raises `StorageError`.
 
     A row without a point marks the effects as computed even if there are none.
     """
@@ -54,7 +54,7 @@ def _readings(effect: Effect) -> str:
 
 
 def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
-    """Return the stored effects of a connection in the order of their computation. Raises `StorageError`."""
+    """Return the stored effects for a connection in the order of their computation. Raises `StorageError`."""
 
     def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
         asked = "SELECT point, measure, period, readings FROM decision_effects"
@@ -78,7 +78,7 @@ def read_all(
     only: Collection[str] | None = None,
     load: LoadLayer = load_layer,
 ) -> tuple[list[LoadedDecisions], list[ResultWarning]]:
-    """Return the decisions of a connection, or of all databases with a semantic layer, from the working tree.
+    """Return the decisions for a connection, or for all databases with a semantic layer, from the working tree.
 
     `only` limits the databases. An unreadable record leads to a warning. Raises `ConfigError` for an invalid
     `decisions.yaml`.

@@ -1,1 +1,1 @@
-"""`ktx demo`: a fictional company with a warehouse, a dbt project and a handbook, and its context."""
+"""`ktx demo`: a fictional company with a warehouse, a dbt project, a handbook and the context for them."""

@@ -1,4 +1,4 @@
-"""Makes the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project, a handbook, measures and a wiki."""
+"""Builds the demo company, Pottle & Fern, in a folder: a warehouse, a dbt project, a handbook, measures and a wiki."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WAREHOUSE = "warehouse.duckdb"
 DBT_PROJECT = "dbt"
 HANDBOOK = "handbook"
 WAREHOUSE_ID = "warehouse"
-"""The id of the connection to the warehouse."""
+"""The id of the warehouse connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,17 @@ class Company:
 
     @property
     def dbt_project(self) -> Path:
-        """The folder of the dbt project."""
+        """The dbt project folder."""
         return self.folder / DBT_PROJECT
 
     @property
     def handbook(self) -> Path:
-        """The folder of the handbook."""
+        """The handbook folder."""
         return self.folder / HANDBOOK
 
 
 def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Company:
-    """Write the company of this seed into `folder`, which is created if it does not exist.
+    """Write the company for this seed into `folder`, which is created if it does not exist.
 
     The same seed gives the same rows on every machine. Raises `UsageError` if the folder already contains one of the
     parts and is not `half_built`, and `StorageError` if a file cannot be written. Existing text files of a half-built
@@ -114,7 +114,7 @@ def packaged_text(name: str) -> str:
 
 
 def packaged_names(folder: str) -> list[str]:
-    """Return the names of all files under a packaged folder, relative to it, sorted."""
+    """Return the sorted names of all files under a packaged folder, relative to it."""
     return sorted(_walk(_at(folder), ""))
 
 
@@ -145,7 +145,7 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
 
 
 MARTS = {"order_revenue": "finance.order_revenue", "customer_value": "finance.customer_value", "days": "finance.days"}
-"""The models that are views of the warehouse, in creation order; the others are ephemeral."""
+"""The models that are views in the warehouse, in creation order; the others are ephemeral."""
 
 _CALL = re.compile(r"\{\{\s*(ref|source|var)\(([^)]*)\)\s*\}\}")
 
@@ -211,7 +211,7 @@ cases:
 
 
 def write_evals(folder: Path) -> Path:
-    """Write the golden questions of the company in `folder`, whose warehouse exists; raises `StorageError`."""
+    """Write the company's golden questions to `folder`, whose warehouse exists; raises `StorageError`."""
     import duckdb
 
     with duckdb.connect(folder / WAREHOUSE, read_only=True) as warehouse:
@@ -228,7 +228,7 @@ Tables = Mapping[str, Sequence[Row]]
 
 
 def make_tables(seed: int) -> Tables:
-    """Return the rows of every table of the company for this seed."""
+    """Return the rows of every company table for this seed."""
     staff = make_staff(seed)
     clientele = make_clientele(seed)
     assortment = make_assortment(seed)
@@ -254,7 +254,7 @@ def make_tables(seed: int) -> Tables:
 
 
 def write_warehouse(path: Path, tables: Tables) -> None:
-    """Write the DuckDB file; it gets its name only when it is complete.
+    """Write the DuckDB file, which gets its name only when it is complete.
 
     Raises `StorageError` if the folder cannot be written or the disk is full.
     """

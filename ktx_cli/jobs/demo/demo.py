@@ -58,7 +58,7 @@ from ktx_cli.semantic import Model, SemanticError, compile_query, load_layer
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A question in words and as a query of the semantic layer; at most 12 rows."""
+    """A question in words and as a semantic layer query with at most 12 rows."""
 
     title: str
     query: Mapping[str, Any]
@@ -94,7 +94,7 @@ QUESTIONS: tuple[DemoQuestion, ...] = (
         },
     ),
 )
-"""The first is the closing answer: two facts that a plain join would multiply, a date in its role, a ratio."""
+"""The first question is the closing answer: two facts that a plain join would multiply, a date in its role, a ratio."""
 
 FROM_DBT = DemoQuestion(
     "Active customers and their share of all accounts, by segment",
@@ -103,7 +103,7 @@ FROM_DBT = DemoQuestion(
         "dimensions": ["customer_value.segment"],
     },
 )
-"""Its measures are metrics of the dbt project: it cannot be answered before that is read."""
+"""The question whose measures are metrics of the dbt project, which must be read before it can be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class DemoAnswer(Record):
 
 
 def answered(folder: Path, question: DemoQuestion, environ: Mapping[str, str]) -> DemoAnswer:
-    """Return the verified answer; raises as `ask_layer`, and `KtxError` if recomputed numbers differ."""
+    """Return the verified answer; raises the errors of `ask_layer`, and `KtxError` if recomputed numbers differ."""
     layout = Layout(folder)
     asked = LayerQuestion(question.query, question.connection, verified=True)
     answer = ask_layer(layout, load_config(layout.config).config, asked, environ=environ, formats=True)
@@ -138,7 +138,7 @@ SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     "dbt": {"driver": "dbt", "source_dir": DBT_PROJECT},
     "handbook": {"driver": "documents", "path": HANDBOOK},
 }
-"""The context sources of the company, as in `ktx.yaml`."""
+"""The company's context sources, as in `ktx.yaml`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class ContextCounts:
 
 @dataclass(frozen=True, slots=True)
 class SecondHalf:
-    """The context from the sources. `refused`: the error of the question before them."""
+    """The context read from the sources. `refused`: the error of the question before them."""
 
     ingest: IngestReport
     before: ContextCounts
@@ -187,7 +187,7 @@ class SecondHalf:
 
     @property
     def to_add(self) -> list[tuple[str, str]]:
-        """What a model would add: the source, and what."""
+        """What a model would add: the source, and the additions."""
         return [(work.name, each) for work in self.ingest.sources for each in work.left_for_a_model]
 
     def to_json(self) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class SecondHalf:
 
 
 def name_sources(folder: Path) -> None:
-    """Write a `ktx.yaml` with the fiscal year and the context sources; what one that is there says stays."""
+    """Write a `ktx.yaml` with the fiscal year and the context sources; existing settings are kept."""
     path = Layout(folder).config
     text = read_bytes(path) or NEW_CONFIG
     text = edit.set_value(text, ("semantic", "fiscal_year_start"), FISCAL_YEAR_START_MONTH, where=CONFIG_NAME)
@@ -215,7 +215,7 @@ def name_sources(folder: Path) -> None:
 
 
 def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondHalf:
-    """Read the context sources and answer the question; raises as `ingest` and `ask_layer` do."""
+    """Read the context sources and answer the question; raises the errors of `ingest` and `ask_layer`."""
     model, before = _known(folder)
     refused = _refusal(model)
     report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command=Command("demo"), emit=emit))
@@ -247,7 +247,7 @@ SHOWN_JOINS = 3
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The built demo: the folder, the rows of each table, the scan with a question, the context sources."""
+    """The demo as built: the folder, the rows of each table, the scan with a question, the context sources."""
 
     folder: Path
     seed: int
@@ -258,7 +258,7 @@ class DemoReport:
 
     @property
     def joins(self) -> tuple[ReviewedRelationship, ...]:
-        """Inferred joins that neither a key nor a name indicates: the column has another name than the key."""
+        """Inferred joins that neither a key nor a name indicates: the column is named differently from the key."""
         found = (each for report in self.ingest.connections for each in report.joins)
         telling = [each for each in found if each.relationship.child_columns != each.relationship.parent_columns]
         return tuple(sorted(telling, key=lambda each: (each.relationship.probability, each.name))[:SHOWN_JOINS])
@@ -280,7 +280,7 @@ class DemoReport:
 
 
 def demo(folder: Path, seed: int, *, environ: Mapping[str, str], emit: Emit = ignore_events) -> DemoReport:
-    """Build the demo in a new or empty folder, or continue an interrupted one; errors as `claimed`, `ingest`."""
+    """Build the demo in a new or empty folder, or continue an interrupted one; errors as in `claimed`, `ingest`."""
     with claimed(folder) as half_built:
         return _demo(folder, seed, environ, emit, half_built=half_built)
 
@@ -303,7 +303,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
 
 
 def _commit_company(folder: Path) -> None:
-    """Make the folder a separate repository, whatever surrounds it, with the company's text files in it."""
+    """Make the folder a separate repository, even inside another one, with the company's text files in it."""
     write_atomic(folder / ".gitignore", f"{WAREHOUSE}*\n".encode())
     name_sources(folder)
     write_evals(folder)
@@ -319,7 +319,7 @@ def _commit_company(folder: Path) -> None:
 
 
 PREFIX: Final = ".ktx-demo-"
-"""Prefix of the names of the marker and of the scratch folders next to it."""
+"""Prefix for the names of the marker and of the scratch folders next to it."""
 
 SUFFIX: Final = ".marker"
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 FIRST_DAY = date(2023, 1, 1)
 LAST_DAY = date(2025, 12, 31)
 CALENDAR_END = date(2026, 1, 31)
-"""Last day of the date table: the end of the fiscal year that `LAST_DAY` lies in."""
+"""Last day in the date table: the end of the fiscal year that contains `LAST_DAY`."""
 
 DAY_COUNT = (LAST_DAY - FIRST_DAY).days + 1
 FISCAL_YEAR_START_MONTH = 2
@@ -30,7 +30,7 @@ def day_at(offset: int) -> date:
 
 
 def date_key(day: date) -> int:
-    """Return the key of a day in the date table: 20250131."""
+    """Return a day's key in the date table: 20250131."""
     return day.year * 10_000 + day.month * 100 + day.day
 
 
@@ -55,7 +55,7 @@ def fiscal_year(day: date) -> int:
 
 
 def calendar_rows() -> list[Row]:
-    """Return the rows of `finance.calendar`, one a day."""
+    """Return the rows of `finance.calendar`, one per day."""
     return [_calendar_row(day_at(offset)) for offset in range(len(DATE_KEYS))]
 
 
@@ -80,9 +80,10 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A stream of draws for one topic; the draws of one topic never shift those of another.
+    """A stream of random draws for one topic; the draws for one topic never shift those for another.
 
-    Only `Random.random` is used: Python promises its sequence for a seed, and does not for `choice` and the rest.
+    Only `Random.random` is used: Python guarantees its sequence for a seed, but not that of `choice` and the other
+    methods.
     """
 
     def __init__(self, seed: int, topic: str) -> None:
@@ -158,7 +159,7 @@ _FIRST_ADDRESS_ID = 50_001
 
 @dataclass(slots=True)
 class Staff:
-    """The employee rows, and the ids the other tables refer to."""
+    """The employee rows, and the ids that the other tables refer to."""
 
     rows: list[Row] = field(default_factory=list)
     sales_ids: list[int] = field(default_factory=list)
@@ -209,7 +210,7 @@ def region_rows(seed: int, staff: Staff) -> list[Row]:
 
 
 def make_clientele(seed: int) -> Clientele:
-    """Return 2,700 to 3,300 customers, in the order they signed up, with one or two addresses each."""
+    """Return 2,700 to 3,300 customers with one or two addresses each, in the order they signed up."""
     dice = Dice(seed, "customers")
     size = dice.between(2_700, 3_300)
     clientele = Clientele()

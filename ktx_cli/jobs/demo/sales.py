@@ -30,10 +30,10 @@ COUPONS = ("SPRING10", "WELCOME10", "ROOTS10")
 _SHIP_LAG = Weighted([(0, 30.0), (1, 40.0), (2, 21.0), (3, 5.0), (4, 2.0), (6, 2.0)])
 _LINE_COUNT = Weighted([(1, 34.0), (2, 28.0), (3, 20.0), (4, 12.0), (5, 6.0)])
 _SEASON = (0.55, 0.65, 0.85, 1.0, 1.0, 0.8, 0.6, 0.55, 0.7, 0.7, 0.8, 0.95)
-"""The probability that a wish becomes an order, January to December."""
+"""The probability that a purchase intent becomes an order, January to December."""
 
 _PRICE_LEVEL = {2023: 92, 2024: 96, 2025: 100}
-"""Selling price in percent of today's list price, by year."""
+"""Selling price as a percentage of today's list price, by year."""
 
 _FIRST_ORDER_ID = 200_001
 _DUE_AFTER_DAYS = 2
@@ -107,7 +107,7 @@ def make_orders(seed: int, clientele: Clientele, assortment: Assortment, sales_i
 
 
 def _order_days(dice: Dice, customer: Customer) -> Iterator[int]:
-    """Yield the days a customer orders on: gaps around a personal mean, until they lose interest."""
+    """Yield the days on which a customer orders: gaps around a personal mean, until they lose interest."""
     if dice.chance(0.1):
         return
     mean_gap = 25 + 190 * dice.unit()
@@ -149,7 +149,7 @@ def _place_order(
 
 
 def _status(dice: Dice, age: int, lag: int) -> str:
-    """Return how far an order of this age in days has got, when it takes `lag` days to ship."""
+    """Return how far an order of this age in days has progressed if it takes `lag` days to ship."""
     draw = dice.unit()
     if draw < 0.045:
         return "cancelled"
@@ -286,7 +286,7 @@ def _add_product(assortment: Assortment, dice: Dice, category: int, name: str, p
 
 
 GUEST_CARDS = (900_001, 900_060)
-"""First and last guest card: what a payment at a fair names instead of a customer when nobody shows an account."""
+"""First and last guest card: named in a payment at a fair, instead of a customer, if nobody shows an account."""
 
 REFUND_REASONS = ("damaged", "wrong item", "arrived late", "changed mind")
 
@@ -303,14 +303,14 @@ def payment_rows(seed: int, orders: Sequence[Order]) -> list[Row]:
 
 
 def refund_rows(seed: int, orders: Sequence[Order]) -> list[Row]:
-    """Return the rows of `finance.refunds`: full ones for returned orders, some single lines for delivered ones."""
+    """Return the rows of `finance.refunds`: full refunds for returned orders, single lines for delivered ones."""
     dice = Dice(seed, "refunds")
     drafts = (draft for order in orders for draft in _refunds_of(dice, order))
     return [(_FIRST_REFUND_ID + number, *draft) for number, draft in enumerate(drafts)]
 
 
 def sales_target_rows(seed: int) -> list[Row]:
-    """Return the rows of `finance.sales_targets`, one a month and region, whole hundreds of euros."""
+    """Return the rows of `finance.sales_targets`, one per month and region, in whole hundreds of euros."""
     dice = Dice(seed, "targets")
     base = {region: dice.between(20, 60) for region in REGIONS}
     return [

@@ -1,1 +1,1 @@
-"""`ktx evolve`: repairs of the context, drafted from what went wrong and tried on questions before they land."""
+"""`ktx evolve`: context repairs, drafted from failures and tried on questions before they land."""

@@ -1,4 +1,4 @@
-"""Find failed requests of agents in the audit log of `ktx mcp` and in the transcripts of runs."""
+"""Finds failed requests from agents in the `ktx mcp` audit log and in the transcripts of runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _QUERY_KEYS: Final = ("measures", "dimensions", "filters", "segments", "having",
 _ELSEWHERE: Final = frozenset(
     ("cancelled", "connection", "not_ready", "auth", "budget", "busy", "internal", "storage", "hidden", "policy")
 )
-"""Outcomes that no change of the context could improve."""
+"""Outcomes that no change to the context could improve."""
 
 _SOON: Final = timedelta(minutes=10)
-"""The time after a refused query or failed search in which an answer of the same session counts as correction."""
+"""How long after a refused query or failed search an answer in the same session counts as a correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ Hits = Callable[[str], int]
 def findings_of_askings(
     known: KnownContext, askings: Iterable[Asking], hits: Hits, since: str | None = None
 ) -> Iterator[Finding]:
-    """Yield the failed requests of agents that would still fail now.
+    """Yield the failed agent requests that would still fail now.
 
     `since` is the first day to consider (YYYY-MM-DD).
     """

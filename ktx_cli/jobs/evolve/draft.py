@@ -48,7 +48,7 @@ class Draft:
 
 
 class FindingsSource(Source):
-    """A source that exists only in the run: the findings of a group."""
+    """A source that exists only in the run: the findings in a group."""
 
     kind: ClassVar[str] = KIND
 
@@ -64,7 +64,7 @@ class FindingsSource(Source):
 def draft_repair(
     plan: RunPlan, models: Models, database: sqlite3.Connection, workspace: Workspace, group: Group, text: str
 ) -> Draft:
-    """Let a model draft the repair of a group on top of an overlay, which does not change.
+    """Let a model draft the repair for a group on top of an overlay, which does not change.
 
     `text` is its input from `findings_text`. A finished draft is kept until the end of the run.
     """
@@ -134,7 +134,7 @@ def _work(group: Group, text: str, workspace: Workspace) -> SourceWork:
 def findings_text(
     group: Group, drafting: Sequence[TrialQuestion], results: Mapping[str, TrialResult], *, privacy: bool
 ) -> str:
-    """Return the input of the model for a group: its findings and the questions for drafting.
+    """Return the model input for a group: its findings and the questions for drafting.
 
     It contains no held-out questions. With `privacy`, it contains no expected rows.
     """
@@ -168,7 +168,7 @@ def _question_lines(question: TrialQuestion, result: TrialResult | None, *, priv
         yield f"  expected: {_expected(expect.to_json(), privacy=privacy)}"
     for statement in () if result is None else result.statements[:_MOST_STATEMENTS]:
         asked = statement if isinstance(statement, str) else json.dumps(statement, ensure_ascii=False, default=str)
-        yield f"  query of a wrong answer: {shown_text(asked)}"
+        yield f"  query behind a wrong answer: {shown_text(asked)}"
 
 
 def _expected(expect: Mapping[str, Any], *, privacy: bool) -> str:

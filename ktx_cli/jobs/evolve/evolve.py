@@ -1,4 +1,4 @@
-"""`ktx evolve`: collect and group findings, try repairs, and create a branch with a commit for each accepted group.
+"""`ktx evolve`: collects and groups findings, tries repairs, and creates a branch with a commit per accepted group.
 
 Repairs are tried one after another on top of the accepted ones, and all together at the end. The current branch, the
 index and the working files do not change.
@@ -92,7 +92,7 @@ from ktx_cli.semantic import ChangeChecks
 
 COMMAND: Final = Command("evolve")
 RUNS: Final = 4
-"""Default attempts for a question in words: the minimum with which a single question can show a difference."""
+"""Default number of attempts per question in words: the minimum at which a single question shows a difference."""
 
 _BRANCHES: Final = "ktx/evolve"
 
@@ -102,8 +102,8 @@ class EvolveRequest:
     """The request for a run.
 
     `names` selects evals, by default all. `runs` is the number of attempts for each question in words. `model` and
-    `effort` override those of the roles. `since` is the first day of requests of agents (YYYY-MM-DD). `branch` is the
-    name of the new branch. `show_values` lets the model see row values regardless of `scan.privacy`.
+    `effort` override those of the roles. `since` is the first day of agent requests to consider (YYYY-MM-DD). `branch`
+    is the name of the new branch. `show_values` lets the model see row values regardless of `scan.privacy`.
     """
 
     layout: Layout
@@ -192,7 +192,7 @@ def _branch(request: EvolveRequest, plan: RunPlan) -> str:
 
 
 def _warn_of_edits(plan: RunPlan, repository: Repository) -> None:
-    """Warn about uncommitted edits of the context, because repairs are based on the last commit."""
+    """Warn about uncommitted edits to the context, because repairs are based on the last commit."""
     edited = repository.changes([SEMANTIC_NAME, WIKI_NAME]).uncommitted
     if edited:
         message = f"uncommitted changes are not part of this run: {listing(edited, 5)}"
@@ -321,14 +321,14 @@ class _Session:
             self._draft(report)
         elif not report.repairs:
             report.verdict = Verdict.UNPROVEN
-            report.reason = "a draft cannot be judged, because the group has fewer than two questions in evals/"
+            report.reason = "a draft cannot be judged, because evals/ contains fewer than two questions of the group"
 
     def _held(self, report: GroupReport) -> Sequence[str]:
-        """Return the questions that judge a computed repair: all of the group unless they were used to compute it."""
+        """Return the questions that judge a computed repair: all of the group, unless it was computed from them."""
         return report.held if _sees_questions(report.group) else report.group.questions
 
     def _is_settled(self, report: GroupReport) -> bool:
-        """Whether all questions of a group are right, or a repair was accepted for a group without questions."""
+        """Whether a group's questions are all answered correctly, or, without questions, a repair was accepted."""
         questions = report.group.questions
         if questions:
             return all(self.results[each].is_right for each in questions)
@@ -383,7 +383,7 @@ class _Session:
         report.repairs[-1] = _with_cost(made, tokens - spent[0], usd - spent[1])
 
     def _is_undecided(self, report: GroupReport) -> bool:
-        """Whether one reading of the open decision of a group fixes its questions, so that a person must decide."""
+        """Whether one reading of a group's open decision fixes its questions, so that a person must decide."""
         group = report.group
         loaded = load_decisions(self.current, self.plan.layers.model(self.current, group.connection))
         point = next((each for each in loaded.decisions.points if each.id == group.subject), None)

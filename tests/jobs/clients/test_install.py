@@ -709,7 +709,7 @@ def test_a_configuration_folder_of_claude_code(world: World) -> None:
     assert sorted(each.name for each in (world.folder / "cc").iterdir()) == [".claude.json", "skills"]
     del world.environ["CLAUDE_CONFIG_DIR"]
     report = world.uninstall()
-    assert report.error is not None and "uses another file now" in report.error.message
+    assert report.error is not None and "now uses another file" in report.error.message
     world.environ["CLAUDE_CONFIG_DIR"] = str(world.folder / "cc")
     assert world.uninstall().error is None
     assert not (world.folder / "cc").exists()
@@ -741,7 +741,7 @@ def test_a_manifest_reaches_no_file_but_those_of_clients(world: World, write: Wr
     path = Layout(world.project()).agents_manifest
     path.write_text(path.read_text().replace('".mcp.json"', json.dumps(str(victim))))
     report = world.uninstall()
-    assert report.error is not None and "uses another file now" in report.error.message
+    assert report.error is not None and "now uses another file" in report.error.message
     assert victim.read_bytes() == before
     assert os.path.lexists(world.project() / ".mcp.json")
 
@@ -773,7 +773,7 @@ def test_a_planted_manifest_takes_no_skill_and_no_folder_of_others(world: World,
     install = {"target": "codex", "scope": "user", "skills": {str(skill): hashlib.sha256(content).hexdigest()}}
     _planted(world, install, empty)
     report = world.uninstall()
-    assert report.error is not None and "it is not a skill of ktx" in report.error.message
+    assert report.error is not None and "it is not a ktx skill" in report.error.message
     assert skill.read_bytes() == content
     assert empty.is_dir()
 

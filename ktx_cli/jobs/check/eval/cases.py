@@ -1,4 +1,4 @@
-"""The eval files: cases with a question and the expected result."""
+"""Eval files: cases with a question and the expected result."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ _TOLERANCE_RULE: Final = checked(
 class Expectation(Block):
     """The expected result: one `value`, or `rows`, as a list or a count."""
 
-    value: Any = setting(None, "The only value of the only row.")
+    value: Any = setting(None, "The single value in the single row.")
     rows: Any = setting(None, "The rows as mappings from column to value or as lists, or their number.")
     columns: list[str] | None = setting(None, "The column names. Required if rows are lists.", min_length=1)
-    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "The allowed difference of numbers.")
+    tolerance: Annotated[float, _TOLERANCE_RULE] = setting(0.0, "The allowed difference between numbers.")
 
     @model_validator(mode="before")
     @classmethod
@@ -155,7 +155,7 @@ class EvalCase(Block):
     connection: str | None = setting(None, "The connection to query.", min_length=1)
     attributes: dict[str, Any] = setting(dict, "Attributes of the caller, used by row policies.")
     tolerance: Annotated[float, _TOLERANCE_RULE] = setting(
-        0.0, "The allowed difference of numbers in `query` and `sql`."
+        0.0, "The allowed difference between numbers in `query` and `sql`."
     )
     expect: Annotated[Expectation | None, BeforeValidator(_as_rows)] = setting(None, "The expected result.")
 
@@ -176,7 +176,7 @@ class EvalCase(Block):
 
     @property
     def compares(self) -> bool:
-        """Whether the answers of its query and its SQL are compared."""
+        """Whether the results of the query and the SQL are compared."""
         return self.query is not None and self.sql is not None
 
     @property
@@ -214,12 +214,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """`FILE/ID`, without the suffix of the file."""
+        """`FILE/ID`, without the file suffix."""
         return f"{self.file}/{self.asked.id}"
 
     @property
     def file(self) -> str:
-        """The name of its file, without folder and suffix."""
+        """The name of the case's file, without folder and suffix."""
         return self.path.rpartition("/")[2].rpartition(".")[0]
 
     @property
@@ -239,13 +239,13 @@ _EXAMPLE: Final = "start the file with `cases:` and a list of cases"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """All cases of a project in the order of their files, and warnings about the files."""
+    """All cases of a project in file order, and warnings about the files."""
 
     cases: list[Case] = field(default_factory=list)
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def named(self, names: Sequence[str]) -> list[Case]:
-        """Return the cases with these names (`FILE`, `FILE/ID` or `ID`), or all cases without names.
+        """Return the cases with these names (`FILE`, `FILE/ID` or `ID`), or all cases if there are no names.
 
         Raises `UsageError` for an unknown name.
         """
@@ -286,7 +286,7 @@ def _files(layout: Layout) -> list[Path]:
 
 
 def _require_inside(layout: Layout, path: Path) -> None:
-    """Raise `ConfigError` for a symbolic link out of the project.
+    """Raise `ConfigError` for a symbolic link that points out of the project.
 
     A repository could contain such a link, and error messages quote the file.
     """

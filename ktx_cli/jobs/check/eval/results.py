@@ -1,9 +1,9 @@
-"""Compare answers of evals with the expected results, and store the outcomes to detect regressions.
+"""Compares eval answers with the expected results, and stores the outcomes to detect regressions.
 
 Values must be equal except for the given tolerance. Numbers are compared as decimals (`1` equals `1.0`), and floats to
 15 significant digits (`0.30000000000000004` equals `0.3`). A text that is a number equals that number, because
 databases return decimals as texts. Two texts are compared literally or as timestamps. `true` equals `1`, for databases
-without booleans. NULL only equals `null`. The order of rows counts if the question sorts them.
+without booleans. NULL equals only `null`. The order of rows counts if the question sorts them.
 
 The state database stores the outcome of each case: a case that passed before and fails now has regressed.
 """
@@ -41,7 +41,7 @@ from ktx_cli.project import Layout, Warn, ignore_warning, open_for_writing, read
 Row = Sequence[Any]
 
 MOST_TOO_MANY: Final = 1_000
-"""The maximum surplus of rows for a comparison row by row."""
+"""The maximum number of surplus rows for a row-by-row comparison."""
 
 _NULL, _NUMERIC, _TEXT, _NESTED = range(4)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:?\d\d)?|Z)?)?")
@@ -50,7 +50,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """The answer of a case as JSON values.
+    """The answer to a case as JSON values.
 
     `ordered` is true if the question sorts the rows. `formats` are the number formats of the columns, if requested.
     """
@@ -185,7 +185,7 @@ def _same_row(expected: Row, got: Row, tolerance: Decimal) -> bool:
 
 
 def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) -> tuple[list[Row], list[Row]]:
-    """Return the rows of each side that match no row of the other."""
+    """Return the rows on each side that match no row on the other."""
     alike: dict[Any, list[int]] = defaultdict(list)
     for place, row in enumerate(got):
         alike[_bucket(row, tolerance)].append(place)
@@ -202,13 +202,13 @@ def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) 
 
 
 def _bucket(row: Row, tolerance: Decimal) -> tuple[Any, ...]:
-    """Return a key that equal rows share. With a tolerance, it ignores numbers."""
+    """Return a key shared by equal rows. With a tolerance, it ignores numbers."""
     ranks = map(_rank, row)
     return tuple(rank[:1] if tolerance and rank[0] in (_NUMERIC, _NESTED) else rank for rank in ranks)
 
 
 def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool:
-    """Say whether a JSON value equals the expected one."""
+    """Return whether a JSON value equals the expected one."""
     if expected is None or got is None:
         return expected is got
     if isinstance(expected, str) and isinstance(got, str):
@@ -222,7 +222,7 @@ def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool
 
 
 def _number(value: Any) -> Decimal | None:
-    """Return the exact number of a value or text, with floats rounded, or None if it is not a number."""
+    """Return the exact number in a value or text, with floats rounded, or None if it is not a number."""
     if isinstance(value, bool):
         return Decimal(int(value))
     text = plain_number(value) if isinstance(value, int | float) else value
@@ -330,7 +330,7 @@ _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT}
 
 @dataclass(frozen=True, slots=True)
 class Taken(Record):
-    """The usage of the model: tokens, and their price in dollars, or None if it is unknown."""
+    """The model usage: tokens, and their price in dollars, or None if the price is unknown."""
 
     model: str
     tokens: int
@@ -391,7 +391,7 @@ class CaseResult(Record):
 
     @property
     def diagnostic(self) -> Diagnostic | None:
-        """The result as a diagnostic; None where the case passed."""
+        """The result as a diagnostic, or None if the case passed."""
         severity = Severity.ERROR if self.status in WRONG else Severity.INFO
         if self.status == "pass":
             return None
@@ -425,7 +425,7 @@ class EvalReport(Record):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of cases of each status."""
+        """The number of cases with each status."""
         return {status: sum(result.status == status for result in self.results) for status in STATUSES}
 
     @property
@@ -435,7 +435,7 @@ class EvalReport(Record):
 
     @property
     def usd(self) -> float | None:
-        """The total price, or None if a part of it is unknown."""
+        """The total price, or None if any price is unknown."""
         prices = [result.taken.usd for result in self.results if result.taken is not None]
         known = [price for price in prices if price is not None]
         return sum(known) if len(known) == len(prices) else None

@@ -1,4 +1,4 @@
-"""Run evals: ask the cases, compare the answers, and optionally accept new answers as the expected results."""
+"""Runs evals: asks the cases, compares the answers, and optionally accepts new answers as the expected results."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from ktx_cli.semantic import Model, QueryServices, calendar_of, layer_ids, load_
 from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
-"""The maximum number of rows of an answer."""
+"""The maximum number of rows in an answer."""
 
 Warn = Callable[[ResultWarning], None]
 
@@ -98,7 +98,7 @@ class Asker:
     unreachable: dict[str, KtxError] = field(default_factory=dict)
 
     def ask(self, result: CaseResult) -> None:
-        """Set the answer of the result. Raises `KtxError`."""
+        """Set the answer in the result. Raises `KtxError`."""
         case = result.case
         if case.asked.kind == "ask":
             self._ask_model(result)
@@ -178,7 +178,7 @@ class Asker:
 
 @contextlib.contextmanager
 def _which(case: Case) -> Iterator[None]:
-    """Point the hint of an error about the connection to the eval file, because there is no option for it."""
+    """Point the hint of a connection error to the eval file, because no option sets the connection."""
     try:
         yield
     except UsageError as error:
@@ -202,7 +202,7 @@ def _is_ordered(sql: str, dialect: str) -> bool:
 
 
 STEPS: Final = 20
-"""The maximum number of steps of the model for one question."""
+"""The maximum number of model steps for one question."""
 
 Ask = Callable[[Mapping[str, Any], str | None], CaseAnswer]
 """Takes a query and a connection; returns the answer. Raises `KtxError`."""
@@ -232,7 +232,7 @@ class Interview:
     _broken: KtxError | None = field(default=None, repr=False)
 
     def run(self) -> CaseAnswer:
-        """Return the answer of the last query of the model. Raises `LlmError`, and `KtxError` if no query succeeded."""
+        """Return the answer to the model's last query. Raises `LlmError`, and `KtxError` if no query succeeded."""
         outcome = run_async(self._asked())
         if outcome.facts is not None:
             facts = outcome.facts
@@ -243,7 +243,7 @@ class Interview:
             raise self._broken
         if self.answer is None:
             hint = "use the words of the question in the name or description of the measure, or correct the question"
-            raise KtxError("no query of the model returned an answer", hint=hint, code="max_turns")
+            raise KtxError("no query by the model returned an answer", hint=hint, code="max_turns")
         return self.answer
 
     async def _asked(self) -> UnitOutcome:
@@ -274,7 +274,7 @@ class Interview:
         return [tool.on(session) for tool in (*READING_TOOLS, query)]
 
     def _connections(self) -> dict[str, str]:
-        """Return the dialects of the databases with a semantic layer, or of the connection of the case."""
+        """Return the dialects of the databases with a semantic layer, or of the case's connection."""
         databases = self.request.config.databases()
         chosen = [self.case.connection] if self.case.connection else layer_ids(self.request.layout)
         dialects = {name: dialect_of(databases[name].driver) for name in chosen if name in databases}
@@ -299,7 +299,7 @@ MOST_ACCEPTED: Final = 1_000
 
 
 def accept(layout: Layout, results: Sequence[CaseResult], warn: Callable[[ResultWarning], object]) -> None:
-    """Write the answers of new cases into their files. Raises `ConfigError`, `StorageError`.
+    """Write the answers to new cases into their files. Raises `ConfigError`, `StorageError`.
 
     An answer with more than `MOST_ACCEPTED` rows is skipped with a warning.
     """
@@ -341,7 +341,7 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
 
 
 def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -> None:
-    """Raise `ConfigError` if the file was edited during the run, so that the cases have moved."""
+    """Raise `ConfigError` if the file was edited during the run, because the cases may have moved."""
     raw = yaml.load(text, where=path)
     cases = raw.get("cases") if isinstance(raw, dict) else None
     ids = [case.get("id") if isinstance(case, dict) else None for case in cases or ()]

@@ -1,1 +1,1 @@
-"""Rules that the context is held to."""
+"""Lint rules for the context."""

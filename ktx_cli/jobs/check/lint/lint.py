@@ -1,4 +1,4 @@
-"""`ktx lint`: its rules, the project as they read it, and the report; no database, no model."""
+"""`ktx lint`: the rules, the project they examine, and the report; uses no database and no model."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Entry, Model, Segment, Source
 
 Files = Mapping[str, str | None]
-"""Path -> text of files of a project; None: there is no such file."""
+"""Path -> text for the files of a project; None if the file does not exist."""
 
 Check = Callable[["LintedProject"], Iterable[Diagnostic]]
 
 
 def example_project() -> Files:
-    """Return the project that the examples of rules change; no rule has anything to say about it."""
+    """Return the project that the rules' examples change; no rule reports anything in the project itself."""
     path = Path(__file__).with_name("example_project.yaml")
     return dict(yaml.load(path.read_bytes(), where=path.name))
 
@@ -60,29 +60,29 @@ class Rule:
     name: str
     """For example `undescribed-table`."""
     severity: Severity
-    """The usual severity of a diagnostic of this rule."""
+    """The default severity of the rule's diagnostics."""
     summary: str
     """The summary of the rule, in one sentence."""
     explanation: str
-    """The reason it matters, and the way to fix it."""
+    """Why the rule matters, and how to fix its diagnostics."""
     check: Check
-    """Return the diagnostics of a project."""
+    """Return the diagnostics for a project."""
     bad: Files
     """Changes to the example project for which the rule reports something."""
     good: Files
-    """Changes to the example project for which it reports nothing; they are committed before those of `bad`."""
+    """Changes to the example project for which the rule reports nothing; they are committed before those in `bad`."""
     alias: str | None = None
-    """The code `ktx wiki lint` or `ktx sl validate` reports the same under."""
+    """The code under which `ktx wiki lint` or `ktx sl validate` reports the same diagnostic."""
     on_demand: bool = False
-    """Whether an option of the command turns the rule on, whatever `--select` and `--ignore` say."""
+    """Whether a command option turns the rule on, regardless of `--select` and `--ignore`."""
 
     @property
     def group(self) -> str:
-        """The prefix of the codes of rules about the same subject: `KTX1`."""
+        """The code prefix of rules about the same subject: `KTX1`."""
         return self.code[:4]
 
     def diagnostic(self, message: str, location: Location, hint: str, severity: Severity | None = None) -> Diagnostic:
-        """Return a diagnostic of this rule; `severity`: another than the usual one."""
+        """Return a diagnostic of this rule; `severity` overrides the default."""
         return Diagnostic(self.code, severity or self.severity, message, location, hint)
 
 
@@ -90,17 +90,17 @@ COVERAGE: Final = "KTX1"
 WIKI: Final = "KTX2"
 LAYER: Final = "KTX3"
 GROUPS: Final[Mapping[str, str]] = {COVERAGE: "Coverage of descriptions", WIKI: "The wiki", LAYER: "The semantic layer"}
-"""The prefix of the codes of a group -> the subject of its rules."""
+"""The code prefix of a group -> the subject of its rules."""
 
 
 @functools.cache
 def all_rules() -> Mapping[str, Rule]:
-    """Return every rule by its code, in their order."""
+    """Return every rule by its code, in code order."""
     return {rule.code: rule for rule in sorted(defined_rules(), key=lambda rule: rule.code)}
 
 
 def defined_rules() -> list[Rule]:
-    """Return the rules in `rules/`: one from each module, and those that share a checker from the YAML files."""
+    """Return the rules in `rules/`: one from each module, and the rules that share a checker from the YAML files."""
     from ktx_cli.jobs.check.lint import rules
 
     modules = (import_module(f"{rules.__name__}.{module.name}") for module in pkgutil.iter_modules(rules.__path__))
@@ -118,7 +118,7 @@ def shared_rule(
     severity: str = "error",
     bad: Files | None = None,
 ) -> Rule:
-    """Return a rule that reports what its group's checker has under the code `alias`; None: under any other code."""
+    """Return a rule that reports its group's checker diagnostics with the code `alias`; None: any other code."""
 
     def wants(other: str) -> bool:
         if alias is not None:
@@ -145,14 +145,14 @@ def shared_rule(
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rules a person selects by code, or by what codes begin with (`KTX2`); nothing selected means all."""
+    """The rules selected by code, or by code prefix (`KTX2`); nothing selected means all."""
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, select: Sequence[str], ignore: Sequence[str]) -> Selection:
-        """Return the selection of codes that may be separated by commas; `UsageError` for what begins no code."""
+        """Return the selected codes, possibly separated by commas; raises `UsageError` for an unknown code prefix."""
         return cls(tuple(_codes(select, "--select")), tuple(_codes(ignore, "--ignore")))
 
     def __contains__(self, code: object) -> bool:
@@ -161,7 +161,7 @@ class Selection:
         return (not self.select or code.startswith(self.select)) and not (self.ignore and code.startswith(self.ignore))
 
     def rules(self) -> list[Rule]:
-        """Return the selected rules by code, and those an option turns on."""
+        """Return the selected rules by code, and the rules that an option turns on."""
         return [rule for rule in all_rules().values() if rule.on_demand or rule.code in self]
 
 
@@ -177,14 +177,14 @@ def _codes(values: Sequence[str], option: str) -> list[str]:
 
 
 _TIERS: Final = ("high", "mid", "low")
-"""Classes of how often a table is queried, most often first; unknown comes behind them, `unused` last."""
+"""Classes of how often a table is queried, in descending order; unknown comes last, after `unused`."""
 
 _UNUSED: Final = "unused"
 
 
 @dataclass(frozen=True, slots=True)
 class Share(Record):
-    """The parts with a description, of all parts."""
+    """The number of parts with a description, and of all parts."""
 
     described: int = 0
     total: int = 0
@@ -194,7 +194,7 @@ class Share(Record):
 
     @property
     def percent(self) -> float | None:
-        """Percent to one decimal, rounded down, so that 100 means all; None where there is nothing."""
+        """The percentage to one decimal, rounded down so that 100 means all; None if there are no parts."""
         return self.described * 1000 // self.total / 10 if self.total else None
 
     @property
@@ -207,7 +207,7 @@ class Share(Record):
 
 @dataclass(frozen=True, slots=True)
 class Coverage(Record):
-    """The share of a connection (or of all) that has a description."""
+    """The share of a connection's parts (or of all parts) that have a description."""
 
     tables: Share = Share()
     columns: Share = Share()
@@ -225,23 +225,23 @@ class Coverage(Record):
 
 @dataclass(frozen=True, slots=True)
 class DescribedLayer:
-    """A semantic layer with what tells its descriptions apart."""
+    """A semantic layer, with the data needed to judge its descriptions."""
 
     model: Model
     entries: Mapping[str, Entry]
-    """The entries of the manifest by source."""
+    """The manifest entries by source."""
     rows: Mapping[str, int]
-    """Physical name -> number of rows at the last scan on this machine."""
+    """Physical table name -> number of rows at the last scan on this machine."""
     by_model: bool = False
     """Whether a model is configured to write descriptions."""
     _columns: dict[str, dict[object, Any]] = field(default_factory=dict)
 
     def sources(self) -> list[Source]:
-        """Return the sources that count: often queried ones first, then those with many joins, then many rows."""
+        """Return the sources that count: often queried ones first, then those with many joins, then with many rows."""
         return sorted((source for source in self.model.sources.values() if _counts(source)), key=self._rank)
 
     def is_described(self, source: Source, part: Source | Column | Measure) -> bool:
-        """Whether a source, or a column or measure of it, has a description that rules did not make."""
+        """Whether a source, or one of its columns or measures, has a description that was not generated by rules."""
         return bool(part.description) and part.description != self._made_by_rules(source, part)
 
     def coverage(self) -> Coverage:
@@ -258,13 +258,13 @@ class DescribedLayer:
         return Share(sum(self.is_described(*pair) for pair in parts), len(parts))
 
     def location(self, source: Source, part: Source | Column | Measure | Segment) -> Location:
-        """Return where a part of a source is defined."""
+        """Return the location where a part of a source is defined."""
         place = part.place or source.place
         path, line = (None, None) if place is None else (place.path, place.line)
         return Location(path, line, connection=self.model.connection)
 
     def facts(self, source: Source) -> str:
-        """Return what ranks a source among the others, in parentheses behind a blank; empty where nothing is known."""
+        """Return the reason for a source's rank in parentheses after a blank; empty if unknown."""
         tier, rows = self._tier(source), self._rows(source)
         facts = [f"queried: {tier}" if tier else "", plural(len(source.joins), "join") if source.joins else ""]
         facts += [plural(rows, "row") if rows is not None else ""]
@@ -272,13 +272,13 @@ class DescribedLayer:
         return f" ({text})" if text else ""
 
     def way_to_describe(self, source: Source) -> str:
-        """Return the hint for a source, or columns of it, without a description."""
+        """Return the hint for a source, or for columns of it, without a description."""
         if not (source.generated and self.by_model):
             return "add `description:` there"
         return Hint("add `description:` there, or let the model: {}", Command("ingest", self.model.connection))
 
     def own_file(self, source: Source) -> str:
-        """Return the file where people write about a source: its own, or the overlay of one of the manifest."""
+        """Return the file in which people describe a source: its own file, or the overlay for a manifest source."""
         if not source.generated and source.place is not None:
             return source.place.path
         return f"{SEMANTIC_NAME}/{self.model.connection}/{source.name}.yaml"
@@ -301,7 +301,7 @@ class DescribedLayer:
         return self._columns[name]
 
     def _tier(self, source: Source) -> str | None:
-        """Return how often queries read the source's table, by the query history; None: unknown."""
+        """Return how often queries read the source's table, according to the query history; None: unknown."""
         usage = self.entries.get(source.name, {}).get("usage")
         if not isinstance(usage, dict):
             return None
@@ -342,20 +342,20 @@ def _counts(part: Source | Column | Measure) -> bool:
 
 @dataclass(frozen=True)
 class LintedProject:
-    """The files of a project, and what is derived from them when a rule first asks; no database, no model."""
+    """The files of a project, and data derived from them when a rule first needs it; uses no database and no model."""
 
     layout: Layout
     config: KtxConfig
     warn: Callable[[ResultWarning], None]
-    """Takes what could not be examined."""
+    """Receives warnings about what could not be examined."""
     connection: str | None = None
-    """Only this connection and the pages that may refer to it; None: everything."""
+    """Examine only this connection and the pages that may refer to it; None: everything."""
     min_coverage: float | None = None
-    """Percent of tables, columns and measures that must have a description."""
+    """Percentage of tables, columns and measures that must have a description."""
 
     @functools.cached_property
     def layers(self) -> Mapping[str, Model]:
-        """The semantic layer of every connection; `UsageError` where the one asked for does not exist."""
+        """The semantic layer of every connection; `UsageError` if the requested connection does not exist."""
         known = layer_ids(self.layout)
         if self.connection is not None and self.connection not in known:
             connection_of(self.config, self.connection)
@@ -368,7 +368,7 @@ class LintedProject:
 
     @functools.cached_property
     def described_layers(self) -> list[DescribedLayer]:
-        """The examined semantic layers with what tells their descriptions apart."""
+        """The examined semantic layers, with the data needed to judge their descriptions."""
         from ktx_cli.llm import bindings
 
         try:
@@ -384,7 +384,7 @@ class LintedProject:
 
     @functools.cached_property
     def coverage(self) -> Mapping[str, Coverage]:
-        """The share of each examined semantic layer that is described."""
+        """The described share of each examined semantic layer."""
         return {layer.model.connection: layer.coverage() for layer in self.described_layers}
 
     @functools.cached_property
@@ -419,14 +419,14 @@ class LintedProject:
 
     @functools.cached_property
     def page_problems(self) -> list[Diagnostic]:
-        """The diagnostics of `ktx wiki lint` for the examined pages, and for files without a page if all are."""
+        """The `ktx wiki lint` diagnostics for the examined pages, and for files without a page if all are examined."""
         paths = None if self.connection is None else {page.path for page in self.pages}
         linted = lint_wiki(self.layout, self.config, wiki=self.graph.wiki, models=self.layers)
         return [diagnostic for diagnostic in linted.findings if paths is None or diagnostic.location.path in paths]
 
     @functools.cached_property
     def changed_targets(self) -> list[ChangedTarget]:
-        """The references of the examined pages to things that changed or went since the pages were committed."""
+        """The examined pages' references to definitions that changed or were removed since the pages were committed."""
         changed, warnings = changed_targets(self.layout, self.config, self.graph, self.layers, self.pages)
         for warning in warnings:
             self.warn(warning)
@@ -434,7 +434,7 @@ class LintedProject:
 
 
 def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
-    """Return connection -> physical name of a table -> its rows, as the last scan on this machine counted them."""
+    """Return connection -> physical table name -> row count, from the last scan on this machine."""
     rows = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
     return {connection: json.loads(text) for connection, text in rows}
 
@@ -444,15 +444,15 @@ class LintReport:
     """The result of `ktx lint`."""
 
     coverage: Mapping[str, Coverage]
-    """The share of each connection that is described."""
+    """The described share of each connection."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """The worst first."""
     pages: int = 0
-    """The number of pages that were examined."""
+    """The number of examined pages."""
 
     @property
     def total(self) -> Coverage:
-        """The coverage of all connections together."""
+        """The combined coverage of all connections."""
         return sum(self.coverage.values(), Coverage())
 
     def counts(self) -> dict[str, int]:
@@ -460,7 +460,7 @@ class LintReport:
         return severity_counts(self.diagnostics)
 
     def by_code(self) -> dict[str, int]:
-        """Return the number of diagnostics of each code."""
+        """Return the number of diagnostics with each code."""
         return dict(sorted(Counter(diagnostic.code for diagnostic in self.diagnostics).items()))
 
     def to_json(self) -> dict[str, Any]:
@@ -474,7 +474,7 @@ class LintReport:
         }
 
     def error(self) -> KtxError | None:
-        """Return the error to end with where something is at least a warning."""
+        """Return the error with which the command ends if any diagnostic is at least a warning."""
         counts = self.counts()
         bad = [
             plural(counts[severity], severity) for severity in (Severity.ERROR, Severity.WARNING) if counts[severity]
@@ -495,7 +495,7 @@ _KEYS: Final[Mapping[str, str]] = {
 
 
 def _hint_of_all(diagnostic: Diagnostic) -> Hint | None:
-    """Return the command that lists diagnostics like this; one about the whole project names its own."""
+    """Return the command that lists similar diagnostics; a diagnostic about the whole project names its own."""
     if all_rules()[diagnostic.code].on_demand:
         return diagnostic.hint
     return Command("lint", "--select", diagnostic.code, "--limit", "0")
@@ -509,10 +509,10 @@ def lint_project(
     selection: Selection | None = None,
     min_coverage: float | None = None,
 ) -> tuple[LintReport, list[ResultWarning]]:
-    """Return the report of one connection or of all, and warnings of what could not be examined.
+    """Return the report for one connection or for all, and warnings about what could not be examined.
 
-    `min_coverage`: percent of tables, columns and measures that must have a description. Writes nothing; reads the
-    history of git. Raises `UsageError` for an unknown connection.
+    `min_coverage`: percent of tables, columns and measures that must have a description. Writes nothing; reads the git
+    history. Raises `UsageError` for an unknown connection.
     """
     warnings: list[ResultWarning] = []
     project = LintedProject(layout, config, warnings.append, connection, min_coverage)
@@ -524,7 +524,7 @@ def lint_project(
 
 
 def _order(diagnostic: Diagnostic) -> tuple[object, ...]:
-    """Return what sorts diagnostics; those of a coverage rule keep their order, the worst first."""
+    """Return the sort key for diagnostics; coverage diagnostics keep their order, the worst first."""
     location = diagnostic.location
     place = (location.path or "", location.line or 1, diagnostic.message)
     return (-diagnostic.severity.weight, diagnostic.code, () if diagnostic.code.startswith(COVERAGE) else place)

@@ -1,4 +1,4 @@
-"""Finds what pages refer to that has changed since they were committed."""
+"""Finds references in pages to definitions that have changed since the pages were committed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NO_DIALECT: Final = ""
 
 @dataclass(slots=True)
 class EarlierLayers:
-    """Reads layers of commits; a file is parsed once, however many commits have it.
+    """Reads semantic layers from commits; a file is parsed once, regardless of how many commits contain it.
 
-    Only the sources that are named are made of the shards: they may hold thousands of columns in hundreds of commits.
+    Only the named sources are built from the shards, which may contain thousands of columns in hundreds of commits.
     """
 
     repository: Repository
@@ -33,9 +33,10 @@ class EarlierLayers:
     _own: dict[bytes, frozenset[str] | None] = field(default_factory=dict)
 
     def models(self, commit: str, names: Collection[str]) -> dict[str, Model]:
-        """Return the layers of a commit by connection.
+        """Return the layers in a commit by connection.
 
-        In them are the sources that have one of these names (folded) or read a table of one, and what those inherit.
+        The layers contain the sources that have one of these names (folded) or read a table with one, and what these
+        inherit.
         """
         view = self.repository.tree(commit)
         ids = dict.fromkeys(path.split("/")[1] for path in view.blobs(SEMANTIC_NAME) if path.count("/") > 1)
@@ -57,7 +58,7 @@ class EarlierLayers:
         return load_tree(tree, connection, dialect or _NO_DIALECT, calendar_of(self.config), parse=parsed)
 
     def _named(self, content: bytes) -> frozenset[str] | None:
-        """Return the names of a file of people's: its source's, its table's, those it inherits; None: not readable."""
+        """Return the names in a user-written file: its source's, its table's, those it inherits; None: unreadable."""
         if content not in self._own:
             try:
                 document = yaml.load(content, where="")
@@ -75,7 +76,7 @@ class _Files:
     left_out: frozenset[str] = frozenset()
 
     def read(self, path: str) -> bytes | None:
-        """Return a file's content, None where there is none."""
+        """Return a file's content, or None if the file does not exist."""
         return self.view.read(path)
 
     def paths(self, prefix: str) -> list[str]:
@@ -90,7 +91,7 @@ def _names_in(fields: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _last(name: str) -> str:
-    """Return the last part of a table's name, folded; what is in quotes may hold dots, and is looked at whole."""
+    """Return the last part of a table's name, folded; a quoted part may contain dots, and is kept whole."""
     return (name.rpartition(".")[2] if not name.endswith('"') else name.split('"')[-2]).casefold()
 
 
@@ -105,7 +106,7 @@ def _part_of(shard: Shard, names: frozenset[str]) -> Shard:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A source, or a column, measure or segment of one (`member`)."""
+    """A source, or one of its columns, measures or segments (`member`)."""
 
     connection: str
     source: str
@@ -123,9 +124,9 @@ Part = Source | Column | Measure | Segment
 
 
 def targets_of(models: Mapping[str, Model], reference: Reference) -> list[Target]:
-    """Return what a reference leads to; several where it names no connection, none where nothing has that name.
+    """Return the targets of a reference: several if it names no connection, none if nothing has that name.
 
-    As `ktx_cli.wiki.reference` decides whether it leads anywhere.
+    Follows the rules by which `ktx_cli.wiki.reference` finds dangling references.
     """
     if reference.kind is Kind.PAGE:
         return []
@@ -156,7 +157,7 @@ def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
 
 
 def _cuts(name: str) -> Iterator[tuple[str, str]]:
-    """Yield every way to read a dotted name as a source and something of it, the longest source first."""
+    """Yield every way to read a dotted name as a source and a part of it, the longest source first."""
     parts = name.split(".")
     for count in range(len(parts) - 1, 0, -1):
         yield ".".join(parts[:count]), ".".join(parts[count:])
@@ -168,7 +169,7 @@ def _member(model: Model, source: str, member: str) -> Target | None:
 
 
 def part_of(model: Model, target: Target) -> Part | None:
-    """Return what a target is in a model, None where it is not there."""
+    """Return the definition of a target in a model, or None if it is not there."""
     source = model.sources.get(target.source)
     if source is None or target.member is None:
         return source
@@ -177,10 +178,10 @@ def part_of(model: Model, target: Target) -> Part | None:
 
 
 def changes(then: Part, now: Part) -> Iterator[str]:
-    """Yield what is another in a definition now, in words; descriptions, formats and visibility are no definition.
+    """Yield what has changed in a definition, in words; descriptions, formats and visibility do not count.
 
-    A source changes with its table or SQL, its grain, its policies, and the columns it had: one that is gone or of
-    another type. A new column changes nothing of what was written before.
+    A source changes with its table or SQL, its grain, its policies, and its earlier columns if they were removed or
+    changed type. A new column does not affect what was written before.
     """
     if isinstance(then, Source) and isinstance(now, Source):
         yield from _changes(_source_facts(then), _source_facts(now))
@@ -233,7 +234,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTarget:
-    """A part of a semantic layer that is not what it was when a page that refers to it was committed."""
+    """A part of a semantic layer that has changed since a page that refers to it was committed."""
 
     page: Page
     reference: Reference
@@ -241,7 +242,7 @@ class ChangedTarget:
     last: LastChange
     """The commit of the page."""
     changes: tuple[str, ...]
-    """A description of the change; empty: the part is gone."""
+    """A description of the change; empty if the part was removed."""
 
     @property
     def line(self) -> int:
@@ -269,9 +270,9 @@ DatedPage = tuple[Page, LastChange]
 def changed_targets(
     layout: Layout, config: KtxConfig, graph: Graph, models: Mapping[str, Model], pages: Iterable[Page]
 ) -> tuple[list[ChangedTarget], list[ResultWarning]]:
-    """Return what changed for the pages, and warnings of what could not be compared; `models`: the layers as they are.
+    """Return the changes that affect pages, and warnings about failed comparisons; `models`: the current layers.
 
-    Pages that are marked as out of date are passed over.
+    Pages that are marked as out of date are skipped.
     """
     wanted = [page for page in pages if not page.is_stale and layer_references(graph, page)]
     if not wanted:
@@ -286,7 +287,7 @@ def changed_targets(
 
 
 def layer_references(graph: Graph, page: Page) -> list[Reference]:
-    """Return the references of a page that are about a semantic layer."""
+    """Return the references in a page to a semantic layer."""
     return [reference for reference in graph.references(page) if reference.kind is not Kind.PAGE]
 
 
@@ -311,7 +312,7 @@ def _compared(
             changed += _changed_of_page(graph, page, last, then, models)
     if len(known) == len(dated):
         return changed, []
-    why = f"the history of {plural(len(dated) - len(known), 'page')} is cut off in this shallow clone"
+    why = f"the history of {plural(len(dated) - len(known), 'page')} is truncated in this shallow clone"
     return changed, [_unknown(why, Command("fetch", "--unshallow", program="git"))]
 
 
@@ -326,7 +327,7 @@ def _by_state(history: History, dated: list[DatedPage]) -> Iterable[list[DatedPa
 
 
 def _names(reference: Reference) -> list[str]:
-    """Return every name a reference may have of a source or a table, folded."""
+    """Return every name, folded, by which a reference may refer to a source or a table."""
     parts = [part.strip('"').casefold() for part in reference.name.split(".")]
     return [*parts, *(".".join(parts[:count]) for count in range(2, len(parts) + 1))]
 
@@ -340,7 +341,7 @@ def _same(committed: TreeView, page: Page) -> bool:
 def _changed_of_page(
     graph: Graph, page: Page, last: LastChange, then: Mapping[str, Model], now: Mapping[str, Model]
 ) -> Iterator[ChangedTarget]:
-    """Yield what changed for a page, each target once; the check of references reports dangling ones."""
+    """Yield the changes that affect a page, each target once; the check of references reports dangling references."""
     resolver, references = Resolver(now), layer_references(graph, page)
     dangling = [reference for reference in references if resolver.missing(reference) is not None]
     seen = {target for reference in dangling for target in targets_of(then, reference)}
@@ -353,7 +354,7 @@ def _changed_of_page(
 
 
 def _differences(target: Target, then: Mapping[str, Model], now: Mapping[str, Model]) -> tuple[str, ...] | None:
-    """Return what changed of a target, nothing where it is gone; None where it is the same."""
+    """Return the change to a target: nothing if it was removed, None if it is unchanged."""
     before = part_of(then[target.connection], target)
     model = now.get(target.connection)
     after = None if model is None else part_of(model, target)

@@ -1,1 +1,1 @@
-"""The rules of `ktx lint`, one module each; `registry.all_rules` finds them."""
+"""The rules of `ktx lint`, one per module; `registry.all_rules` finds them."""

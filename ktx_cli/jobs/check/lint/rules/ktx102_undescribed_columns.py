@@ -1,4 +1,4 @@
-"""KTX102: columns of a table have no description."""
+"""KTX102: some columns of a table have no description."""
 
 from __future__ import annotations
 

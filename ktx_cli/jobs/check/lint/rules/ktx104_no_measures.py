@@ -1,4 +1,4 @@
-"""KTX104: a table has no measure."""
+"""KTX104: a table has no measures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the tables without a measure, most important first."""
+    """Yield the tables without measures, most important first."""
     for layer in project.described_layers:
         for source in layer.sources():
             if not source.measures:

@@ -1,4 +1,4 @@
-"""KTX105: a database of `ktx.yaml` has no context."""
+"""KTX105: a database in `ktx.yaml` has no context."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RULE = Rule(
     "KTX105",
     "no-context",
     Severity.WARNING,
-    "A database of `ktx.yaml` has no context.",
-    "The connection is configured, but nothing was scanned yet: agents do not see any of its tables.",
+    "A database in `ktx.yaml` has no context.",
+    "The connection is configured, but it has not been scanned yet, so agents do not see any of its tables.",
     check,
     bad={
         "ktx.yaml": """\

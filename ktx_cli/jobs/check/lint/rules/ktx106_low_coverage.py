@@ -9,7 +9,7 @@ from ktx_cli.jobs.check.lint.lint import Coverage, LintedProject, Rule
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield one diagnostic where the coverage of the whole project is too low."""
+    """Yield one diagnostic if the coverage of the whole project is too low."""
     share, wanted = sum(project.coverage.values(), Coverage()).all, project.min_coverage
     if wanted is not None and share.total and share.described * 100 < wanted * share.total:
         message = f"{share.text} of tables, columns and measures have a description, {wanted:g}% are required"

@@ -1,4 +1,4 @@
-"""KTX212: a page is too long, which `ktx wiki lint` reports; its example is too long to be written out."""
+"""KTX212: a page is too long, which `ktx wiki lint` reports; a full example would be too long to include."""
 
 from __future__ import annotations
 

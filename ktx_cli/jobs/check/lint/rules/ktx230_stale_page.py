@@ -1,4 +1,4 @@
-"""KTX230: what a page refers to has changed since the page was committed."""
+"""KTX230: a definition that a page refers to has changed since the page was committed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield what changed for each page, each part of a semantic layer once."""
+    """Yield the changed definitions for each page, each part of a semantic layer once."""
     for changed in project.changed_targets:
         if changed.changes:
             what = one_line(listing(changed.changes, 3), 400)
@@ -26,7 +26,7 @@ RULE = Rule(
     "The page may describe a definition that no longer exists in this form. A measure changes with its expression, "
     "filter, segments and time; a column with its type, expression, unit and list of values; a segment with its "
     "expression; a source with its table or SQL, its grain, its policies, and columns that were removed or changed "
-    "their type. If the page is still correct, commit it with a line such as `reviewed: 2026-01-31`.",
+    "type. If the page is still correct, commit it with a line such as `reviewed: 2026-01-31`.",
     check,
     bad={
         "semantic-layer/warehouse/orders.yaml": """\

@@ -1,4 +1,4 @@
-"""KTX231: what a page is about was removed since the page was committed."""
+"""KTX231: a definition that a page is about was removed since the page was committed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield what is gone for each page, unless the check of references reports it as dangling."""
+    """Yield the removed definitions for each page, except those that the reference check reports as dangling."""
     for changed in project.changed_targets:
         if not changed.changes:
             message = f"`{changed.target.name}`, which the page is about, was removed {changed.since}"

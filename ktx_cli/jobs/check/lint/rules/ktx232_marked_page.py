@@ -10,7 +10,7 @@ from ktx_cli.wiki import field_line
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the pages whose front matter says since when they are out of date."""
+    """Yield the pages whose front matter gives the date since when they are out of date."""
     for page in project.pages:
         name = next((field for field in ("archived_since", "stale_since") if page.fields.get(field) is not None), None)
         if name is not None:

@@ -15,7 +15,7 @@ _NO_TEXT: Final = re.compile(r"^\s*(?:#.*|[-*_]{3,})?\s*$")
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the pages that have nothing but headings."""
+    """Yield the pages that contain only headings."""
     for page in project.pages:
         if all(_NO_TEXT.match(line) for line in page.body.splitlines()):
             hint = Hint("add text, or remove the page: {}", Command("rm", page.path, program="git"))
@@ -27,7 +27,7 @@ RULE = Rule(
     "empty-page",
     Severity.WARNING,
     "A page has no text.",
-    "A page that contains only headings answers no question, but search still finds it.",
+    "A page that contains only headings answers no questions, but search still finds it.",
     check,
     bad={"wiki/global/margin.md": "---\nsummary: Margin\n---\n\n# Margin\n"},
     good={"wiki/global/margin.md": "---\nsummary: Margin\n---\n\n# Margin\n\nPrice less cost.\n"},

@@ -1,4 +1,4 @@
-"""KTX235: sources contradict each other, and it is not decided which one is correct."""
+"""KTX235: sources contradict each other, and nobody has decided which one is correct."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktx_cli.project import CONTRADICTIONS_NAME
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the contradictions that wait for a decision; a file that cannot be read is an error."""
+    """Yield the contradictions that wait for a decision; an unreadable file is an error."""
     try:
         recorded = list_contradictions(project.layout)
     except KtxError as error:
@@ -32,9 +32,10 @@ RULE = Rule(
     "KTX235",
     "open-contradiction",
     Severity.WARNING,
-    "Sources contradict each other, and it is not decided which one is correct.",
-    "Agents do not prefer a source, so pages give both statements until a person decides. Run `ktx wiki contradictions "
-    "--review` to decide them one by one. A `contradictions.yaml` that cannot be read is reported as an error.",
+    "Sources contradict each other, and nobody has decided which one is correct.",
+    "Agents do not prefer one source over another, so pages give both statements until a person decides. Run "
+    "`ktx wiki contradictions --review` to decide them one by one. A `contradictions.yaml` that "
+    "cannot be read is reported as an error.",
     check,
     bad={
         "contradictions.yaml": """\

@@ -12,7 +12,7 @@ from ktx_cli.scan import RELATIONSHIPS, JoinStatus
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield how many inferred joins of each connection wait; a record nobody can read is a warning of the command."""
+    """Yield how many inferred joins of each connection wait for a decision; an unreadable record is a warning."""
     for connection in project.linted_layers:
         waiting = (join_status_counts(project.layout, connection, project.warn) or {}).get(JoinStatus.REVIEW, 0)
         if waiting:
@@ -28,7 +28,7 @@ RULE = Rule(
     "joins-to-review",
     Severity.INFO,
     "Inferred joins wait for a decision.",
-    "A scan inferred joins whose evidence is not strong enough to use them automatically. Queries do not use them "
+    "A scan inferred joins whose evidence is too weak to use them automatically. Queries do not use them "
     "until they are accepted.",
     check,
     bad={

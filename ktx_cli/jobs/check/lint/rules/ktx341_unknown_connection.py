@@ -1,4 +1,4 @@
-"""KTX341: a semantic layer belongs to no connection of `ktx.yaml`."""
+"""KTX341: a semantic layer belongs to no connection in `ktx.yaml`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktx_cli.project import SEMANTIC_NAME
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the semantic layers of connections that `ktx.yaml` does not have."""
+    """Yield the semantic layers of connections that are not in `ktx.yaml`."""
     for connection in project.linted_layers:
         if connection not in project.config.connections:
             message = f"there is a semantic layer for the connection `{connection}`, which is not in ktx.yaml"
@@ -23,8 +23,8 @@ RULE = Rule(
     "KTX341",
     "unknown-connection",
     Severity.WARNING,
-    "A semantic layer belongs to no connection of `ktx.yaml`.",
-    "It cannot be queried, and no run keeps it up to date. Usually the connection was renamed or removed.",
+    "A semantic layer belongs to no connection in `ktx.yaml`.",
+    "The layer cannot be queried, and no run keeps it up to date. Usually the connection was renamed or removed.",
     check,
     bad={"semantic-layer/archive/_schema/old.yaml": "tables: {}\n"},
     good={},

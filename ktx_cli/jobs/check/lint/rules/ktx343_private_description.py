@@ -1,4 +1,4 @@
-"""KTX343: a text of the semantic layer contains contact or payment data of a person."""
+"""KTX343: a semantic layer text contains a person's contact or payment data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktx_cli.semantic import Column, Measure, Segment, Source
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the descriptions, questions and synonyms of sources and of what they have that contain such data."""
+    """Yield the descriptions, questions and synonyms of sources and their parts that contain such data."""
     for layer in project.described_layers:
         for source in layer.sources():
             parts: list[Source | Column | Measure | Segment] = [source]
@@ -25,7 +25,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
 
 
 def _may_have(text: str) -> bool:
-    """Whether a text has a character that all such data have; most descriptions have none."""
+    """Whether a text has a character that occurs in all such data; most descriptions have none."""
     return "@" in text or any(map(str.isdigit, text))
 
 
@@ -38,7 +38,7 @@ RULE = Rule(
     "KTX343",
     "private-description",
     Severity.WARNING,
-    "A description in the semantic layer contains contact or payment data of a person.",
+    "A description in the semantic layer contains a person's contact or payment data.",
     "The semantic layer is committed to git and shown to agents. Name the team or the role instead. If the text comes "
     "from a database or a tool, correct it there, or write your own description. Agents cannot write such data.",
     check,

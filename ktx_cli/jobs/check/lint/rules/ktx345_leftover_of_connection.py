@@ -1,4 +1,4 @@
-"""KTX345: pages and definitions are left of a source that `ktx.yaml` no longer has."""
+"""KTX345: pages and definitions remain from a source that is no longer in `ktx.yaml`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktx_cli.sources import leftovers
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield what is left of sources that are not in `ktx.yaml`; a manifest that cannot be read is an error."""
+    """Yield what remains of sources that are not in `ktx.yaml`; an unreadable manifest is an error."""
     tree = WorkingTree(project.layout.root)
     known = {path.split("/")[1] for path in tree.paths(f"{RAW_NAME}/") if path.count("/") > 2}
     for connection in sorted(known - project.config.connections.keys()):
@@ -43,7 +43,7 @@ RULE = Rule(
     "Pages and definitions remain from a source that is no longer in `ktx.yaml`.",
     "`ktx connection remove` keeps the document catalog, the proposals and the descriptions that a source wrote. No "
     "run keeps them up to date, and agents still see them. Delete them, or, to keep them as your own, delete the "
-    "folder of the connection in `raw-sources/`.",
+    "connection's folder in `raw-sources/`.",
     check,
     bad={
         "wiki/global/documents-archive.md": """\

@@ -1,4 +1,4 @@
-"""KTX346: a measure depends on a convention that is not decided yet."""
+"""KTX346: a measure depends on a convention that has not been decided yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktx_cli.semantic import DecisionKind, DecisionPoint, Graph, is_touched, loa
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the measures of people and tools that open points touch; a record that cannot be read is an error."""
+    """Yield the measures by people and tools that open decision points affect; an unreadable record is an error."""
     for layer in project.described_layers:
         connection = layer.model.connection
         tree = WorkingTree(project.layout.root)
@@ -41,7 +41,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
 
 
 def _message(points: Sequence[DecisionPoint], ref: str) -> tuple[str, Hint]:
-    """Return what to say of a measure, and the command that decides the point with the largest effect on it."""
+    """Return the message about a measure, and the command that decides the point with the largest effect on it."""
     first = max(points, key=lambda each: each.spreads.get(ref, 0.0))
     spread = first.spreads.get(ref)
     differs = "" if spread is None else f" It differs by {percent(spread)}."
@@ -53,10 +53,11 @@ RULE = Rule(
     "KTX346",
     "undecided-measure",
     Severity.INFO,
-    "A measure depends on a convention that is not decided yet.",
+    "A measure depends on a convention that has not been decided yet.",
     "The data cannot settle the convention, such as whether internal accounts count, and each interpretation gives a "
-    "different number. Until a person decides, receipts of questions with the measure say so. Run `ktx decide` to list "
-    "the open decisions by their effect. A `decisions.yaml` or a record that cannot be read is reported as an error.",
+    "different number. Until a person decides, receipts for questions with the measure say so. Run "
+    "`ktx decide` to list the open decisions by their effect. A `decisions.yaml` or a record that "
+    "cannot be read is reported as an error.",
     check,
     bad={
         "raw-sources/warehouse/live-database/decisions.json": """\

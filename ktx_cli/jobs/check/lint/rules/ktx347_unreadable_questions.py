@@ -1,4 +1,4 @@
-"""KTX347: the file with the questions of a semantic layer cannot be read."""
+"""KTX347: the file with a semantic layer's questions cannot be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ktx_cli.scan import search_texts_path, search_texts_problem
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the files with questions that cannot be read."""
+    """Yield the unreadable question files."""
     tree = WorkingTree(project.layout.root)
     for connection in project.linted_layers:
         problem = search_texts_problem(tree, connection)
@@ -24,9 +24,9 @@ RULE = Rule(
     "KTX347",
     "unreadable-questions",
     Severity.WARNING,
-    "The file with the questions of a semantic layer cannot be read.",
+    "The file with a semantic layer's questions cannot be read.",
     "Search uses questions that a model wrote for the definitions. While the file is damaged, search ignores all of "
-    "them. Correct the file, or delete it: the next `ktx ingest` with a model writes it again.",
+    "them. Correct the file, or delete it; the next `ktx ingest` with a model writes it again.",
     check,
     bad={"raw-sources/warehouse/live-database/questions.yaml": "format: 1\nsources: [\n"},
     good={
