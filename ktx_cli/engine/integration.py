@@ -287,7 +287,7 @@ class Integrator:
             found = self.gates.everything(tree, repaired | touched, repaired | by_agents)
             return [str(each) for each in (*found, *self.gates.invented(workspace, tree, repaired))]
 
-        task = "This run's final checks found errors in references or definitions."
+        task = "The final checks of this run found errors in references or definitions."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)
 
 
