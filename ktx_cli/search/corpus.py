@@ -617,7 +617,7 @@ class Values(WholeUnits):
         return (self._unit,) if self._layer.units(tree) else ()
 
     def owns(self, unit: str) -> bool:
-        """Say whether it is this unit."""
+        """Return whether it is this unit."""
         return unit == self._unit
 
     def units_of(self, path: str) -> Sequence[str]:

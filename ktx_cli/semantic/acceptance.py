@@ -1,7 +1,7 @@
 """The status of definitions according to git, which records who accepted the current form of a definition.
 
-A file claims a status, and a commit of a person confirms it. Definitions that a run of ktx wrote are proposed, whatever
-the file claims. The state database caches the result for queries.
+A file claims a status, and a person's commit confirms it. Definitions that a ktx run wrote are proposed, whatever the
+file claims. The state database caches the result for queries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ktx_cli.project import FileCommit, History, Repository, TreeView
 
 MOST_COMMITS: Final = 500
-"""Maximum number of commits of a file to search for the acceptance of a definition."""
+"""Maximum number of commits to search in a file's history for the acceptance of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +85,23 @@ def _wrong(what: str) -> ConfigError:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The status of the current form of a definition according to the history of its file."""
+    """The status of a definition's current form according to its file's history."""
 
     claim: Claim
     status: Status
     why: str
     commit: str | None = None
-    """The commit that accepted it."""
+    """The commit that accepted the definition."""
 
     @property
     def row(self) -> tuple[str, Status, str, str | None, str | None]:
-        """The stored values besides its name."""
+        """The stored values besides the definition's name."""
         until = self.claim.review_by
         return self.claim.fingerprint, self.status, self.why, None if until is None else until.isoformat(), self.commit
 
 
 class Moves:
-    """The previous places of definitions in the manifest: a change of its layout does not change who accepted what."""
+    """The previous locations of definitions in the manifest: a layout change does not change who accepted what."""
 
     def __init__(self, history: History, dialect: str) -> None:
         self._history, self.dialect = history, dialect
@@ -112,7 +112,7 @@ class Moves:
     def span(
         self, commits: Sequence[FileCommit], path: str, definition: Definition, fingerprint: str
     ) -> list[tuple[FileCommit, Claim]]:
-        """Return the commits (newest first) that have a definition as it is now: of a file, then of other shards."""
+        """Return the commits (newest first) that contain a definition's current form, in its file or other shards."""
         found: list[tuple[FileCommit, Claim]] = []
         for commit in commits:
             claim = self._claims_in(commit.content, path).get(definition)
@@ -133,7 +133,7 @@ class Moves:
     def _earlier(
         self, path: str, definition: Definition, fingerprint: str, found: Sequence[tuple[FileCommit, Claim]]
     ) -> list[tuple[FileCommit, Claim]]:
-        """Return the commits before the one that made a shard, if that was a run's."""
+        """Return the commits before the one that created a shard, if that commit was made by a run."""
         if not found or found[-1][0].run is None or len(found) >= MOST_COMMITS or not is_shard_path(path):
             return []
         made, connection = found[-1][0].commit, path.split("/")[1]
@@ -160,7 +160,7 @@ class Moves:
 def accepted_in(
     commits: Sequence[FileCommit], path: str, owners: Owners, history: History, moves: Moves
 ) -> dict[Definition, Accepted]:
-    """Return the definitions of a file with their status according to its commits (newest first)."""
+    """Return the definitions in a file with their status according to its commits (newest first)."""
     if not commits or commits[0].content is None:
         return {}
     found = {}
@@ -221,7 +221,7 @@ def _of_commit(
     """Return the status that a commit can give, with a sentence about it."""
     short = commit.commit[:10]
     if commit.run is not None and not commit.merged:
-        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and it has not been accepted"
+        return Status.PROPOSED, f"ktx run {commit.run} wrote it ({short}), and it has not been accepted"
     if level is Status.PROPOSED:
         return level, f"its file says `status: proposed` ({commit.author} in {short})"
     if owners.has(commit.email, definition.source) or history.has_good_signature(commit.commit):
@@ -286,7 +286,7 @@ _FORMAT: Final = b"2"
 
 
 def defining_files(tree: TreeView, connection: str) -> list[str]:
-    """Return the files of a connection with definitions, or with accepted proposals or joins.
+    """Return a connection's files with definitions, or with accepted proposals or joins.
 
     Files with names that are not valid Unicode are skipped.
     """
@@ -367,7 +367,7 @@ class Statuses:
         return DefinitionStatus(definition, row.status, row.why)
 
     def _current(self, path: str) -> dict[Definition, _Row] | None:
-        """Return the current definitions of a file, or None without a record."""
+        """Return the current definitions in a file, or None without a record."""
         recorded = self._read(path)
         content = WorkingTree(self._layout.root).read(path) or b""
         if recorded.sha256 is None:

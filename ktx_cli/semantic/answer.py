@@ -103,7 +103,7 @@ def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Ite
 
 
 def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str | None:
-    """Return the innermost of these measures with the condition, or None for a segment of the query."""
+    """Return the innermost of these measures with the condition, or None for a segment in the query."""
     for ref in reversed(chain):
         source, _, name = ref.rpartition(".")
         owner = build.names.model.sources[source]
@@ -145,7 +145,7 @@ def _notes(build: Build, facts: Sequence[str]) -> list[str]:
 
 
 def _unreviewed(build: Build) -> Iterator[str]:
-    """Yield a note for each measure and segment of the query that ktx proposed."""
+    """Yield a note for each measure and segment in the query that ktx proposed."""
     sources = build.names.model.sources
     refs = dict.fromkeys(ref for chains in build.plan.named_by.values() for chain in chains for ref in chain)
     for ref in refs:

@@ -80,7 +80,7 @@ def first_month(grain: str, settings: CalendarSettings) -> int:
 
 
 def nests(fine: str, coarse: str, settings: CalendarSettings) -> bool:
-    """Say whether each period of the fine grain is within one coarse period, as months in quarters but not weeks."""
+    """Return whether each period of the fine grain is within one coarse period, as months in quarters but not weeks."""
     (size, base), (step, of) = STEPS[fine], STEPS[coarse]
     if base == MONTH or of == MONTH:
         if base != of:
@@ -129,7 +129,7 @@ _OF_ONE_MACHINE: Final = frozenset({"localtime", "posixrules", "Factory"})
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The time zones for the values of one column: `zone` is that of the query, `own_zone` that of the column.
+    """The time zones for the values of one column: `zone` is the query's, `own_zone` the column's.
 
     Both are IANA names. `zone` defaults to that of the calendar, then UTC; `own_zone` defaults to UTC. Raises
     `SemanticError` (code `unknown_name`) for an unknown time zone.
@@ -173,7 +173,7 @@ UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, 
 """The units of spans."""
 
 _SHORT_UNITS: Final = {"h": HOUR, "d": DAY, "w": WEEK, "mo": MONTH, "q": QUARTER, "y": YEAR}
-"""Abbreviations of them; `m` may be a month or a minute."""
+"""Abbreviations of units; `m` may be a month or a minute."""
 
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2}:\d{2})\.(\d+))? ?([Zz]|[+-]\d{2}:?\d{2})?)?",
@@ -289,7 +289,7 @@ def calendar_of(config: KtxConfig) -> CalendarSettings:
 
 
 def literal(value: date | datetime, kind: DateOrTimestamp, dialect: str) -> exp.Expr:
-    """Return a typed literal of a date or a timestamp without time zone, to compare with results of this module.
+    """Return a typed literal of a date or a timestamp without time zone, for comparison with results of this module.
 
     In SQLite it is the text `YYYY-MM-DD` or `YYYY-MM-DD HH:MM:SS`, the format of `localize` and `truncate`. Raw columns
     may have other formats (`T`, fractions, offsets), so compare with `localize(column)`. Microseconds are dropped:
@@ -390,12 +390,12 @@ def capacity(grain: str) -> int:
 
 
 def spine(start: exp.Expr, end: exp.Expr, grain: str, clock: Clock) -> exp.Select:
-    """Return a query whose column `period` has the start of every period from `start` to `end`, inclusive, unordered.
+    """Return a query whose column `period` contains the start of every period from `start` to `end`, unordered.
 
-    Both are results of `truncate` with the same grain, or queries of one such value; if one is NULL, there are no rows.
-    The query has no WITH, so it can be used as a subquery anywhere. It ends after `capacity(grain)` periods: the caller
-    must check `overflow` and refuse such a range. Periods finer than a day follow the wall clock and include hours that
-    the clock skips.
+    Both ends are included, and are results of `truncate` with the same grain, or queries of one such value; if one is
+    NULL, there are no rows. The query has no WITH, so it can be used as a subquery anywhere. It ends after
+    `capacity(grain)` periods: the caller must check `overflow` and refuse such a range. Periods finer than a day follow
+    the wall clock and include hours that the clock skips.
     """
     return dialect_named(clock.dialect).spine(start, end, _step(grain), capacity(grain))
 

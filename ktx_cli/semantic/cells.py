@@ -67,7 +67,7 @@ def unsupported(build: Build, formula: exp.Expr) -> str | None:
 
 
 def leaf_of(output: Output) -> int | None:
-    """Return the number of the aggregate of an output, or None if it is computed from aggregates."""
+    """Return the number of an output's aggregate, or None if the output is computed from aggregates."""
     formula = output.formula.unnest()
     return int(formula.name) if isinstance(formula, exp.Placeholder) else None
 
@@ -116,7 +116,7 @@ class Cells:
         return found | bare, leaves
 
     def _row(self, build: Build, query: exp.Select) -> Sequence[Any]:
-        """Return the only row of a query. With that row limit, the guard sends the statement unchanged."""
+        """Return the single row of a query. With that row limit, the guard sends the statement unchanged."""
         (found,) = self._run(build.with_queries(query).limit(2, copy=False).sql(build.dialect)).rows
         return found
 
@@ -130,7 +130,7 @@ class Cells:
         return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if leaf.kind == "count" else found
 
     def is_unseen(self, keys: tuple[Any, ...], output: Output) -> bool:
-        """Say whether the period of a row has no rows, so that its cumulative and earlier values are not shown.
+        """Return whether the period of a row has no rows, so that its cumulative and earlier values are not shown.
 
         With `fill`, every period is shown.
         """
@@ -250,7 +250,7 @@ class Cells:
         return self._ranges[key]
 
     def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
-        """Say whether a condition selects exactly the rows in a time range."""
+        """Return whether a condition selects exactly the rows in a time range."""
         rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
         known = is_present(rows.bind(over))
         within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
@@ -268,7 +268,7 @@ class Cells:
         return self._calendars[key]
 
     def _has_value(self, edge: Edge, expression: Expression, value: Any, period: Period) -> bool:
-        """Say whether a calendar has a value on any day of a period. Missing days have no value."""
+        """Return whether a calendar has a value on any day of a period. Missing days have no value."""
         rows = Rows(self._build.again(), edge.target)
         days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
         wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
@@ -297,7 +297,7 @@ class Cells:
 
 
 def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
-    """Return the time column of a fact that a query uses: its default, or that of the periods or the time range."""
+    """Return the fact's time column that a query uses: the default, or that of the periods or the time range."""
     plan = rows.build.plan
     asked = [
         dimension.expression
@@ -545,7 +545,7 @@ def _earlier(
 
 
 def _has_period_before(offset: model.Span, grain: str) -> bool:
-    """Say whether every period of the grain has an earlier period at this offset."""
+    """Return whether every period of the grain has an earlier period at this offset."""
     if grain in _MONTHS:
         return offset.unit in _MONTHS and offset.count * _MONTHS[offset.unit] % _MONTHS[grain] == 0
     if offset.unit in _MONTHS:
@@ -574,7 +574,7 @@ FindDays = Callable[[Edge, Expression, Any], tuple[date | datetime, date | datet
 
 
 HasValue = Callable[[Edge, Expression, Any, Period], bool]
-"""Takes the same and a period; says whether the calendar has the value on any day of the period."""
+"""Takes a join, expression, value and period; returns whether the calendar has the value on any day of the period."""
 
 
 class TimeAxis:
@@ -589,16 +589,16 @@ class TimeAxis:
         self._calendar = rows.names.model.calendar
 
     def is_on(self, expression: Expression) -> bool:
-        """Say whether an expression only reads this time: the column, columns computed from it, or its calendar."""
+        """Return whether an expression only reads this time: the column, columns computed from it, or its calendar."""
         return bool(expression.names) and all(self._is_of(name, expression) for name in expression.names)
 
     def is_exactly(self, expression: Expression) -> bool:
-        """Say whether an expression is the time column or the key of a calendar that is joined on it."""
+        """Return whether an expression is the time column or the key of a calendar that is joined on it."""
         plain = isinstance(expression.tree, exp.Placeholder)
         return plain and self.is_on(expression) and self._is_time(expression.names[0], expression)
 
     def _is_time(self, name: Name, expression: Expression) -> bool:
-        """Say whether a name is the time column or the key of a calendar that is joined on it."""
+        """Return whether a name is the time column or the key of a calendar that is joined on it."""
         own = self._own_time(name)
         edge = None if own is None else self._edge(own, expression)
         if own is None or edge is None:
@@ -641,14 +641,14 @@ class TimeAxis:
         return finest if all(self._has(finest, *attribute) for attribute in attributes) else empty
 
     def _has(self, period: Period, dimension: Dimension, value: Any, error: NotPlacedError) -> bool:
-        """Say whether a calendar has a value in a period, such as the name of a month or a holiday flag."""
+        """Return whether a calendar has a value in a period, such as the name of a month or a holiday flag."""
         edge = self._calendar_of(dimension.expression)
         if edge is None:
             raise error
         return period.is_empty or self._has_value(edge, _of_far_side(dimension.expression), value, period)
 
     def _calendar_of(self, expression: Expression) -> Edge | None:
-        """Return the only join to a calendar that an expression uses, or None."""
+        """Return the single join to a calendar that an expression uses, or None."""
         edges = {self._edge(name, expression) for name in expression.names}
         return edges.pop() if len(edges) == 1 else None
 
@@ -724,7 +724,7 @@ class TimeAxis:
         return edge.to_one and all(self._is_own(key, frozenset()) for key, _ in edge.pairs)
 
     def _is_own(self, name: str, seen: frozenset[str]) -> bool:
-        """Say whether a column of the fact is the time column or computed only from it."""
+        """Return whether a column of the fact is the time column or computed only from it."""
         if name == self.over.column:
             return True
         column = self._source.column(name)

@@ -1,4 +1,4 @@
-"""Check a change of a semantic layer against its database.
+"""Check a change to a semantic layer against its database.
 
 ktx runs EXPLAIN for each new or changed measure, segment, computed column and query. It checks new grains for
 uniqueness, and new joins for their cardinality and for keys without a match. It does not check the rest of the layer.
@@ -131,7 +131,7 @@ class _Asking:
 
 @dataclass
 class _Change:
-    """A change of a layer during its check. `unchecked` maps reasons to the definitions that were not checked."""
+    """A change to a layer during its check. `unchecked` maps reasons to the definitions that were not checked."""
 
     before: Model
     after: Model
@@ -215,7 +215,7 @@ class _Change:
     def _explained(
         self, source: Source, what: str, place: Place | None, statement: Callable[[], str], before: str | None = None
     ) -> Iterator[Diagnostic]:
-        """Yield the error of the database for a definition, unless its statement has not changed."""
+        """Yield the database error for a definition, unless its statement has not changed."""
         sql = ""
         try:
             sql = statement()
@@ -238,7 +238,7 @@ class _Change:
             self._not_made(error.problem, what)
 
     def _may_count(self, keys: Iterable[tuple[Source, str]], what: str, *, constants: bool = False) -> bool:
-        """Say whether counting rows by these columns is allowed. If not, record the check as skipped.
+        """Return whether counting rows by these columns is allowed. If not, record the check as skipped.
 
         Counts by a hidden column, by an expression or for a constant could reveal hidden data.
         """

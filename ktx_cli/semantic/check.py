@@ -118,7 +118,7 @@ class ExpressionChecks:
             )
 
     def _is_plain(self, source: Source, measure: Measure) -> bool:
-        """Say whether a measure aggregates one own column or counts rows, which can be checked without a parser."""
+        """Return whether a measure aggregates one own column or counts rows, which can be checked without a parser."""
         found = _PLAIN.fullmatch(measure.expr.strip())
         if found is not None:
             if measure.per or source.column(found[2]) is None:
@@ -155,7 +155,7 @@ class ExpressionChecks:
                 self._check_column(source, Reference(parts, False, False), what, measure.place)
 
     def _check_reference(self, source: Source, measure: Measure, reference: Reference, used: list[MeasureKey]) -> None:
-        """Check one name of a measure: a column inside an aggregate (a measure with `per`), otherwise a measure."""
+        """Check one name in a measure: a column inside an aggregate (a measure with `per`), otherwise a measure."""
         found = self.names.measure(source, reference.parts)
         what = f"measure `{measure.name}`"
         if reference.aggregated and not (found and measure.per):
@@ -257,7 +257,7 @@ class Reference:
 
     @property
     def is_date_part(self) -> bool:
-        """Whether it may be a date part, which some functions take like a column."""
+        """Whether the name may be a date part, which some functions take like a column."""
         return self.passed and len(self.parts) == 1 and self.parts[0].lower() in _DATE_PARTS
 
 
@@ -266,7 +266,7 @@ class Fragment:
     """The names in a fragment.
 
     `opaque` means that it calls an unknown function, which may be an aggregate, and `nested` that it has nested
-    aggregates. `added` lists each `sum` or `avg` directly of a column, with that column.
+    aggregates. `added` lists each `sum` or `avg` directly over a column, with that column.
     """
 
     references: tuple[Reference, ...]
@@ -298,13 +298,13 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
 
 
 def is_never_added(column: Column, function: str, dialect: str) -> bool:
-    """Say whether the database does not support `sum` or `avg` (`function`) for a table column."""
+    """Return whether the database does not support `sum` or `avg` (`function`) for a table column."""
     has_middle = function == "avg" and column.type is SemanticType.TIME
     return column.expr is None and not has_middle and column.type in dialect_named(dialect).not_summed
 
 
 def added_columns(tree: exp.Expr) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each `sum` or `avg` directly of a column, with the parts of the column name."""
+    """Yield each `sum` or `avg` directly over a column, with the parts of the column name."""
     for node in tree.find_all(exp.Sum, exp.Avg):
         value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
         value = value.unnest() if isinstance(value, exp.Expr) else value
@@ -331,7 +331,7 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
 
 
 def is_aggregate(node: Any) -> bool:
-    """Say whether a node is an aggregate. `max(a, b)` with several arguments is not."""
+    """Return whether a node is an aggregate. `max(a, b)` with several arguments is not."""
     return isinstance(node, exp.AggFunc) and not (isinstance(node, exp.Max | exp.Min) and bool(node.expressions))
 
 
@@ -497,7 +497,7 @@ class ProblemList:
         self.error(error.code, f"{what}: {error.message}" if what else error.message, source, place, error.hint)
 
     def sorted(self) -> list[Diagnostic]:
-        """Return the diagnostics by file and line."""
+        """Return the diagnostics, sorted by file and line."""
         return sorted(self.problems, key=lambda each: (each.path, each.line, each.code, each.message))
 
 
@@ -597,7 +597,7 @@ def _check_measure(source: Source, measure: Measure, report: ProblemList) -> Non
 
 
 def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
-    """Yield key and name of each column in the keys of a measure."""
+    """Yield the key and name of each column in a measure's keys."""
     if measure.time is not None:
         yield "time", measure.time
     if measure.semi_additive is not None:
@@ -726,7 +726,7 @@ def _check_meaning(source: Source, target: Source, join: Join, report: ProblemLi
             what = (
                 f"the join from `{source.name}` to `{join.to}` compares the text `{own}` with the identifier `{other}`"
             )
-            hint = f"join on the column of {source.name} that holds the {other} of {join.to}"
+            hint = f"join on the column of {source.name} that contains the {other} of {join.to}"
             report.warn("display_value", what, source, join.place, hint)
 
 

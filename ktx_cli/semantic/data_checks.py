@@ -1,4 +1,4 @@
-"""Check the data of a database against the claims of a semantic layer: columns, grains and joins."""
+"""Check the data in a database against the claims of a semantic layer: columns, grains and joins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_MADE: Final = frozenset({"timeout", "parameter"})
 
 
 def is_about_statement(error: KtxError) -> bool:
-    """Say whether an error is about the statement or its definition, not about the connection."""
+    """Return whether an error is about the statement or its definition, not about the connection."""
     return error.code in _ABOUT_THE_STATEMENT or isinstance(error, SemanticError)
 
 

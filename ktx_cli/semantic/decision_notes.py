@@ -1,4 +1,4 @@
-"""Notes of answers about decision points: open points with their effect, and definitions that ignore a decision."""
+"""Notes in answers about decision points: open points with their effect, and definitions that ignore a decision."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable
 
 
 def decision_text(point: DecisionPoint, answer: DecisionAnswer, *, private: bool) -> str:
-    """Return the decision about a point with author and date. If `private` is true, it contains no row values."""
+    """Return the decision about a point with its author and date. If `private` is true, it contains no row values."""
     is_bare = private and names_values(point)
     decided = f"the {point.kind.value} of {point.source}" if is_bare else answer.decision.rstrip(".")
     return f"{decided} ({answer.signature})"
@@ -269,14 +269,14 @@ class PlanDecisions:
         return [*opened, *(each.note(private=not values) for each in self.otherwise)]
 
     def added_to(self, receipt: Mapping[str, Any], *, values: bool = True) -> dict[str, Any]:
-        """Return a copy of the receipt that includes them."""
+        """Return a copy of the receipt that includes the notes."""
         notes = [*receipt.get("notes", ()), *self.notes(values=values)]
         opened = [each.to_json(values=values, private=not values) for each in self.open]
         return {**receipt, "notes": notes, "open": opened}
 
 
 def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDecisions:
-    """Return the decisions that the measures and aggregates of a query depend on."""
+    """Return the decisions that the measures and aggregates in a query depend on."""
     fiscal = any(each.grain in (FISCAL_QUARTER, FISCAL_YEAR) for each in plan.dimensions)
     unsettled = [each for each in decisions.unsettled() if fiscal or each.kind is not DecisionKind.FISCAL_START]
     decided = decisions.decided()
@@ -306,7 +306,7 @@ def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDec
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """An aggregate of a query: its innermost measure, or the aggregate itself, and the source of its rows."""
+    """An aggregate in a query: its innermost measure, or the aggregate itself, and the source of its rows."""
 
     ref: str
     home: str
@@ -348,7 +348,7 @@ def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) 
 
 
 def _is_asked_for(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
-    """Whether the query itself has a condition on the columns of a point."""
+    """Whether the query itself filters on a point's columns."""
     segments = (each for each in used.leaf.conditions if each.text in plan.query.segments)
     return any(_names(model, each, point) for each in (*(each.expression for each in plan.filters), *segments))
 

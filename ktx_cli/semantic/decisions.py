@@ -1,4 +1,4 @@
-"""Decision points: conventions that data cannot settle, with their readings, effects and the answers of people.
+"""Decision points: conventions that data cannot settle, with their readings, effects and people's answers.
 
 This module also reads and edits `decisions.yaml`, which contains the answers.
 """
@@ -56,7 +56,7 @@ class DecisionState(StrEnum):
     SETTLED = "settled"
     """The affected definitions follow a statement."""
     DECIDED = "decided"
-    """A person has answered it."""
+    """A person has answered the point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class DecisionPoint:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether it is neither decided nor settled by definitions that follow a statement."""
+        """Whether the point is neither decided nor settled by definitions that follow a statement."""
         return self.state in (DecisionState.OPEN, DecisionState.STATED)
 
     @property
@@ -140,7 +140,7 @@ class DecisionPoint:
         return bool(self.spreads) and not self.spread
 
     def alternative(self, word: str) -> Alternative | None:
-        """Return the alternative with an id or label, or None."""
+        """Return the alternative with this id or label, or None."""
         wanted = word.casefold()
         return next((each for each in self.alternatives if wanted in (each.id.casefold(), each.label.casefold())), None)
 
@@ -174,7 +174,7 @@ def rounded_spread(spread: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAnswer:
-    """The decision of a person about a point.
+    """A person's decision about a point.
 
     `decision` is the label of the chosen alternative at that time. `measures` are the changed measures as
     `source.measure`. `segment` is the name of their segment if the alternative is a row condition. `copied` are
@@ -196,13 +196,13 @@ class DecisionAnswer:
 
     @property
     def signature(self) -> str:
-        """The author and date in one line."""
+        """The author and date on one line."""
         return f"by {self.decided_by} on {self.decided_on}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decision points of a connection by id, with their effects and the answers of people."""
+    """The decision points of a connection by id, with their effects and people's answers."""
 
     points: tuple[DecisionPoint, ...] = ()
     effects: tuple[Effect, ...] = ()
@@ -232,7 +232,7 @@ class Decisions:
         return [(each, chosen, answer) for each, answer in found if (chosen := each.alternative(answer.alternative))]
 
     def effects_of(self, point: DecisionPoint) -> list[Effect]:
-        """Return the effects of a point, largest difference first, then by importance."""
+        """Return a point's effects, sorted by decreasing difference, then by importance."""
         return sorted((each for each in self.effects if each.point == point.id), key=lambda each: -each.spread)
 
 
@@ -282,7 +282,7 @@ def load_answers(tree: Tree, connection: str | None = None) -> list[DecisionAnsw
 
 
 def answers_in(content: bytes) -> list[DecisionAnswer]:
-    """Parse the decisions in the file content. Raises `ConfigError` for an invalid file."""
+    """Parse the decisions in a file's content. Raises `ConfigError` for an invalid file."""
     return [_answer(each) for each in _entries(content)]
 
 
@@ -349,7 +349,7 @@ def _answer(stored: Any) -> DecisionAnswer:
         return replace(answer, **texts, measures=measures, copied=copied, replaced=replaced)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         shown = stored.get("point") if isinstance(stored, dict) else stored
-        wanted = "a decision with a connection, a point, an alternative, and who decided it when"
+        wanted = "a decision with a connection, a point, an alternative, an author and a date"
         raise _unreadable(f"the entry `{one_line(str(shown), 80)}`", wanted) from error
 
 

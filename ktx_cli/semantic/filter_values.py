@@ -40,7 +40,7 @@ _WILD: Final = frozenset("%_[]\\")
 class Comparison:
     """A comparison of a plain column with a literal.
 
-    `name` is the column from the perspective of the query. `like` means that the literal is a pattern, and `negated`
+    `name` is the column as named in the query. `like` means that the literal is a pattern, and `negated`
     that the condition keeps the other rows. `facts` are the facts that the condition applies to, or None for all.
     `required` means that every row of the answer has the value, so that an answer with rows proves that it exists.
     `public` allows suggesting other values of the column.

@@ -48,11 +48,11 @@ class Edge:
         return tuple(dict.fromkeys(filter(None, (self.alias, own, self.target))))
 
     def same_link(self, other: Edge) -> bool:
-        """Say whether it is the same join in either direction."""
+        """Return whether another join is the same in either direction."""
         return self == other or self.goes_back(other)
 
     def goes_back(self, other: Edge) -> bool:
-        """Say whether it is the same join in the other direction."""
+        """Return whether another join is the same in the other direction."""
         back = {(theirs, own) for own, theirs in other.pairs}
         return (self.source, self.target, self.alias) == (other.target, other.source, other.alias) and (
             set(self.pairs) == back
@@ -138,7 +138,7 @@ class Graph:
         return found
 
     def reaches(self, start: str, target: str) -> bool:
-        """Say whether a source reaches another one over to-one joins."""
+        """Return whether a source reaches another one over to-one joins."""
         return target in self.reached(start)
 
     def reached(self, start: str) -> set[str]:
@@ -209,7 +209,7 @@ class Graph:
         return any(other.to_one and other.goes_back(edge) for other in self.edges(edge.target))
 
     def _is_bridge(self, edge: Edge) -> bool:
-        """Say whether a to-many join leads to a bridge.
+        """Return whether a to-many join leads to a bridge.
 
         A bridge is a source without measures whose key consists of the columns of this join and of a to-one join.
         """

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_BYTES: Final = 10_000_000
-"""The default size limit of an answer in bytes, approximately."""
+"""The approximate default size limit for an answer, in bytes."""
 
 _STATEMENTS: Final = 256
 """Maximum number of statements in the cache of a guard."""
@@ -168,7 +168,7 @@ class ConnectionGuard:
 
     @property
     def for_compiled(self) -> ConnectionGuard:
-        """The guard for compiled statements. `query_policy` only applies to statements of people and agents."""
+        """The guard for compiled statements. `query_policy` only applies to statements from people and agents."""
         return replace(self, policy=replace(self.policy, raw_sql=True))
 
     @property
@@ -254,7 +254,7 @@ def json_rows(
 
 
 LoadLayer = Callable[[Layout, KtxConfig, str], Model]
-"""Takes layout, settings and connection; returns the semantic layer. `load_layer` or a caching function."""
+"""Takes a layout, settings and a connection; returns the semantic layer. `load_layer` or a caching function."""
 
 _NO_DATABASE: Final = ""
 """The sqlglot name of generic SQL, for files of a connection that is no longer configured."""
@@ -330,7 +330,7 @@ _QUOTED_NAME: Final = re.compile(r"`([^`]+)`")
 
 
 MakeGuard = Callable[[Layout, KtxConfig, str, Model], ConnectionGuard]
-"""Takes layout, settings, connection and its layer; returns the guard for compiled statements."""
+"""Takes a layout, settings, a connection and its layer; returns the guard for compiled statements."""
 
 
 class Prepare(Protocol):

@@ -1,4 +1,4 @@
-"""Lookups across all sources of a semantic layer, such as the sources with a column of some name, or the joins.
+"""Lookups across all sources of a semantic layer, such as its joins, or the sources with a given column.
 
 A query uses a handful of thousands of sources. These lookups answer everything it needs to know about the others, so
 that a layer in a store does not have to load all its sources.
@@ -242,7 +242,7 @@ class ChangedSources(SourceMap):
         return found
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a source with this name exists."""
+        """Return whether a source with this name exists."""
         return self.changes[name] is not None if name in self.changes else name in self.base  # type: ignore[index]
 
     def __iter__(self) -> Iterator[str]:

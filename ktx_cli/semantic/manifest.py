@@ -44,11 +44,11 @@ class ManifestLayout(StrEnum):
         return f"{schema}.yaml" if self is ManifestLayout.PER_SCHEMA else f"{schema}/{file_stem(ref.name)}.yaml"
 
     def has(self, path: str) -> bool:
-        """Say whether a shard is one of this layout."""
+        """Return whether a shard has this layout."""
         return is_table_file(path) is (self is ManifestLayout.PER_TABLE)
 
     def moved(self, path: str, source: str) -> str:
-        """Return where the entry of a source that no scan generates goes from a shard of the other layout."""
+        """Return the shard to which an entry that no scan generates moves from a shard of the other layout."""
         where = PurePosixPath(path)
         if self is ManifestLayout.PER_TABLE:
             return f"{where.with_suffix('')}/{file_stem(source)}.yaml"
@@ -56,18 +56,18 @@ class ManifestLayout(StrEnum):
 
 
 def is_table_file(path: str) -> bool:
-    """Say whether a shard is a file for one table, by its path: `semantic-layer/wh/_schema/shop/orders.yaml`."""
+    """Return whether a shard is a file for one table, by its path: `semantic-layer/wh/_schema/shop/orders.yaml`."""
     return path.count("/") == _DEPTH + 1
 
 
 def is_shard_path(path: str) -> bool:
-    """Say whether a path of the project is that of a shard, of either layout, by its folder; see `is_yaml`."""
+    """Return whether a project path is that of a shard, of either layout, judging by its folder; see `is_yaml`."""
     parts = path.split("/")
     return parts[0] == SEMANTIC_NAME and parts[2:3] == [SCHEMA_NAME] and len(parts) - 1 in (_DEPTH, _DEPTH + 1)
 
 
 _DEPTH = 3
-"""The number of folders around a shard of a schema: `semantic-layer/wh/_schema/shop.yaml`."""
+"""The number of folders above a schema's shard: `semantic-layer/wh/_schema/shop.yaml`."""
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ DISABLED_MEASURES = "disable_measures"
 """Keys of an overlay that disable generated joins and proposed measures or segments."""
 
 PROPOSED_MEASURES, PROPOSED_SEGMENTS = "proposed_measures", "proposed_segments"
-"""Keys of a generated entry with proposed definitions. Definitions of people with the same name replace them."""
+"""Keys of a generated entry with proposed definitions. People's definitions with the same name replace them."""
 
 
 def plain_on(on: Any) -> str:

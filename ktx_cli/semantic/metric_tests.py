@@ -1,6 +1,6 @@
 """Run the `tests:` of sources: each is a query with an expected result.
 
-`expect` lists rows in order, `expect_value` is the only value of a single row, and `invariant` is a condition that
+`expect` lists rows in order, `expect_value` is the single value in a single row, and `invariant` is a condition that
 every row must meet. `tolerance` is the allowed difference of numbers.
 """
 
@@ -89,7 +89,7 @@ def expectation(test: MetricTest) -> Any:
 
 
 def same_rows(expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]], tolerance: float) -> bool:
-    """Say whether the rows equal the expected rows in order."""
+    """Return whether the rows equal the expected rows in order."""
     if len(expected) != len(got):
         return False
     return all(
@@ -99,7 +99,7 @@ def same_rows(expected: Sequence[Sequence[Any]], got: Sequence[Sequence[Any]], t
 
 
 def same_value(expected: Any, got: Any, tolerance: float) -> bool:
-    """Say whether a JSON value equals the expected one. Numbers may differ by `tolerance`."""
+    """Return whether a JSON value equals the expected one. Numbers may differ by `tolerance`."""
     if expected is None or got is None:
         return expected is got
     if isinstance(expected, bool):
@@ -128,7 +128,7 @@ def _require_allowed(model: Model, test: MetricTest, guard: Guard, attributes: M
 
 
 def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the rows of the query of a test, or for an invariant the rows that violate it."""
+    """Return the rows of a test's query, or, for an invariant, the rows that violate it."""
     from ktx_cli.semantic.answer import ask
 
     query = parse_query(test.query)

@@ -52,7 +52,7 @@ class Relationship(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place(Location):
-    """A location in a file of the project: the path relative to the repository, and the line from 1."""
+    """A location in a project file: the path relative to the repository, and the line from 1."""
 
     path: str = ""
     line: int = 1
@@ -87,13 +87,13 @@ class Column:
 
     @property
     def is_date(self) -> bool:
-        """Whether its values are known to be calendar dates."""
+        """Whether the column's values are known to be calendar dates."""
         return self.natural_granularity in (DAY, WEEK, MONTH, QUARTER, YEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A constant that a column of one side of a join must equal. `own` means the side that declares the join."""
+    """A constant that a column on one side of a join must equal. `own` means the side that declares the join."""
 
     own: bool
     column: str
@@ -116,12 +116,12 @@ class Join:
     provenance: str | None = None
     place: Place | None = None
     mirrored: bool = False
-    """Whether the file of the other source declares it, from that side; `place` is there."""
+    """Whether the other source's file declares the join, from its own side; `place` is in that file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SemiAdditive:
-    """A measure that cannot be added over `over`. Its `last` or `first` value or the `average` is used instead.
+    """A measure that cannot be summed over `over`. Its `last` or `first` value or the `average` is used instead.
 
     With `per`, the last or first value is determined separately for each combination of these columns.
     """
@@ -177,19 +177,19 @@ class Measure:
     place: Place | None = None
     status: Status | None = None
     reason: str | None = None
-    """Why ktx proposed it, in one sentence."""
+    """Why ktx proposed the definition, in one sentence."""
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     imported: bool = False
     owner: str | None = None
     """The owner of the definition."""
     review_by: date | None = None
-    """The last day on which it counts as certified."""
+    """The last day on which the definition counts as certified."""
     label: str | None = None
 
     @property
     def is_proposed(self) -> bool:
-        """Whether it has not been reviewed."""
+        """Whether the definition has not been reviewed."""
         return self.status is Status.PROPOSED
 
 
@@ -313,7 +313,7 @@ class Source:
 
     @property
     def validity(self) -> tuple[str, str] | None:
-        """The start and end columns of the validity of a row, by their names. None unless there is one of each."""
+        """The columns with the start and end of a row's validity, found by name. None unless there is one of each."""
         times = [each.name for each in self.columns.values() if each.type is SemanticType.TIME]
         words = {name: set(name.casefold().split("_")) for name in times}
         starts = [name for name in times if words[name] & _STARTS and not words[name] & _ENDS]

@@ -189,7 +189,7 @@ class _RowCounts:
 
 
 def is_over_time(leaf: Leaf) -> bool:
-    """Say whether an aggregate counts rows outside its period, as a window or an earlier value does."""
+    """Return whether an aggregate counts rows outside its period, as a window or an earlier value does."""
     return leaf.treatment.cumulative is not None or leaf.treatment.offset is not None
 
 

@@ -38,7 +38,7 @@ _Item = TypeVar("_Item")
 class QueryMeasure:
     """A measure reference, or an expression with aggregates. `name` is the name of its column.
 
-    As a text it may end with its name, as in SQL: `sum(orders.amount) as revenue`; a dimension, too.
+    As text, it may end with its name, as in SQL: `sum(orders.amount) as revenue`; so may a dimension.
     """
 
     expr: str
@@ -163,7 +163,7 @@ def _dimension(item: Any, where: str) -> QueryDimension:
 
 
 def with_name(text: str) -> tuple[str, str | None]:
-    """Return an expression as it is written, `sum(orders.amount) as revenue`, as the expression and its name."""
+    """Return a written expression such as `sum(orders.amount) as revenue` as the expression and its name."""
     found = _NAMED.fullmatch(text)
     if found is None:
         return text, None
@@ -173,7 +173,7 @@ def with_name(text: str) -> tuple[str, str | None]:
 
 
 def _named(texts: dict[str, Any], main: str, where: str) -> dict[str, Any]:
-    """Return the texts of an entry, a name that its expression ends with in its place."""
+    """Return the texts of an entry, with the name at the end of its expression as a separate text."""
     expr, name = with_name(texts[main])
     if name is None:
         return texts
@@ -183,7 +183,7 @@ def _named(texts: dict[str, Any], main: str, where: str) -> dict[str, Any]:
 
 
 def with_grain(text: str) -> tuple[str, str | None]:
-    """Return a dimension as it is written, `orders.ordered_at:month`, as its field and its granularity."""
+    """Return a written dimension such as `orders.ordered_at:month` as its field and its granularity."""
     field, colon, grain = text.rpartition(":")
     if not colon or grain.strip() not in GRAINS or not field.strip() or field.endswith(":"):
         return text, None

@@ -96,7 +96,7 @@ def _rank(touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> tupl
 
 
 def condition_in(model: Model, point: DecisionPoint, condition: str, source: str) -> str:
-    """Return a condition of a point from the perspective of another source that reaches it.
+    """Return a point's condition in terms of another source that reaches its source.
 
     Raises `SemanticError` for an invalid condition.
     """

@@ -233,7 +233,7 @@ class _Verification:
         return found, {output.name: _noise(output, aggregates) for output in self._outputs}
 
     def _is_unseen(self, keys: tuple[Any, ...], name: str, answered: Any) -> bool:
-        """Say whether there is no number because the period has no rows of its own."""
+        """Return whether there is no number because the period has no rows of its own."""
         output = next(each for each in self._outputs if each.name == name)
         return answered is None and self._cells.is_unseen(keys, output)
 

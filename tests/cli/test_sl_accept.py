@@ -67,7 +67,7 @@ def test_without_a_name_it_lists_what_waits(ktx: Run, project: Path) -> None:
     lines = shown.out.splitlines()
     assert lines[0] == "definition\tkind\treason"
     assert [line.split("\t")[:2] for line in lines[1:]] == [["accounts.account_count", "measure"], [NAME, "measure"]]
-    assert "run 20270101-1 of ktx wrote it" in lines[2]
+    assert "ktx run 20270101-1 wrote it" in lines[2]
     assert git(project, "rev-parse", "HEAD") == before
 
 
@@ -207,7 +207,7 @@ def test_nothing_is_written_without_consent(ktx: Run, project: Path) -> None:
     assert (code, hint) == (2, "add --yes")
     assert message == "confirmation required: Accept 1 definition as Ada Lee <ada@example.com>?"
     shown = ktx("sl", "accept", NAME, "--dry-run").out
-    assert "status: proposed -> accepted\nwhy: run 20270101-1 of ktx wrote it" in shown
+    assert "status: proposed -> accepted\nwhy: ktx run 20270101-1 wrote it" in shown
     assert "- expr: sum(mrr)\n+ expr: sum(mrr) * 12\n" in shown and "commit: none" in shown
     assert (git(project, "rev-parse", "HEAD"), (project / OVERLAY).read_bytes()) == before
 

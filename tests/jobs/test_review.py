@@ -440,4 +440,4 @@ def test_a_review_is_the_acceptance_of_the_person_whom_git_names(
     if is_known:
         assert (found.status, found.why.split(" (")[0][:16]) == (Status.ACCEPTED, "Ada Lee committe")
     else:
-        assert (found.status, found.why.split(" (")[0]) == (Status.PROPOSED, f"run {report.run_id} of ktx wrote it")
+        assert (found.status, found.why.split(" (")[0]) == (Status.PROPOSED, f"ktx run {report.run_id} wrote it")

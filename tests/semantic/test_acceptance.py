@@ -70,7 +70,7 @@ def shop(tmp_path: Path) -> Shop:
 def test_what_a_person_commits_is_accepted_and_what_a_run_commits_is_proposed(shop: Shop) -> None:
     shop.commit(ADA, text(), run=True)
     status, why = shop.status()
-    assert (status, why.split(" (")[0]) == ("proposed", "run 20270101-1 of ktx wrote it")
+    assert (status, why.split(" (")[0]) == ("proposed", "ktx run 20270101-1 wrote it")
     shop.commit(ADA, text(expr="sum(amount) - 1"))
     assert shop.status()[0] == "accepted"
     assert shop.status()[1].startswith("Ada committed it on ")

@@ -27,7 +27,7 @@ from ktx_cli.semantic.plan.plan import Plan
 from ktx_cli.warehouses import DateOrTimestamp, Dialect, SemanticType, dialect_named
 
 Read = Callable[[int], Column | None]
-"""Returns the column of a numbered placeholder."""
+"""Returns the column for a numbered placeholder."""
 
 _COMPARISONS: Final = (
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
@@ -49,7 +49,7 @@ class _Side:
 
     @property
     def form(self) -> DateOrTimestamp | None:
-        """The format of its values, or None for literals and NULL, which adapt to the other side."""
+        """The format of the side's values, or None for literals and NULL, which adapt to the other side."""
         if self.column is not None:
             return "date" if self.column.is_date else "timestamp"
         return self.function
@@ -81,7 +81,7 @@ def with_compared_times(tree: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr
 
 
 def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.Expr]:
-    """Yield conditions that the compared times of a tree are null or valid."""
+    """Yield conditions that the compared times in a tree are null or valid."""
     for node in tree.walk():
         sides = _sides(node, read) if isinstance(node, _COMPARISONS) else []
         for side in sides:
@@ -105,7 +105,7 @@ def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
 
 
 def _both_numbers(sides: Sequence[_Side], syntax: Dialect) -> Iterator[exp.Expr]:
-    """Yield for timestamp columns the condition that all values are numbers, which are compared directly."""
+    """Yield, for timestamp columns, the condition that all values are numbers, which are compared directly."""
     if all(side.column is not None and side.form == "timestamp" for side in sides):
         yield exp.and_(*(syntax.is_number(side.tree) for side in sides), copy=False)
 
@@ -203,7 +203,7 @@ class Build:
         return other
 
     def use(self, fact: str) -> FactUse:
-        """Return the record about the use of a fact."""
+        """Return the record of a fact's use."""
         return self.uses.setdefault(fact, FactUse(fact))
 
     def note(self, text: str) -> None:
@@ -212,7 +212,7 @@ class Build:
             self.notes.append(text)
 
     def clock(self, column: Column | None) -> Clock:
-        """Return the clock of a column."""
+        """Return the clock for a column."""
         self.reads_zone = self.reads_zone or (column is not None and not column.is_date)
         own = None if column is None else column.timezone
         return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)

@@ -31,7 +31,7 @@ from ktx_cli.warehouses import DateOrTimestamp, SemanticType
 
 
 def dimension_rows(build: Build) -> exp.Expr:
-    """Return the distinct combinations of the dimensions from the finest source with a single value of each per row."""
+    """Return the distinct combinations of the dimensions from the finest source with one value for each per row."""
     plan = build.plan
     root = finest(build, plan.dimensions)
     rows = Rows(build, root, time=build.time_of(build.names.model.sources[root], None))
@@ -73,7 +73,7 @@ def sources_of(build: Build, dimension: Dimension) -> list[str]:
 
 
 def _starts(build: Build, dimension: Dimension) -> list[str]:
-    """Return the sources whose rows a dimension needs. For a role, it is the source that declares it."""
+    """Return the sources whose rows a dimension needs. For a role, this is the source that declares the role."""
     ends = sources_of(build, dimension)
     result = []
     for name, end in zip(dimension.expression.names, ends, strict=True):
@@ -126,7 +126,7 @@ class Group:
     numbers: list[int]
 
     def holds(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether other paths go through this source on every fact and continue in the same way."""
+        """Return whether other paths go through this source on every fact and continue in the same way."""
         if self.root is None:
             return False
         if any(not path.edges for path in self.root.values()):
@@ -134,13 +134,13 @@ class Group:
         return self.covers(paths)
 
     def covers(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether all paths go through this source and continue over the same to-one joins."""
+        """Return whether all paths go through this source and continue over the same to-one joins."""
         return self.leads(paths) and all(
             edge.to_one for fact, path in (self.root or {}).items() for edge in paths[fact].edges[len(path.edges) :]
         )
 
     def leads(self, paths: Mapping[str, Path]) -> bool:
-        """Say whether all paths go through this source and continue over the same joins."""
+        """Return whether all paths go through this source and continue over the same joins."""
         root = self.root or {}
         rests = {paths[fact].edges[len(path.edges) :] for fact, path in root.items()}
         return len(rests) == 1 and all(
@@ -149,7 +149,7 @@ class Group:
 
 
 def grouped_values(build: Build, *, own: bool) -> list[Group] | None:
-    """Group the dimensions by the source of their values. Returns None if it is ambiguous.
+    """Group the dimensions by the source of their values. Returns None if that source is ambiguous.
 
     `own` includes values of the facts' own columns.
     """
@@ -300,7 +300,7 @@ def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
-    """Say whether a condition is about the values or their to-many rows, and not about the facts.
+    """Return whether a condition is about the values or their to-many rows, and not about the facts.
 
     Values are distinct, so joins to several rows do not duplicate them.
     """

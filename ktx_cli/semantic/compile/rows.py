@@ -80,14 +80,14 @@ class Rows:
         """Return the path from the fact to a name's source."""
         name = self._own_time(name)
         if expression.home not in (None, self.fact.name):
-            raise AssertionError(f"{expression.text} is of {expression.home}, not of {self.fact.name}")
+            raise AssertionError(f"{expression.text} belongs to {expression.home}, not to {self.fact.name}")
         path = self.names.graph.path(self.fact.name, name.hops, expression.via)
         if path is None or self.names.model.sources[path.end].column(name.column) is None:
             raise unreachable(self.fact.name, name, expression)  # a role led back to the source that declares it
         return path
 
     def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
-        """Return the source and column of a name."""
+        """Return the source and column for a name."""
         source = self.names.model.sources[self.path(name, expression).end]
         stored = source.column(self._own_time(name).column)
         if stored is None:
@@ -252,7 +252,7 @@ class Rows:
 
 
 def _can_be_known(tree: exp.Expr) -> bool:
-    """Say whether an expression can be non-null if all its columns are null, like `COALESCE(tier, 'none')`."""
+    """Return whether an expression can be non-null if all its columns are null, like `COALESCE(tier, 'none')`."""
     return not all(isinstance(node, _WITHOUT_OWN_VALUE) for node in tree.walk()) or not tree.find(exp.Placeholder)
 
 
@@ -348,7 +348,7 @@ class Stage:
 
 
 def needs_ranks(aggregate: exp.Expr, dialect: str) -> bool:
-    """Say whether an aggregate is a percentile without an aggregate function in the dialect."""
+    """Return whether an aggregate is a percentile without an aggregate function in the dialect."""
     return not dialect_named(dialect).has_percentiles and percentile_of(aggregate) is not None
 
 
@@ -507,7 +507,7 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
     column = _column(rows, asked.expression)
     condition = within(rows.bind(asked.expression), asked.start, asked.end, kind_of(column), rows.build.clock(column))
     if condition is None:
-        raise AssertionError("a stretch of time without ends")
+        raise AssertionError("a time range without ends")
     return condition
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Leaves that aggregate the same rows in the same way, by number. `kept` are the numbers of its dimensions."""
+    """Leaves that aggregate the same rows in the same way, by number. `kept` are the numbers of their dimensions."""
 
     fact: str
     treatment: Treatment
@@ -77,7 +77,7 @@ def branches(plan: Plan) -> list[Branch]:
 
 
 def needs_stage_alone(leaf: Leaf) -> bool:
-    """Say whether an aggregate needs its own query."""
+    """Return whether an aggregate needs its own query."""
     return bool(distinct_columns(leaf.aggregate.tree)) or percentile_of(leaf.aggregate.tree) is not None
 
 
@@ -356,7 +356,7 @@ class BranchBuilder:
 
 
 def _is_longer(asked: TimeRange, start: date | datetime | None, end: date | datetime | None) -> bool:
-    """Say whether a time range is compared with one of another length, unless both are whole months."""
+    """Return whether a time range is compared with one of another length, unless both are whole months."""
     if asked.start is None or asked.end is None or start is None or end is None:
         return False
     whole = instant(asked.start).day == instant(asked.end).day == 1
@@ -506,7 +506,7 @@ def _loose(expression: Expression) -> Expression:
 
 
 def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
-    """Combine several relations to one row for each combination of dimension values."""
+    """Combine several relations into one row for each combination of dimension values."""
     if len(parts) == 1:
         return next(iter(parts))
     dimensions = [f"d{number}" for number in range(len(build.plan.dimensions))]
@@ -532,7 +532,7 @@ def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
 
 
 def _any(build: Build, key: str, value: exp.Expr) -> exp.Expr:
-    """Return the only non-null value of a group."""
+    """Return the single non-null value in a group."""
     aggregate = build.plan.leaves[int(key[1:])].aggregate.tree
     return exp.LogicalOr(this=value) if isinstance(aggregate, exp.LogicalOr | exp.LogicalAnd) else exp.Max(this=value)
 

@@ -31,7 +31,7 @@ class Periods:
 
     @property
     def kind(self) -> DateOrTimestamp:
-        """The kind of the period starts."""
+        """The value type of the period starts."""
         return "date" if self.counted_by == DAY else "timestamp"
 
     @classmethod
@@ -79,7 +79,7 @@ def filled_periods(build: Build, seen: list[str], grain: str) -> str:
 
 
 def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
-    """Say whether another fact uses the same periods, because its own time is truncated to them."""
+    """Return whether another fact uses the same periods, because its own time is truncated to them."""
     times = reader(build.names, build.plan, leaf.fact, time, leaf.treatment.time)
     return any(
         dimension.grain == grain and times.is_itself(dimension.expression) for dimension in build.plan.dimensions
@@ -149,7 +149,7 @@ class Window:
             return []
         result = []
         if not self.rows.build.plan.query.fill:
-            result.append("a period without rows of its own is not shown, also where it has an earlier value; see fill")
+            result.append("a period without rows of its own is not shown, even if it has an earlier value; see fill")
         if not lines_up(offset, grain):
             result.append(
                 f"periods of a {grain} do not lie {offset} apart: each is held against its own days or hours moved back"
@@ -162,7 +162,7 @@ class Window:
         return result
 
     def _stretch(self) -> tuple[exp.Expr, exp.Expr]:
-        """Return start and end of the period or of the earlier period."""
+        """Return the start and end of the period or of the earlier period."""
         start: exp.Expr = column("period", self.periods.name)
         offset, grain = self.treatment.offset, self.periods.grain
         if offset is None:

@@ -14,12 +14,12 @@ from ktx_cli.semantic.model import CalendarSettings as Settings
 from ktx_cli.warehouses import Dialect, dialect_named
 
 RAW: Final = ""
-"""In place of a grain: the time itself."""
+"""Replaces a grain for an untruncated time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatePart:
-    """Within a period of `grain` the value never changes.
+    """A date part whose value never changes within a period of `grain`.
 
     `cuts`: it is different for any two of these periods. `starts`: it is the beginning of the period itself.
     `of_year`: it is different for any two periods of one year.
@@ -56,9 +56,9 @@ _UNSTEADY: Final = (exp.Rand, exp.Uuid, exp.CurrentDate, exp.CurrentTimestamp, e
 
 
 def date_part(tree: exp.Expr, settings: Settings) -> DatePart | None:
-    """Return what a tree says of the time that all its numbered places stand for; None where nobody can tell.
+    """Return the date part that a tree computes if all its placeholders are one time, or None if that is unknown.
 
-    The grain is `RAW` where it reads the time as it is, in whatever way.
+    The grain is `RAW` if the tree reads the untruncated time, in any way.
     """
     part = _known(tree, settings)
     return part if part is not None else _composed(tree, settings)
@@ -67,7 +67,7 @@ def date_part(tree: exp.Expr, settings: Settings) -> DatePart | None:
 def cut_to(inner: DatePart, grain: str, settings: Settings) -> DatePart | None:
     """Return a truncated time, further truncated to a grain.
 
-    None if it is no longer a time, or truncated to another grain.
+    None if the result is no longer a time, or is truncated to another grain.
     """
     if grain == WEEK and inner.grain == WEEK and inner.starts:
         return inner
@@ -79,7 +79,7 @@ def cut_to(inner: DatePart, grain: str, settings: Settings) -> DatePart | None:
 
 
 def _known(tree: exp.Expr, settings: Settings) -> DatePart | None:
-    """Return what a function of dates says, None for anything else."""
+    """Return the date part that a date function computes, or None for anything else."""
     if PART in tree.meta:
         return _part(operand(tree), tree.meta[PART], settings)
     if CUT in tree.meta:
@@ -141,7 +141,7 @@ def _part(value: exp.Expr, name: str, settings: Settings) -> DatePart | None:
 
 
 def _formatted(tree: exp.TimeToStr, settings: Settings) -> DatePart | None:
-    """Return what a text made by a format says: `%Y-%m` is different for any two months, `%m` for those of a year."""
+    """Return the date part in a formatted text: `%Y-%m` is different for any two months, `%m` only within a year."""
     form = tree.args.get("format")
     inner = _known(tree.this, settings)
     if inner is None or inner.grain != RAW or not isinstance(form, exp.Literal):
@@ -162,7 +162,7 @@ def _formatted(tree: exp.TimeToStr, settings: Settings) -> DatePart | None:
 
 
 def _composed(tree: exp.Expr, settings: Settings) -> DatePart | None:
-    """Return what an expression over date parts says: as fine as the finest of them, and no period of its own."""
+    """Return the date part of an expression over date parts: as fine as the finest of them, and not itself a period."""
     if isinstance(tree, _UNSTEADY):
         return None
     grains = []
@@ -182,7 +182,7 @@ def _composed(tree: exp.Expr, settings: Settings) -> DatePart | None:
 
 
 def _unit(unit: exp.Expr | None) -> str:
-    """Return the grain of a truncation's unit; `WEEK(MONDAY)` is a week."""
+    """Return the grain for a truncation's unit; `WEEK(MONDAY)` is a week."""
     if isinstance(unit, exp.WeekStart):
         return WEEK if unit.name.lower() == "monday" else ""
     name = "" if unit is None else unit.name.lower()
@@ -190,15 +190,15 @@ def _unit(unit: exp.Expr | None) -> str:
 
 
 PART, CUT = "ktx_part", "ktx_cut"
-"""Keys of a made node's `meta`: the part of a date it is, the grain it is cut to."""
+"""Keys in the `meta` of a created node: its date part, and the grain to which it is truncated."""
 
 _DIALECT: Final = "ktx_dialect"
 
 
 def with_own_dates(node: exp.Expr, syntax: Dialect) -> exp.Expr:
-    """Return a node of a tree as a dialect computes it whose times are texts.
+    """Return a tree node in the form that a dialect whose times are texts computes.
 
-    Raises `SemanticError` for a part of a date that it cannot compute.
+    Raises `SemanticError` for a date part that the dialect cannot compute.
     """
     if isinstance(node, exp.Extract):
         part = node.name.lower()
@@ -218,5 +218,5 @@ def _marked(node: exp.Expr | None, key: str, name: str, what: str, syntax: Diale
 
 
 def operand(made: exp.Expr) -> exp.Expr:
-    """Return what a made node is a part of, or cuts."""
+    """Return the operand whose date part or truncation a created node is."""
     return dialect_named(made.meta[_DIALECT]).cut_operand(made)

@@ -19,17 +19,17 @@ from ktx_cli.warehouses import Dialect, dialect_named
 
 _MARK: Final = "ktx_template_"
 _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
-"""The exceptions that the parser raises for unforeseen texts, besides its own errors."""
+"""The exceptions that the parser raises for unexpected texts, besides its own errors."""
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 _LIST: Final = re.compile(r"\s*[^\W\d][\w.]*(?::\w+)?(?:\s*,\s*[^\W\d][\w.]*(?::\w+)?)+\s*")
-"""Names with commas between them."""
+"""Names separated by commas."""
 _OPERATORS: Final = frozenset((
     "AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM",
     "DISTINCT",
 ))  # fmt: skip
-"""Words that stand in expressions for themselves."""
+"""Keywords that can be part of expressions."""
 
 _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
     (exp.Query, "a subquery"), (exp.Subquery, "a subquery"), (exp.Exists, "a subquery"),
@@ -56,12 +56,12 @@ def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | Non
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The values that stand for the marks of a text, in their order."""
+    """The values that replace the marks in a text, in order."""
 
     values: tuple[Any, ...]
 
     def fill(self, tree: exp.Expr, what: str) -> exp.Expr:
-        """Return the tree with every mark replaced by its value; `SemanticError` for one inside a text or a name."""
+        """Return the tree with every mark replaced by its value; raises `SemanticError` for one in a string or name."""
         marks = [column for column in tree.find_all(exp.Column) if column.name.startswith(_MARK) and not column.table]
         if {int(column.name.removeprefix(_MARK)) for column in marks} != set(range(len(self.values))):
             hint = "write {{ user.region }} without quotes around it"
@@ -75,7 +75,7 @@ class Filling:
 
 
 def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Filling]:
-    """Return a text with a mark in place of each template, and what the marks stand for."""
+    """Return a text with a mark in place of each template, and the templates that the marks replace."""
     templates = template_names(text)
     if has_other_braces(text):
         hint = "use {{ param.NAME }} or {{ user.NAME }}"
@@ -112,7 +112,7 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
 
 
 def _unread(text: str, dialect: str) -> str:
-    """Return what may be wrong in a text that cannot be read: a list, a granularity, a keyword as a name."""
+    """Return a hint about what may be wrong in unreadable text: a list, a granularity, a keyword as a name."""
     if _LIST.fullmatch(text):
         return f"pass each name separately: {listing(f'`{name.strip()}`' for name in text.split(','))}"
     field, colon, grain = text.rpartition(":")
@@ -154,7 +154,7 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
 
 
 def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Return the tree with ktx's own functions as what they mean: percentile(x, p), count_distinct(x)."""
+    """Return the tree with ktx's own functions expanded: percentile(x, p), count_distinct(x)."""
 
     def replace(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Anonymous):
@@ -188,12 +188,12 @@ def template_names(text: str) -> list[tuple[str, str]]:
 
 
 def has_other_braces(text: str) -> bool:
-    """Say whether a text opens a template that is none."""
+    """Return whether a text contains braces that do not open a valid template."""
     return "{{" in TEMPLATE.sub("", text)
 
 
 COUNT, SUM, OTHER = "count", "sum", "other"
-"""The value of an aggregate without rows: 0 in any case, 0 inside a formula, NULL."""
+"""The value of an aggregate without rows: always 0, 0 only inside a formula, or NULL."""
 
 _IGNORES_NULL: Final = (
     exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,
@@ -203,17 +203,17 @@ _IGNORES_NULL: Final = (
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Say whether a node is an aggregate, with its FILTER or WITHIN GROUP around it."""
+    """Return whether a node is an aggregate, including FILTER or WITHIN GROUP around it."""
     return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
-    """Say whether there is an aggregate in the tree."""
+    """Return whether the tree contains an aggregate."""
     return any(is_aggregate(node) for node in tree.walk())
 
 
 def kind_of(aggregate: exp.Expr) -> str:
-    """Return what the aggregate gives for no rows: `count`, `sum` or `other`."""
+    """Return the kind of value that the aggregate has without rows: `count`, `sum` or `other`."""
     inner = aggregate
     while isinstance(inner, exp.Filter | exp.WithinGroup | exp.Paren):
         inner = inner.this
@@ -223,14 +223,14 @@ def kind_of(aggregate: exp.Expr) -> str:
 
 
 def counts_rows(aggregate: exp.Expr) -> bool:
-    """Say whether it is count(*), or count of a constant."""
+    """Return whether an aggregate is count(*) or the count of a constant."""
     return isinstance(aggregate, exp.Count) and (
         aggregate.this is None or isinstance(aggregate.this, exp.Star | exp.Literal | exp.Boolean)
     )
 
 
 def distinct_columns(aggregate: exp.Expr) -> list[exp.Expr]:
-    """Return the arguments of count(distinct a, b, ...) where there are several, else none."""
+    """Return the arguments of count(distinct a, b, ...) if there are several, otherwise none."""
     if isinstance(aggregate, exp.Count) and isinstance(aggregate.this, exp.Distinct):
         result: list[exp.Expr] = aggregate.this.expressions
         if len(result) == 1 and isinstance(result[0], exp.Tuple):
@@ -240,7 +240,7 @@ def distinct_columns(aggregate: exp.Expr) -> list[exp.Expr]:
 
 
 def percentile_of(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return (what is ranked, the fraction) of a median or a continuous percentile, else None."""
+    """Return (the ranked expression, the fraction) of a median or a continuous percentile, otherwise None."""
     if isinstance(aggregate, exp.Median):
         return aggregate.this, exp.Literal.number("0.5")
     if isinstance(aggregate, exp.Quantile):
@@ -253,7 +253,7 @@ def percentile_of(aggregate: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 
 
 def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str) -> exp.Expr:
-    """Return the aggregate over the rows for which the condition holds. The trees given are used up."""
+    """Return the aggregate over the rows that meet the condition. The given trees are consumed."""
     if isinstance(aggregate, exp.Filter):
         own = aggregate.expression.this
         condition = own if condition is None else exp.and_(condition, own, copy=False)
@@ -292,7 +292,7 @@ def _inside(aggregate: exp.Expr, wrap: Callable[[exp.Expr], exp.Expr]) -> exp.Ex
 
 
 def _exact(aggregate: exp.Expr, syntax: Dialect) -> exp.Expr:
-    """Return the aggregate as the dialect computes it right: averages with decimals, percentiles by one name."""
+    """Return the aggregate in the form that the dialect computes correctly, such as averages with decimals."""
     percentile = percentile_of(aggregate)
     if percentile is not None and syntax.has_percentiles:
         value, fraction = percentile

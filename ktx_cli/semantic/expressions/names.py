@@ -18,19 +18,19 @@ from ktx_cli.warehouses import SemanticType, dialect_named
 _NAME: Final = re.compile(r"\w+")
 
 METRIC_TIME: Final = "metric_time"
-"""The name that stands for each fact's own time column."""
+"""The name for each fact's own time column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A column: the joins that lead to it, and its name verbatim. No hops: a column of the source looked from."""
+    """A column: the joins that lead to it, and its verbatim name. Without hops, it belongs to the starting source."""
 
     hops: tuple[str, ...]
     column: str
 
     @property
     def is_metric_time(self) -> bool:
-        """Whether it stands for each fact's own time column."""
+        """Whether this is the name for each fact's own time column."""
         return not self.hops and self.column == METRIC_TIME
 
     def __str__(self) -> str:
@@ -39,10 +39,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A tree whose placeholders `0`, `1`, ... stand for `names`, which are looked for from `home`.
+    """A tree whose placeholders `0`, `1`, ... refer to `names`, which are resolved from `home`.
 
-    `home` None: the names are a question's, looked for from each fact. `text`: the expression as written. `via`: the
-    joins that the paths of a question's names must use.
+    `home` is None for names in a query, which are resolved from each fact. `text`: the expression as written. `via`:
+    the joins that the paths of a query's names must use.
     """
 
     tree: exp.Expr
@@ -52,12 +52,12 @@ class Expression:
     via: tuple[str, ...] = ()
 
     def bound(self, column: Callable[[Name], exp.Expr]) -> exp.Expr:
-        """Return a copy of the tree with what `column` gives for each name."""
+        """Return a copy of the tree with each name replaced by the result of `column`."""
         return filled(self.tree, lambda number: column(self.names[number]))
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key by which two expressions are the same."""
+        """The key by which expressions are compared."""
         return self.tree, self.names, self.home, self.via
 
 
@@ -72,24 +72,24 @@ def filled(tree: exp.Expr, value: Callable[[int], exp.Expr]) -> exp.Expr:
 
 
 def placeholders(tree: exp.Expr) -> Iterator[exp.Placeholder]:
-    """Yield the numbered places of a tree."""
+    """Yield the numbered placeholders in a tree."""
     for node in tree.walk():
         if isinstance(node, exp.Placeholder):
             yield node
 
 
 def placeholder(number: int) -> exp.Placeholder:
-    """Return the place of a number."""
+    """Return the placeholder with a number."""
     return exp.Placeholder(this=str(number))
 
 
 def column_parts(column: exp.Column) -> tuple[str, ...]:
-    """Return the names a column is written with, outermost first."""
+    """Return the parts of a column name as written, outermost first."""
     return tuple(part.name for part in column.parts)
 
 
 def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the conditions a condition is made of by AND at its top."""
+    """Return the conditions that a condition combines with AND at the top level."""
     result: list[exp.Expr] = []
     ahead = [tree]
     while ahead:
@@ -104,7 +104,7 @@ def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
 def with_names(
     tree: exp.Expr, home: str | None, text: str, find: Callable[[exp.Column], Name], via: Sequence[str] = ()
 ) -> Expression:
-    """Return the expression of a tree, each of its columns found by `find`."""
+    """Return the expression for a tree, with each of its columns resolved by `find`."""
     names: list[Name] = []
     copy = tree.copy()
     for column in [node for node in copy.walk() if isinstance(node, exp.Column)]:
@@ -120,9 +120,10 @@ def with_names(
 
 
 class Names:
-    """Finds columns: those of definitions from their source, those of a question from anywhere.
+    """Resolves columns: those in definitions from their source, those in a query from anywhere.
 
-    `values`: of the templates. `facts`: the sources whose measures are asked, where a bare column is looked for first.
+    `values`: the template values. `facts`: the sources whose measures are queried, where bare columns are looked up
+    first.
     """
 
     def __init__(self, model: Model, graph: Graph, values: Mapping[str, Any]) -> None:
@@ -133,14 +134,14 @@ class Names:
         self._defined: dict[tuple[str, str], Expression] = {}
 
     def source(self, name: str) -> Source:
-        """Return the source of a name, whatever its case where only one has it."""
+        """Return the source with a name, in any case if only one matches."""
         source = self.find_source(name)
         if source is None:
             raise unknown("source", name, self.offered(self.model.sources))
         return source
 
     def find_source(self, name: str) -> Source | None:
-        """Return the source of a name or None."""
+        """Return the source with a name, or None."""
         return spelled(self.model.sources, name)
 
     def parse(self, text: str, what: str) -> exp.Expr:
@@ -148,14 +149,14 @@ class Names:
         return parse(text, self.model.dialect, what=what, values=self.values)
 
     def defined(self, source: Source, text: str, what: str) -> Expression:
-        """Return the expression of a definition of a source."""
+        """Return the expression for a definition in a source."""
         key = (source.name, text)
         if key not in self._defined:
             self._defined[key] = self.in_source(source, self.parse(text, what), text, what)
         return self._defined[key]
 
     def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
-        """Return a tree of a definition with its names found."""
+        """Return the expression for a definition's tree, with its names resolved."""
         expression = with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
         self._require_no_subtracted_times(expression)
         return expression
@@ -165,7 +166,7 @@ class Names:
         return self.defined(source, column.expr or "", f"the column `{source.name}.{column.name}`")
 
     def visibility(self, source: Source, column: Column, seen: frozenset[str] = frozenset()) -> Visibility:
-        """Return who may use a column: as it says, else as the most hidden of the columns, and sources, it reads."""
+        """Return a column's visibility: its own, or else the strictest of the columns and sources that it reads."""
         if column.visibility is not None or column.expr is None:
             return column.visibility or Visibility.PUBLIC
         if column.name in seen:
@@ -185,7 +186,7 @@ class Names:
         return strictest
 
     def asked(self, tree: exp.Expr, text: str, via: Sequence[str] = (), *, grouped: bool = False) -> Expression:
-        """Return a tree of a question with its names found; `grouped`: it is to group by."""
+        """Return the expression for a query's tree, with its names resolved; `grouped`: for grouping."""
         expression = with_names(
             tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via
         )
@@ -193,7 +194,7 @@ class Names:
         return expression
 
     def example_count(self) -> str | None:
-        """Return a count a question may ask for: of a fact's rows, else of any source with a key; None without one."""
+        """Return a count that a query may use: of a fact's rows, else of any source with a key, or None without one."""
         sources = [self.model.sources[fact] for fact in self.facts]
         for source in (*sources, *self.model.sources.values()):
             key = source.column(source.grain[0]) if source.grain else None
@@ -204,7 +205,7 @@ class Names:
         return None
 
     def _require_no_subtracted_times(self, expression: Expression) -> None:
-        """Raise `SemanticError` where times are subtracted in a database that takes the numbers they begin with."""
+        """Raise `SemanticError` if times are subtracted in a database that would subtract their leading digits."""
         difference = dialect_named(self.model.dialect).time_difference
         if not difference:
             return
@@ -225,14 +226,14 @@ class Names:
         return column is not None and column.type is SemanticType.TIME
 
     def column_of(self, name: Name, home: str | None) -> Column | None:
-        """Return the column of an expression's name, looked for from its home; None for metric_time, a fact's own."""
+        """Return the column for an expression's name, resolved from its home, or None for metric_time."""
         if name.is_metric_time:
             return None
         path = self.graph.path(home, name.hops) if home is not None else None
         return self.model.sources[self.target_of(name.hops) if path is None else path.end].column(name.column)
 
     def asked_name(self, parts: Sequence[str], *, grouped: bool = False) -> Name:
-        """Return the column a question names; `SemanticError` where there is none, several, or it is hidden."""
+        """Return the column that a query names; raises `SemanticError` if it is missing, ambiguous or hidden."""
         if len(parts) == 1:
             if parts[0].casefold() == METRIC_TIME and not self._owners(parts[0]):
                 return Name((), METRIC_TIME)
@@ -245,7 +246,7 @@ class Names:
         return Name(hops, column.name)
 
     def _hops(self, hops: Sequence[str]) -> tuple[str, ...]:
-        """Return the hops with sources spelled as their files have them."""
+        """Return the hops with sources spelled as in their files."""
         fixed = []
         for hop in hops:
             source = None if hop in self.graph.aliases else self.find_source(hop)
@@ -253,7 +254,7 @@ class Names:
         return tuple(fixed)
 
     def target_of(self, hops: Sequence[str]) -> str:
-        """Return the source that hops lead to; `SemanticError` if the last is neither a source nor an alias of one."""
+        """Return the source at the end of hops; raises `SemanticError` if it is neither a source nor an alias."""
         last = hops[-1]
         if last in self.model.sources:
             return last
@@ -269,11 +270,11 @@ class Names:
         raise unknown("source or alias", last, self.offered((*self.model.sources, *self.graph.aliases)))
 
     def offered(self, names: Iterable[str]) -> list[str]:
-        """Return the names that an error about a question may suggest: without those of what is hidden."""
+        """Return the names that an error about a query may suggest, without hidden ones."""
         return [each for each in names if not any(map(self._is_hidden, _NAME.findall(each)))]
 
     def _is_hidden(self, name: str) -> bool:
-        """Whether all that has a name is hidden: a source, what an alias of a join leads to, or a column."""
+        """Whether everything with a name is hidden: a source, the target of a join alias, or a column."""
         targets = {name} if name in self.model.sources else self.graph.aliases.get(name, frozenset())
         if targets:
             return all(self.model.sources[each].visibility is Visibility.HIDDEN for each in targets)
@@ -284,7 +285,7 @@ class Names:
         return lookup_of(self.model).with_column(column)
 
     def _owner(self, column: str) -> Source:
-        """Return the source a bare column of a question belongs to: the fact's own before any other."""
+        """Return the source of a bare column in a query; the fact's own columns take precedence."""
         owners = self._owners(column)
         own = [source for source in owners if source in self.facts]
         if len(self.facts) == 1 and own:

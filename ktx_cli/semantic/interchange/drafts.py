@@ -130,7 +130,7 @@ class SourceDraft:
         return self.columns[free]
 
     def _all_public(self, reads: Iterable[tuple[str, ...]]) -> bool:
-        """Say whether all columns that are read were public before the import.
+        """Return whether all columns that are read were public before the import.
 
         Otherwise the column that reads them is hidden as well.
         """
@@ -173,12 +173,12 @@ class Sources:
         return draft
 
     def has_table(self, table: str) -> bool:
-        """Say whether the manifest has exactly one source for a table and no draft changes it yet."""
+        """Return whether the manifest has exactly one source for a table and no draft changes it yet."""
         found = self._tables(table)
         return len(found) == 1 and found[0].name not in self.drafts
 
     def knows(self, table: str) -> bool:
-        """Say whether the manifest has a source for a table."""
+        """Return whether the manifest has a source for a table."""
         return bool(self._tables(table))
 
     def _base(self, table: str, name: str, place: Place) -> Source | None:
@@ -256,7 +256,7 @@ class Read:
     """The columns that an SQL expression uses.
 
     `columns` are those inside aggregates (all columns if there is no aggregate), `outside` the others. `numbers` are
-    the columns whose values are added up. `added` lists each `sum` or `avg` directly of a column, with that column.
+    the columns whose values are added up. `added` lists each `sum` or `avg` directly over a column, with that column.
     `type` is the ktx type of the result, or None if it cannot be determined.
     """
 
@@ -298,7 +298,7 @@ def read(text: str, dialect: str) -> Read:
 
 
 def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
-    """Say whether a node is an aggregate inside another one. FILTER and WITHIN GROUP do not count as nesting."""
+    """Return whether a node is an aggregate inside another one. FILTER and WITHIN GROUP do not count as nesting."""
     above = _aggregate_around(node, fits) if fits(node) else None
     return above is not None and above.this is not node
 
@@ -311,7 +311,7 @@ def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.E
 
 
 def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
-    """Say whether a numeric aggregate takes the column directly or in arithmetic."""
+    """Return whether a numeric aggregate takes the column directly or in arithmetic."""
     if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
         return False
     above = column.parent
@@ -445,7 +445,7 @@ HEADER_START = IMPORT_HEADER.split("{", maxsplit=1)[0]
 
 
 def imported(drafts: Iterable[SourceDraft], report: Report, tool: str) -> Imported:
-    """Return the files of the drafts. `tool` names the tool that the descriptions come from."""
+    """Return the files for the drafts. `tool` names the tool that the descriptions come from."""
     files = {}
     for draft in drafts:
         if draft.base is None and not draft.columns:

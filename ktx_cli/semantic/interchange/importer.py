@@ -22,7 +22,7 @@ _LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_mod
 
 
 class _Format(NamedTuple):
-    """The importer of a format and its file suffixes."""
+    """The importer for a format, and its file suffixes."""
 
     read: Callable[[Mapping[str, str], Model | None], Imported]
     suffixes: tuple[str, ...]

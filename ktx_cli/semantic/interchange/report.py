@@ -176,7 +176,7 @@ class Item:
         return Item(value, lambda *steps: self._locate(key, index, *steps))
 
     def has(self, key: str) -> bool:
-        """Say whether the key has a value other than null."""
+        """Return whether the key has a value other than null."""
         return self.values.get(key) is not None
 
     def skip(self, *keys: str) -> None:

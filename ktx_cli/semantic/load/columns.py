@@ -189,7 +189,7 @@ _PARTS: Final[Mapping[str, re.Pattern[str]]] = {
     QUESTIONS: re.compile(r"\s*\n\s*|(?<=[?？])\s*"),
     SYNONYMS: re.compile(r"\s*[\n,;]\s*"),
 }
-"""What separates the items in the text of a source."""
+"""The separator of the items in a source's text."""
 
 
 def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
@@ -206,9 +206,9 @@ def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
 
 
 def read_label(entry: Entry) -> str | None:
-    """Return what people call something, on one line; one that cannot be used is a warning.
+    """Return the label that people use, on one line; an unusable one is reported as a warning.
 
-    Of a source it may also stand in its `descriptions`; see `read_source_texts`.
+    A source's label may also be in its `descriptions`; see `read_source_texts`.
     """
     below = entry.values.get("descriptions")
     steps: tuple[str, ...] = (LABEL,)
@@ -266,7 +266,7 @@ _WRITERS: Final = frozenset({"user", "ai"})
 
 
 def is_imported(authors: Collection[str]) -> bool:
-    """Say whether the authors are only tools such as dbt, not people or agents."""
+    """Return whether the authors are only tools such as dbt, not people or agents."""
     return bool(authors) and _WRITERS.isdisjoint(authors)
 
 
@@ -488,7 +488,7 @@ def _values(entry: Entry, kind: SemanticType) -> tuple[Any, ...]:
 
 
 def is_of(value: Any, kind: SemanticType) -> bool:
-    """Say whether a value of a file or query has a type. A time is a date or timestamp in ISO 8601."""
+    """Return whether a value in a file or query has a type. A time is a date or timestamp in ISO 8601."""
     if kind is SemanticType.NUMBER:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if kind is SemanticType.BOOLEAN:

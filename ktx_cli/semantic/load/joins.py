@@ -27,11 +27,11 @@ def join_key(join: Join) -> Key:
 
 
 Meaning = tuple[str, frozenset[tuple[str, str]], frozenset[Condition]]
-"""What a join equates, however its `on` is written: the other source in small letters, pairs and conditions."""
+"""The meaning of a join, however its `on` is written: the lower-case other source, pairs and conditions."""
 
 
 def meaning(join: Join) -> Meaning:
-    """Return what a join of a source equates."""
+    """Return the meaning of a source's join."""
     return join.to.casefold(), frozenset(join.pairs), frozenset(join.conditions)
 
 
@@ -42,7 +42,7 @@ _TURNED: Final = {
 
 
 def mirrored(join: Join, source: str) -> Join:
-    """Return a join of a source as the other source has it."""
+    """Return a source's join as the other source would declare it."""
     pairs = tuple((other, own) for own, other in join.pairs)
     conditions = tuple(replace(each, own=not each.own) for each in join.conditions)
     relationship = _TURNED.get(join.relationship, join.relationship)
@@ -51,12 +51,12 @@ def mirrored(join: Join, source: str) -> Join:
 
 
 def with_sides(item: Mapping[str, Any], join: Join) -> dict[str, Any]:
-    """Return a join as it is written, with the sides of another one: `mirrored`."""
+    """Return a join entry with the sides of a `mirrored` join."""
     return {**item, "to": join.to, "on": join.on, "relationship": join.relationship.value}
 
 
 def on_text(pairs: Iterable[tuple[str, str]], to: str, conditions: Iterable[Condition] = ()) -> str:
-    """Return the `on` of a join to a source, as ktx writes it."""
+    """Return the `on` of a join to a source in ktx's format."""
     other = quoted(to)
     parts = [f"{quoted(own)} = {other}.{quoted(theirs)}" for own, theirs in pairs]
     for each in conditions:
@@ -93,9 +93,9 @@ def read_join(entry: Entry, own: str, dialect: str, columns: Collection[str]) ->
 
 
 def read_plain_join(item: Mapping[str, Any], own: str, columns: Collection[str]) -> Join | None:
-    """Return a join without an alias as the entry of a source has it, None where it has one or cannot be read.
+    """Return a join without an alias as a source's entry contains it, or None if it has an alias or is invalid.
 
-    `columns` are those of the source; names are quoted as ktx quotes them, in whatever dialect.
+    `columns` are those of the source; names are quoted as ktx quotes them, in any dialect.
     """
     to, on, relationship = item.get("to"), item.get("on"), item.get("relationship")
     if item.get("alias") is not None or not isinstance(to, str) or not isinstance(on, str):
@@ -121,7 +121,7 @@ _CONSTANTS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The names of the two sides of a join: `own` declares it; `columns` are its columns, `dialect` its SQL's."""
+    """The names of the two sides of a join: `own` declares it and has `columns`; `dialect` is that of its SQL."""
 
     own: str
     to: str
@@ -130,7 +130,7 @@ class Sides:
     columns: Collection[str] = ()
 
     def side_of(self, qualifier: str) -> str | None:
-        """Return which side a qualifier is, `EITHER` where both have the name, None where neither has."""
+        """Return the side that a qualifier names, `EITHER` if both have the name, or None if neither has it."""
         for name in (qualifier, None):
             own, to, alias = (side == name if name else _alike(side, qualifier) for side in self._names)
             if alias:
@@ -152,7 +152,7 @@ def _alike(one: str | None, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OnParts:
-    """`pairs`: (own column, the other's); `conditions`: constants."""
+    """The parts of an `on`; `pairs`: (own column, the other's); `conditions`: constants."""
 
     pairs: tuple[tuple[str, str], ...]
     conditions: tuple[Condition, ...]
@@ -185,7 +185,7 @@ def parse_on(on: str, sides: Sides) -> OnParts:
 
 
 class _Reader:
-    """Reads the tokens from the first to the last; nothing is nested but brackets, which are counted."""
+    """Reads the tokens from first to last; only brackets nest, and they are counted."""
 
     def __init__(self, of: Sequence[Token], sides: Sides) -> None:
         self._tokens, self._sides, self._at, self._open = of, sides, 0, 0
@@ -229,7 +229,7 @@ class _Reader:
         return self._column(parts)
 
     def _is_name(self, token: Token) -> bool:
-        """Say whether a word is a name though it could be a constant: names are quoted only where they are no words."""
+        """Return whether a word is a name although it could be a constant: names are only quoted if necessary."""
         return self._is_mark(".") or token.value in self._sides.columns
 
     def _constant(self, word: str) -> _Operand:
@@ -271,7 +271,7 @@ class _Reader:
 
 
 def _pair(left: _Operand, right: _Operand, sides: Sides) -> tuple[str, str]:
-    """Return (own column, other column); in a join of a source with itself the bare column, else the first, is own."""
+    """Return (own column, other column); in a self-join, the bare column, or else the first, is own."""
     if left.side == right.side == OWN or left.side == right.side == OTHER:
         which = sides.own if left.side == OWN else sides.alias or sides.to
         _refuse(f"`{left.value}` and `{right.value}` are both columns of `{which}`", sides)
@@ -309,7 +309,7 @@ _ESCAPED_TOKENS = re.compile(_TOKEN.format(identifier=_IDENTIFIER, text=_ESCAPED
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A name, a text, a number or a mark (`kind`); `value` has no quotes, `quote` is the one a name stood in."""
+    """A name, a text, a number or a symbol (`kind`); `value` has no quotes, and `quote` is the quote around a name."""
 
     kind: str
     value: Any
@@ -317,7 +317,7 @@ class Token:
 
 
 def tokens(text: str, dialect: str) -> list[Token] | None:
-    """Return the tokens of names, constants and equalities; None where there is something else in the text."""
+    """Return the tokens of names, constants and equalities, or None if the text contains anything else."""
     escaped = dialect_named(dialect).escapes_in_texts
     pattern = _ESCAPED_TOKENS if escaped else _TOKENS
     result: list[Token] = []
@@ -347,7 +347,7 @@ def _token(match: re.Match[str], *, escaped: bool) -> Token:
 
 
 def table_parts(text: str) -> tuple[str, ...]:
-    """Return the parts of a table's name, outermost first: `parse_name`, and in backticks or brackets too.
+    """Return the parts of a table's name, outermost first, like `parse_name` but also in backticks or brackets.
 
     A name wholly in backticks is split at its dots, as BigQuery does. Raises `ConfigError`.
     """

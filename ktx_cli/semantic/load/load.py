@@ -27,12 +27,12 @@ _KEY_LINE = re.compile(
     r"(?:[ \t]+|[ \t]*$)(?:\"([^\"\r\n]*)\"|'([^'\r\n]*)'|([^\r\n#]*))",
     re.MULTILINE,
 )
-"""A line of a text that cannot be parsed which says what the file is about."""
+"""A line that states the subject of a file whose text cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenFile:
-    """A file of a person that cannot be read or parsed, and what the lines that begin with a key seem to state.
+    """A user's file that cannot be read or parsed, and what its lines that begin with a key seem to state.
 
     `names`: none without such a line, several if the text has merge markers. `tables`: the values of `table`. `own`:
     whether a line states that it is a source of its own. `protects`: whether it seems to restrict who sees what.
@@ -131,7 +131,7 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
 
 
 def _content(tree: Tree, where: str) -> bytes:
-    """Return the content of a file that is listed; `StorageError` for a link that leads to no file."""
+    """Return the content of a listed file; raises `StorageError` for a broken link."""
     content = tree.read(where)
     if content is None:
         raise StorageError(f"{where} is a broken link", hint=f"fix or remove {where}")
@@ -139,13 +139,13 @@ def _content(tree: Tree, where: str) -> bytes:
 
 
 def subject_of_text(text: str) -> tuple[tuple[str, ...], bool]:
-    """Return what a text that cannot be parsed seems to be about: names, and whether it is a source of its own."""
+    """Return the apparent subject of unparsable text: names, and whether it defines a source of its own."""
     lines_by_key = _lines(text)
     return tuple(filter(None, lines_by_key["name"])), bool(lines_by_key["table"] or lines_by_key["sql"])
 
 
 def _lines(text: str) -> dict[str, list[str]]:
-    """Return what a text that cannot be parsed seems to say of its name, its table and its SQL."""
+    """Return the name, table and SQL that an unparsable text seems to state."""
     lines_by_key: dict[str, list[str]] = {"name": [], "table": [], "sql": []}
     for found in _KEY_LINE.finditer(text):
         lines_by_key[found["key"]].append(next(filter(None, found.groups()[2:]), "").strip())
@@ -153,20 +153,20 @@ def _lines(text: str) -> dict[str, list[str]]:
 
 
 def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Diagnostic:
-    """Return the problem of a file that cannot be read, at the line its error names."""
+    """Return the diagnostic for a file that cannot be read, at the line that its error names."""
     place = Place(where, error.details.get("line", 1))
     return layer_diagnostic(Severity.ERROR, code, error.problem, place, error.hint, source)
 
 
 NO_CONNECTION = "no_connection"
-"""The code of their problems."""
+"""The code of diagnostics about files outside all connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
     """A file that belongs to no connection and may protect something.
 
-    `names`: the sources it is about; none where nobody can tell. `own`: it defines them, and changes no others.
+    `names`: the sources it is about; none if unknown. `own`: it defines them instead of changing others.
     """
 
     problem: Diagnostic
@@ -175,10 +175,10 @@ class Stray:
 
 
 def read_strays(tree: Tree, connections: Collection[str]) -> list[Stray]:
-    """Return the files of a tree outside the folders of `connections` that may protect something, sorted by path.
+    """Return the files in a tree outside the folders of `connections` that may protect something, sorted by path.
 
-    `connections`: the ids of all in `ktx.yaml`, disabled ones too. A file or folder that cannot be read may protect
-    anything.
+    `connections`: the ids of all in `ktx.yaml`, including disabled ones. A file or folder that cannot be read may
+    protect anything.
     """
     try:
         paths = stray_paths(tree, connections)
@@ -219,7 +219,7 @@ def _way_out(folder: str | None, connections: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _protected(content: bytes) -> tuple[tuple[str, ...], bool] | None:
-    """Return the `names` and `own` of a file that may protect something, None for one that does not."""
+    """Return the `names` and `own` of a file that may protect something, or None for any other file."""
     try:
         document = yaml.load(content, where="")
     except KtxError:
@@ -247,7 +247,7 @@ def load_model(
     *,
     configured: Collection[str] | None = None,
 ) -> Model:
-    """Return the semantic layer of a connection as its files on disk have it now; see `load_tree`."""
+    """Return a connection's semantic layer from its current files on disk; see `load_tree`."""
     return load_tree(WorkingTree(layout.root), connection, dialect, calendar, configured=configured)
 
 
@@ -260,15 +260,15 @@ def load_tree(
     parse: ParseShard = parse_shard,
     configured: Collection[str] | None = None,
 ) -> Model:
-    """Return the semantic layer of a connection as the files of a tree have it; `parse` reads a shard.
+    """Return a connection's semantic layer from the files in a tree; `parse` reads a shard.
 
-    `dialect` is sqlglot's name for the connection's SQL. `configured`: the ids of all connections in `ktx.yaml`; what
-    protects something outside of their folders may be about this connection. None: only its own folder is read.
+    `dialect` is sqlglot's name for the connection's SQL. `configured`: the ids of all connections in `ktx.yaml`;
+    protecting files outside their folders may be about this connection. If None, only its own folder is read.
 
-    Whatever is wrong in a file is a problem of the model, with its line; it keeps out the part it is in, the whole
-    source where leaving out the part could show more than was meant (a policy that cannot be used, two files for one
-    name, a broken overlay). A source is barred where a file that may say who sees what of it has an error; all of the
-    manifest are where nobody can tell which one such a file is about. It never raises for what a file holds.
+    Every error in a file becomes a problem of the model, with its line. It excludes the part that contains it, or the
+    whole source if excluding only that part could show too much (an unusable policy, two files for one name, a broken
+    overlay). A source is barred if a file that may restrict access to it has an error; all sources in the manifest are
+    barred if it is unknown which one such a file is about. The content of a file never raises an error.
     """
     strays = [] if configured is None else read_strays(tree, {*configured, connection})
     return model_of(read_files(tree, connection, parse), connection, dialect, calendar, strays)
@@ -277,7 +277,7 @@ def load_tree(
 def model_of(
     files: Files, connection: str, dialect: str, calendar: CalendarSettings | None = None, strays: Sequence[Stray] = ()
 ) -> Model:
-    """Return the semantic layer that files say; see `load_tree`."""
+    """Return the semantic layer that files define; see `load_tree`."""
     loader = _Loader(files, dialect, strays)
     sources = loader.sources()
     problems = sorted(loader.problems, key=lambda each: (each.path, each.line, each.code, each.message))
@@ -286,7 +286,7 @@ def model_of(
 
 
 class _Loader:
-    """The files of one connection on their way to a model.
+    """Builds a model from the files of one connection.
 
     `barred`, `sealed`: as of the model.
     """
@@ -301,7 +301,7 @@ class _Loader:
         self._blind: Diagnostic | None = None
 
     def sources(self) -> dict[str, Source]:
-        """Return the sources, sorted by name; what is wrong is then in `problems`, `barred` and `sealed`."""
+        """Return the sources, sorted by name, and record errors in `problems`, `barred` and `sealed`."""
         for shard in self.files.shards:
             self._read_shard(shard)
         self._mirror_joins()
@@ -328,7 +328,7 @@ class _Loader:
         return {name: draft.finish() for name, draft in kept.items()}
 
     def _by_name(self) -> dict[str, Entry]:
-        """Return the one file of people's about each name; of a name with several none, and its source goes."""
+        """Return the single user file for each name; a name with several files loses its source."""
         files: dict[str, list[SourceFile]] = {}
         for file in self.files.own:
             files.setdefault(file.document["name"], []).append(file)
@@ -342,7 +342,7 @@ class _Loader:
         }
 
     def _refuse_several(self, name: str, files: Sequence[SourceFile]) -> None:
-        """Use none of the files about a name; bar what they are about where one of them says who sees what."""
+        """Use none of the files about a name, and bar their source if one of them restricts access."""
         problem = self._note_twice(name, [file.place("name") for file in files])
         self._drop(name)
         if not any(may_protect(file.document) for file in files):
@@ -357,7 +357,7 @@ class _Loader:
                 self._seal(problem, blind=True)
 
     def _read_unread(self) -> None:
-        """Bar what files that cannot be read, or do not say what they are about, may protect."""
+        """Bar the sources that files may protect if they are unreadable or have no recognizable subject."""
         if self.files.unlisted is not None:
             self._seal(self.files.unlisted, blind=True)
         for problem in self.problems:
@@ -376,7 +376,7 @@ class _Loader:
             self._bar_stray(stray)
 
     def _bar_stray(self, stray: Stray) -> None:
-        """Keep raw SQL from the whole connection, and bar what the file would be about if it lay in its folder."""
+        """Bar raw SQL for the whole connection, and the source that the file would be about inside its folder."""
         drafts = [self._find(name) for name in stray.names]
         self._seal(stray.problem, blind=not drafts or (None in drafts and not stray.own))
         for draft in drafts:
@@ -399,7 +399,7 @@ class _Loader:
                 self._bar_table(name, table, broken.problem)
 
     def _bar_table(self, name: str, table: Any, problem: Diagnostic) -> None:
-        """Keep raw SQL from the table a file seems to be about, from all where that cannot be read; None: no table."""
+        """Bar raw SQL for the table that a file seems to be about, or for all if it is unreadable; None: no table."""
         if table is None:
             return
         try:
@@ -413,13 +413,13 @@ class _Loader:
             self.barred[name] = Barred(problem, (*known, parts))
 
     def _seal(self, problem: Diagnostic, *, blind: bool = False) -> None:
-        """Keep raw SQL from the whole connection; `blind`: bar every source of the manifest too."""
+        """Bar raw SQL for the whole connection; `blind`: also bar every source in the manifest."""
         self.sealed = self.sealed or problem
         if blind:
             self._blind = self._blind or problem
 
     def _settle(self, drafts: Iterable[SourceDraft]) -> None:
-        """Bar the drafts about which nobody can tell who sees what."""
+        """Bar the drafts whose access restrictions are unknown."""
         for draft in drafts:
             if draft.generated and self._blind is not None:
                 draft.bar(self._blind)
@@ -458,7 +458,7 @@ class _Loader:
             self.manifest.setdefault(name, draft)
 
     def _mirror_joins(self) -> None:
-        """Add the joins of files for one table to the other table as well: such files have each join once."""
+        """Add the joins in single-table files to the other table as well, because such files contain each join once."""
         if not any(is_table_file(file.path) for file in self.files.shards):
             return
         known: dict[str, set[Meaning]] = {}
@@ -507,7 +507,7 @@ class _Loader:
         apply_overlay(entry, draft, self.dialect)
 
     def _disable_both_ways(self) -> None:
-        """Take a disabled join out of the other source's part of the manifest too: it is one join, said twice."""
+        """Also remove a disabled join from the other source in the manifest, which declares the same join."""
         for draft in self.manifest.values():
             for join in draft.disabled:
                 other = self._find(join.to)
@@ -517,11 +517,11 @@ class _Loader:
                     }
 
     def _find(self, name: str) -> SourceDraft | None:
-        """Return the manifest's source of that name, else the only one that differs in case alone."""
+        """Return the manifest's source with that name, or the only one that differs in case."""
         return spelled(self.manifest, name)
 
     def _drop(self, name: str) -> None:
-        """Keep a source out of the model: what a file about it says is not known."""
+        """Exclude a source from the model, because the content of a file about it is unknown."""
         draft = self._find(name)
         if draft is not None:
             draft.lost = True
@@ -537,7 +537,7 @@ class _Loader:
         return problem
 
     def _check_complete(self, draft: SourceDraft) -> None:
-        """Warn of what a source does without: a grain, the types of columns."""
+        """Warn about a missing grain and missing column types of a source."""
         if not draft.grain and not draft.key:
             what = f"source `{draft.name}` has no grain: ktx does not know which columns make its rows unique"
             hint = (
@@ -564,13 +564,13 @@ def _has_origin(document: Mapping[Any, Any]) -> bool:
 
 
 def _is_back(join: Join, disabled: Join, source: str) -> bool:
-    """Say whether a join of the manifest is a disabled one of another source, seen from the other side."""
+    """Return whether a join in the manifest is a disabled one of another source, seen from the other side."""
     generated = join.alias is None and join.place is not None and f"/{SCHEMA_NAME}/" in join.place.path
     return generated and meaning(join) == meaning(mirrored(disabled, source))
 
 
 def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) -> Join:
-    """Return the join with its names as the two sources have them, where they differ in case alone."""
+    """Return the join with its names as spelled in the two sources, if they differ only in case."""
     target = spelled(drafts, join.to)
     if target is None:
         return join
@@ -585,9 +585,9 @@ def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) 
 
 
 def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]:
-    """Return (path, text) of what a source is made of: its entry in the manifest, then people's files, broken ones too.
+    """Return (path, text) of a source's definitions: its manifest entry, then user files, including broken ones.
 
-    Only the source's entry of a shard is returned, unchanged. Empty where nothing has that name. Raises
+    Only the source's entry of a shard is returned, unchanged. Empty if nothing has that name. Raises
     `StorageError` for a file that cannot be read.
     """
     files = read_files(tree, connection)
@@ -599,7 +599,7 @@ def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]
 
 
 def _entry_text(file: SourceFile, name: str) -> str | None:
-    """Return the lines of one source of a shard."""
+    """Return the lines of one source in a shard."""
     tables = file.document.get("tables")
     if not isinstance(tables, dict) or name not in tables:
         return None

@@ -90,20 +90,20 @@ class SourceDraft:
 
     @property
     def protects(self) -> bool:
-        """Whether what was read about it says who sees what."""
+        """Whether the definitions read so far restrict access to the source."""
         return any(entry.protects for entry in self.entries)
 
     @property
     def has_table(self) -> bool:
-        """Whether it names a table, also in a way that cannot be read."""
+        """Whether the source names a table, even in an unreadable way."""
         return any("table" in entry.values for entry in self.entries)
 
     def bar(self, problem: Diagnostic) -> None:
-        """Keep it out of the model and from raw SQL: what may say who sees what of it has an error."""
+        """Exclude the source from the model and from raw SQL, because its access restrictions may contain an error."""
         self.lost, self.barred = True, self.barred or problem
 
     def settle(self) -> None:
-        """Bar it where a part of it that says who sees what has an error, or where it is lost and protected."""
+        """Bar the source if a part that restricts access has an error, or if the source is lost and protected."""
         for entry in self.entries:
             if entry.trouble is not None and entry.protects:
                 self.bar(entry.trouble)
@@ -115,23 +115,23 @@ class SourceDraft:
             )
 
     def find(self, column: str) -> ColumnDraft | None:
-        """Return the column of that name, else the only one that differs in case alone."""
+        """Return the column with that name, or the only one that differs in case."""
         return model.spelled(self.columns, column)
 
     def spelled(self, column: str) -> str:
-        """Return the name as the column has it, itself where there is no such column."""
+        """Return the name as spelled by the column, or unchanged if there is no such column."""
         found = self.find(column)
         return column if found is None else found.name
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns said to be the primary key; else the first one that is declared unique and never empty."""
+        """The columns declared as the primary key, or else the first one declared as unique and never empty."""
         key = tuple(column.name for column in self.columns.values() if column.pk)
         declared = (each.name for each in self.columns.values() if each.unique and not each.nullable and not each.expr)
         return key or tuple(itertools.islice(declared, 1))
 
     def adopt_proposals(self) -> None:
-        """Add the proposed measures and segments that nobody defined, rejected or made impossible."""
+        """Add the proposed measures and segments that have not been defined, rejected or made impossible."""
         if not self.proposed_measures and not self.proposed_segments:
             return
         taken = {name.casefold() for name in (*self.columns, *self.measures, *self.segments)} | self.rejected
@@ -174,13 +174,13 @@ _SQL_WORDS: Final = frozenset((
 
 
 def plain_expr(text: str) -> str:
-    """Return an expression without blanks, and outside of texts without letter case."""
+    """Return an expression without whitespace, and with folded case outside strings."""
     parts = re.split(r"('(?:[^']|'')*')", text)
     return "".join(part if index % 2 else "".join(part.split()).casefold() for index, part in enumerate(parts))
 
 
 def _reads_only(expr: str, known: Collection[str]) -> bool:
-    """Say whether all names in a proposed expression are of columns that are there; ktx wrote it in a plain form."""
+    """Return whether all names in a proposed expression, which ktx wrote in a plain form, are existing columns."""
     rest = _TEXT.sub(" ", expr)
     names = {next(filter(None, found.groups()), "") for found in _QUOTED.finditer(rest)}
     names |= {word for word in re.findall(r"[^\W\d]\w*", _QUOTED.sub(" ", rest)) if word.lower() not in _SQL_WORDS}
@@ -188,7 +188,7 @@ def _reads_only(expr: str, known: Collection[str]) -> bool:
 
 
 def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool) -> SourceDraft:
-    """Return the source of a manifest's entry, or of a file of its own."""
+    """Return the source for a manifest entry, or for a file of its own."""
     entry.check_keys(GENERATED_KEYS if generated else STANDALONE_KEYS)
     draft = SourceDraft(name, entry.place, generated, entries=[entry])
     _read_origin(entry, draft)
@@ -244,10 +244,10 @@ def _mapped_table(entry: Entry) -> tuple[str, ...] | None:
 
 
 def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
-    """Set what an entry says of a source beyond its columns; lists of an overlay replace or join those before.
+    """Set an entry's properties of a source besides columns; an overlay's lists replace or extend previous ones.
 
-    Replaced as a whole: grain, measures, segments. Joined by what makes each one itself: joins, policies, parameters,
-    tests, descriptions.
+    Replaced as a whole: grain, measures, segments. Merged by identity: joins, policies, parameters, tests,
+    descriptions.
     """
     values = entry.values
     if values.get("grain") is not None:
@@ -274,7 +274,7 @@ def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
 
 
 def _read_lineage(entry: Entry, draft: SourceDraft) -> None:
-    """Add what is known of how the source comes to be: `{dbt: {built_from: [...], rules: [...], columns: [...]}}`."""
+    """Add the known lineage of the source: `{dbt: {built_from: [...], rules: [...], columns: [...]}}`."""
     tools = entry.mapping("lineage")
     for tool in tools.values if tools else ():
         below = tools.mapping(str(tool)) if tools else None
@@ -288,14 +288,14 @@ def _read_lineage(entry: Entry, draft: SourceDraft) -> None:
 
 
 def _is_imported(entry: Entry) -> bool:
-    """Say whether all that a file says of a source itself is a tool's: so are measures that nobody describes."""
+    """Return whether only a tool describes the source itself in a file, which also covers undescribed measures."""
     stated = (entry.values.get(key) for key in ("descriptions", "default_time_dimension"))
     authors = {str(who) for texts in stated if isinstance(texts, dict) for who in texts}
     return is_imported(authors.difference(NOT_AUTHORS))
 
 
 def _read_search(entry: Entry, draft: SourceDraft) -> None:
-    """Add what a source may be found by: tags, freshness and usage; of the last not its counts and dates."""
+    """Add the source's search terms: tags, freshness and usage, except the counts and dates in usage."""
     for key in ("tags", "freshness", "usage"):
         value = entry.values.get(key)
         if isinstance(value, dict):
@@ -321,7 +321,7 @@ def _read_joins(entry: Entry, draft: SourceDraft, dialect: str) -> None:
 
 
 def _read_rules(entry: Entry, draft: SourceDraft) -> None:
-    """Read policies, parameters and tests; a source with a policy that cannot be used is not read at all."""
+    """Read policies, parameters and tests; a source with an unusable policy is not read at all."""
     stated = entry.values.get(POLICIES)
     if stated is None and POLICIES in entry.values:
         hint = "write one `- name: ...` entry below it for each policy, or remove the key"
@@ -336,7 +336,7 @@ def _read_rules(entry: Entry, draft: SourceDraft) -> None:
 
 
 def _read_time(entry: Entry, draft: SourceDraft) -> None:
-    """Read `default_time_dimension`: a column, or who says so -> column."""
+    """Read `default_time_dimension`: a column, or a mapping of authors to columns."""
     if isinstance(entry.values.get("default_time_dimension"), str):
         draft.time_column = entry.text("default_time_dimension") or draft.time_column
         return
@@ -355,7 +355,7 @@ KEY = "inherits_columns_from"
 
 
 def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft]) -> None:
-    """Fill in the columns' blank types, descriptions, roles and meanings from the named entry of the manifest."""
+    """Fill in missing types, descriptions, roles and meanings of columns from the named manifest entry."""
     wanted = entry.text(KEY)
     if wanted is None:
         return
@@ -378,7 +378,7 @@ def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft
 
 
 def _entries(wanted: str, manifest: Mapping[str, SourceDraft]) -> list[SourceDraft]:
-    """Return the entries of that name, else of that table, else of tables whose name ends in it, whatever the case."""
+    """Return the entries with that name, else that table, else tables whose names end in it, ignoring case."""
     if wanted in manifest:
         return [manifest[wanted]]
     folded = wanted.casefold().replace('"', "")
@@ -424,9 +424,9 @@ _REFUSED = {
 
 
 def apply_overlay(entry: Entry, draft: SourceDraft, dialect: str) -> None:
-    """Change a source as the overlay says; anything that an overlay may not contain is an error and is skipped.
+    """Apply the overlay to a source; anything that an overlay may not contain is an error and is skipped.
 
-    Where nobody can say which columns it takes out or hides, the source is lost.
+    If it is unknown which columns it removes or hides, the source is lost.
     """
     excluded = _exclude(entry, draft)
     _override(entry, draft, excluded)
@@ -449,7 +449,7 @@ def _refuse_keys(entry: Entry) -> None:
 
 
 def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
-    """Return the columns taken out, as the source spells them."""
+    """Return the removed columns, as spelled in the source."""
     result: set[str] = set()
     for index, name in enumerate(entry.names(EXCLUDED) or ()):
         column = draft.find(name)
@@ -462,7 +462,7 @@ def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
 
 
 def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
-    """Change columns, but none that is excluded too: both cannot be meant."""
+    """Change columns, except for those that are also excluded, which is an error."""
     visibilities: dict[str, Any] = {}
     for item in entry.items(OVERRIDDEN, "column override"):
         name = item.required("name")
@@ -483,7 +483,7 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
 
 
 def _agrees(visibilities: dict[str, Any], name: str, item: Entry) -> bool:
-    """Note the visibility of a column, and return whether no override before said another one."""
+    """Record the visibility of a column, and return whether it agrees with all previous overrides."""
     if VISIBILITY not in item.values:
         return True
     visibility = item.values[VISIBILITY]
@@ -501,7 +501,7 @@ def _override_one(item: Entry, column: ColumnDraft) -> None:
 
 
 def _add_computed(entry: Entry, draft: SourceDraft, dialect: str) -> None:
-    """Add the columns of an overlay, which are computed ones."""
+    """Add the overlay's columns, which are computed."""
     for name, column in entry.read_all("columns", "column", lambda item: _computed(item, draft, dialect)).items():
         draft.columns[name] = column
 
@@ -521,7 +521,7 @@ def _computed(item: Entry, draft: SourceDraft, dialect: str) -> ColumnDraft | No
 
 
 def _disable_joins(entry: Entry, draft: SourceDraft) -> None:
-    """Take out the joins whose `on` is listed, compared without regard to blanks."""
+    """Remove the joins whose `on` is listed, ignoring whitespace."""
     for index, listed in enumerate(entry.names(DISABLED) or ()):
         result = [key for key in draft.joins if key[1] == plain_on(listed)]
         draft.disabled += [draft.joins.pop(key) for key in result]

@@ -25,7 +25,7 @@ from ktx_cli.warehouses import SemanticType
 
 
 class TimeReader:
-    """Reads expressions of a question for what they say of one time of a fact: `moment` is that column."""
+    """Determines what expressions in a query compute from one time of a fact: `moment` is that column."""
 
     def __init__(self, names: Names, fact: str, moment: Read, zone: str | None, own_time: str | None) -> None:
         self._names = names
@@ -37,7 +37,7 @@ class TimeReader:
         self._calendars: dict[Edge, bool] = {}
 
     def read(self, expression: Expression, grain: str | None = None) -> Reading | None:
-        """Return what an expression says of the time, cut to `grain`; None where it reads anything else."""
+        """Return the date part that an expression computes from the time, truncated to `grain`; None for others."""
         found = self.taken_apart(expression)
         if found is None or not found[1]:
             return None
@@ -53,7 +53,7 @@ class TimeReader:
         return Reading(tree, reads, self._part(tree, reads, grain), None, grain)
 
     def taken_apart(self, expression: Expression) -> tuple[exp.Expr, tuple[Read, ...]] | None:
-        """Return an expression over columns that are not computed; None where a name cannot be reached."""
+        """Return an expression over columns that are not computed, or None if a name cannot be reached."""
         reads: list[Read] = []
 
         def value(name: Name) -> exp.Expr:
@@ -73,7 +73,7 @@ class TimeReader:
         return tree, tuple(reads)
 
     def bounds(self, condition: Expression) -> Bounds | None:
-        """Return the stretch of time a condition keeps, None where it says anything else."""
+        """Return the time range that a condition keeps, or None for any other condition."""
         found = self.taken_apart(condition)
         if found is None or not found[1] or not all(each.is_time for each in found[1]):
             return None
@@ -83,24 +83,24 @@ class TimeReader:
         return None if self._is_shifted and bounds != (None, None) else bounds
 
     def reads_only_own(self, expression: Expression) -> bool:
-        """Say whether an expression reads the column of the time and nothing else, no calendar either."""
+        """Return whether an expression only reads the time's column, and no calendar."""
         found = self.taken_apart(expression)
         return found is not None and set(found[1]) == {self._time}
 
     def is_calendar(self, edge: Edge) -> bool:
-        """Say whether a join leads to a calendar: a table joined by the day of the time."""
+        """Return whether a join leads to a calendar: a table joined on the day of the time."""
         if edge not in self._calendars:
             self._calendars[edge] = False  # a computed column that goes over the join itself
             self._calendars[edge] = self._joins_by_day(edge)
         return self._calendars[edge]
 
     def is_itself(self, expression: Expression) -> bool:
-        """Say whether an expression is the time, as it is."""
+        """Return whether an expression is the unchanged time."""
         found = self.taken_apart(expression)
         return found is not None and found[1] == (self._time,) and isinstance(found[0], exp.Placeholder)
 
     def is_range(self, expression: Expression, *, whole_days: bool) -> bool:
-        """Say whether a stretch on a column is one on the time; `whole_days`: it starts and ends at midnight."""
+        """Return whether a range on a column is a range on the time; `whole_days`: it starts and ends at midnight."""
         if self.is_itself(expression):
             return True
         reading = self.read(expression)
@@ -111,13 +111,13 @@ class TimeReader:
 
     @property
     def is_date(self) -> bool:
-        """Whether the time is known by its day alone."""
+        """Whether only the day of the time is known."""
         column = self._source(self._time.edges).column(self._time.column)
         return column is not None and column.natural_granularity == DAY
 
     @property
     def _is_shifted(self) -> bool:
-        """Whether the time is read in another zone than it is written in."""
+        """Whether the time is read in a different zone than it is written in."""
         column = self._source(self._time.edges).column(self._time.column)
         if column is None or column.is_date:
             return False
@@ -155,14 +155,14 @@ class TimeReader:
         return exp.paren(self._names.computed(source, found).bound(value), copy=False)
 
     def _is_of_calendar(self, read: Read) -> bool:
-        """Say whether a column is read from a calendar: a table joined by the day of the time."""
+        """Return whether a column is read from a calendar: a table joined on the day of the time."""
         length = len(self._time.edges)
         if len(read.edges) <= length or read.edges[:length] != self._time.edges:
             return False
         return self.is_calendar(read.edges[length]) and all(edge.to_one for edge in read.edges[length:])
 
     def _is_key(self, edges: tuple[Edge, ...], name: str) -> bool:
-        """Say whether a column is the date by which a calendar is joined to the time."""
+        """Return whether a column is the date on which a calendar is joined to the time."""
         length = len(self._time.edges)
         if len(edges) != length + 1 or edges[:length] != self._time.edges or not self.is_calendar(edges[-1]):
             return False
@@ -196,7 +196,7 @@ def _place(reads: list[Read], read: Read) -> exp.Placeholder:
 
 
 def time_of(source: Source, time_name: str | None) -> Name | None:
-    """Return the column that is a source's time: the one said, its default, or the only one."""
+    """Return a source's time column: the given one, its default, or the only one."""
     wanted = time_name or source.time_column
     if wanted is not None:
         column = source.column(wanted)
@@ -207,9 +207,9 @@ def time_of(source: Source, time_name: str | None) -> Name | None:
 
 
 def as_of_hint(source: Source, other: Source) -> str | None:
-    """Return how a question takes the row of another source that holds at the time of each row of a source.
+    """Return how a query can use the row of another source that is valid at the time of each row of a source.
 
-    None where the rows of the other one do not hold for a period.
+    None if the other source's rows are not valid for a period.
     """
     period = other.validity
     if period is None:
@@ -219,13 +219,13 @@ def as_of_hint(source: Source, other: Source) -> str | None:
     moment = f"{source.name}.{own}" if own is not None else f"the time of {source.name}"
     condition = f"{moment} >= {other.name}.{start} AND ({other.name}.{end} IS NULL OR {moment} < {other.name}.{end})"
     return (
-        f"if a row of `{other.name}` holds from `{start}` to `{end}`, define a source whose `sql` joins the row that "
-        f"holds at the time of each row of `{source.name}` (`{condition}`), and ask that source"
+        f"if a row of `{other.name}` is valid from `{start}` to `{end}`, define a source whose `sql` joins the row "
+        f"that is valid at the time of each row of `{source.name}` (`{condition}`), and query that source"
     )
 
 
 def reader(names: Names, plan: Plan, fact: str, over: Name, time_name: str | None = None) -> TimeReader:
-    """Return what reads a question's expressions for one column of a fact; `said`: its `metric_time`."""
+    """Return the reader of a query's expressions for one column of a fact; `said`: its `metric_time`."""
     own = time_of(names.model.sources[fact], time_name)
     return TimeReader(
         names, fact, Read((), over.column, is_time=True), plan.timezone, None if own is None else own.column
@@ -233,9 +233,9 @@ def reader(names: Names, plan: Plan, fact: str, over: Name, time_name: str | Non
 
 
 def with_axes(names: Names, plan: Plan, among: Collection[int] | None = None) -> Plan:
-    """Return the plan with the axis of every running or earlier aggregate; `SemanticError` where one has none.
+    """Return the plan with the axis of every cumulative or earlier aggregate; raises `SemanticError` if one has none.
 
-    `among`: the numbers of the dimensions that are looked at, None for all.
+    `among`: the numbers of the dimensions to consider, or None for all.
     """
     result: dict[tuple[str, Treatment], Axis] = {}
     for number in _wanted(plan):
@@ -250,18 +250,18 @@ def with_axes(names: Names, plan: Plan, among: Collection[int] | None = None) ->
 
 
 def _notes(names: Names, plan: Plan, fact: str, treatment: Treatment, axis: Axis) -> Iterator[str]:
-    """Yield what conditions on the time do to running and earlier values, where they are no stretch of it."""
+    """Yield notes about how conditions on the time that are not ranges affect cumulative and earlier values."""
     times = reader(names, plan, fact, axis.over, treatment.time)
     for condition in axis.filters:
         if times.read(condition.expression) is not None:
             yield (
-                f"`{condition.expression.text}` also leaves rows out of running and earlier values; "
+                f"`{condition.expression.text}` also excludes rows from cumulative and earlier values; "
                 f"a time range, or a condition such as {axis.over} >= '2025-01-01', would not"
             )
 
 
 def _wanted(plan: Plan) -> list[int]:
-    """Return the leaves with a query of their own; what is inside of two-level ones has its own plan."""
+    """Return the leaves with a query of their own; the inside of two-level leaves has its own plan."""
     return [number for number in plan.wanted if plan.leaves[number].nested is None]
 
 
@@ -279,9 +279,9 @@ class _AxisFinder:
         self._source = names.model.sources[leaf.fact]
 
     def axis(self) -> Axis | None:
-        """Return the axis; `SemanticError` where a dimension of the time has no place on it.
+        """Return the axis; raises `SemanticError` if a dimension of the time does not fit on it.
 
-        None for what has been gathered so far in a question without any time.
+        None for a cumulative total in a query without any time.
         """
         over = self._over()
         if over is None:
@@ -297,7 +297,7 @@ class _AxisFinder:
         return plain and self._leaf.treatment.offset is None and not self._dimensions and self._plan.time_range is None
 
     def _with_range(self, axis: Axis, times: TimeReader) -> Axis:
-        """Return the axis with the stretch of time the question is about, and the conditions that are none."""
+        """Return the axis with the query's time range, and the conditions that are not ranges."""
         fact, asked = self._leaf.fact, self._plan.time_range
         held = [condition for condition in self._plan.filters if condition.facts is None or fact in condition.facts]
         beside = None
@@ -328,7 +328,7 @@ class _AxisFinder:
         return Axis(over, grain, self._seen(over, readings), readings)
 
     def _over(self) -> Name | None:
-        """Return the column the aggregate goes over: the one said, the fact's, else its time in the question."""
+        """Return the aggregate's time column: the given one, the fact's, or else the fact's time in the query."""
         treatment = self._leaf.treatment
         if treatment.cumulative is not None and treatment.cumulative.over is not None:
             return self._own(treatment.cumulative.over)
@@ -349,7 +349,7 @@ class _AxisFinder:
         return asked[0]
 
     def _own_times(self) -> list[Name]:
-        """Return the fact's own times that the question cuts to a grain, or has its time range on."""
+        """Return the fact's own times that the query truncates to a grain or limits with its time range."""
         asked = [
             dimension.expression
             for dimension in self._dimensions.values()
@@ -393,7 +393,7 @@ class _AxisFinder:
         )
 
     def _require_no_other_time(self, over: Name) -> None:
-        """Raise `SemanticError` where another time of the fact would be taken for the one the aggregate goes over."""
+        """Raise `SemanticError` if another time of the fact would be mistaken for the aggregate's time."""
         for dimension in self._dimensions.values():
             name = dimension.column
             if name is None or name.is_metric_time:
@@ -409,7 +409,7 @@ class _AxisFinder:
                 )
 
     def _seen(self, over: Name, readings: Mapping[int, Reading]) -> Expression:
-        """Return what the periods are read from: the time, or where no dimension has it the date of a calendar."""
+        """Return the origin of the periods: the time, or a calendar's date if no dimension contains the time."""
         cutting = [index for index, reading in readings.items() if reading.part is not None and reading.part.cuts]
         for index in cutting:
             if not all(read.edges for read in readings[index].reads):
@@ -423,7 +423,7 @@ class _AxisFinder:
 
 @dataclass(frozen=True, slots=True)
 class _Placing:
-    """Finds the grain that all dimensions of a time have one value in; `what` is asked, `time` as people write it."""
+    """Finds the grain in which all dimensions of a time have one value; `what` and `time` are names for errors."""
 
     what: str
     time: str
@@ -432,7 +432,7 @@ class _Placing:
     settings: CalendarSettings
 
     def finest(self) -> str:
-        """Return the finest grain of the dimensions; `SemanticError` where one of them has no place in its periods."""
+        """Return the finest grain of the dimensions; raises `SemanticError` if one does not fit into its periods."""
         parts: dict[int, DatePart] = {}
         for index, reading in self.readings.items():
             if reading.part is None:
@@ -478,7 +478,7 @@ class _Placing:
 
 @dataclass(frozen=True, slots=True)
 class FilledTime:
-    """The time of which `fill` shows every period: a dimension's, its grain, and all dimensions of that time."""
+    """The time for which `fill` shows every period: a dimension's, its grain, and all dimensions of that time."""
 
     number: int
     grain: str
@@ -486,7 +486,7 @@ class FilledTime:
 
 
 def filled_time(names: Names, plan: Plan) -> FilledTime:
-    """Return the time that `fill` goes along; `SemanticError` where there is none, or several."""
+    """Return the time for which `fill` adds periods; raises `SemanticError` if there is none, or several."""
     times = [index for index, dimension in enumerate(plan.dimensions) if dimension.grain is not None]
     facts = dict.fromkeys((plan.leaves[number].fact, plan.leaves[number].treatment.time) for number in plan.wanted)
     dimensions = dict(enumerate(plan.dimensions))
@@ -519,7 +519,7 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
 def _readings_by(
     names: Names, plan: Plan, fact: str, time_name: str | None, dimension: Dimension
 ) -> dict[int, Reading]:
-    """Return what the dimensions say of the time that one of them is, as seen from a fact."""
+    """Return what the dimensions compute from the time of one of them, resolved from a fact."""
     own = time_of(names.model.sources[fact], time_name)
     column = None if own is None else own.column
     anywhere = TimeReader(names, fact, Read((), ""), plan.timezone, column).taken_apart(dimension.expression)
@@ -531,7 +531,7 @@ def _readings_by(
 
 
 def _some_time(names: Names, plan: Plan) -> str:
-    """Return a time that a question may name, for a hint."""
+    """Return a time that a query may name, for a hint."""
     for number in plan.wanted:
         fact = plan.leaves[number].fact
         own = time_of(names.model.sources[fact], plan.leaves[number].treatment.time)
@@ -545,7 +545,7 @@ def _is_empty(asked: TimeRange) -> bool:
 
 
 def shown(dimension: Dimension) -> str:
-    """Return a dimension as a question may write it."""
+    """Return a dimension in the syntax of queries."""
     return f"{dimension.asked}{_suffix(dimension.grain)}"
 
 
@@ -566,9 +566,9 @@ _OPEN: Final[Bounds] = (None, None)
 
 
 def bounds_of(tree: exp.Expr, settings: CalendarSettings, *, is_date: bool) -> Bounds | None:
-    """Return the stretch a condition keeps of the one time that all its numbered places stand for, None for any other.
+    """Return the time range that a condition keeps of the one time in all its placeholders, or None for any other.
 
-    `is_date`: the time is known by its day alone.
+    `is_date`: only the day of the time is known.
     """
     tree = tree.unnest()
     if isinstance(tree, exp.Not) and isinstance(tree.this.unnest(), exp.Is):
@@ -587,7 +587,7 @@ def bounds_of(tree: exp.Expr, settings: CalendarSettings, *, is_date: bool) -> B
 
 
 def merged(expression: Expression, asked: TimeRange | None, found: Sequence[Bounds]) -> TimeRange | None:
-    """Return the time range that is within another one and all bounds; None without any end."""
+    """Return the intersection of a time range and all bounds, or None if it is unbounded."""
     every = [*found, *([] if asked is None else [(asked.start, asked.end)])]
     starts = [start for start, _ in every if start is not None]
     ends = [end for _, end in every if end is not None]
@@ -619,7 +619,7 @@ def _compared(
 def _by_period(
     kind: type[exp.Expr], value: date | datetime | None, part: DatePart, settings: CalendarSettings
 ) -> Bounds | None:
-    """Return the stretch of a comparison with the first day, or moment, of a period."""
+    """Return the time range of a comparison with the first day, or moment, of a period."""
     if value is None:
         return None
     start = period_of(instant(value), part.grain, settings)
@@ -644,7 +644,7 @@ def _year(tree: exp.Expr) -> date | None:
 
 
 def _moment(tree: exp.Expr) -> date | datetime | None:
-    """Return the date or timestamp without a zone that a literal says."""
+    """Return the date or timestamp without a zone that a literal contains."""
     tree = tree.unnest()
     if (isinstance(tree, exp.Cast) and tree.to.is_type(*_PLAIN_TIMES)) or (
         isinstance(tree, exp.Date | exp.TsOrDsToDate) and not tree.expressions

@@ -23,7 +23,7 @@ PLAIN = Treatment()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The conditions and the treatment of rows that the measures around one add to it; `open`: those being followed."""
+    """The conditions and treatment of rows that enclosing measures add to a measure; `open`: those being resolved."""
 
     conditions: tuple[Expression, ...] = ()
     treatment: Treatment = PLAIN
@@ -33,11 +33,11 @@ class Context:
 NO_CONTEXT = Context()
 
 _AS_MUCH: Final = (exp.Paren, exp.Cast, exp.Round, exp.Abs, exp.Ceil, exp.Floor)
-"""The functions that give 0 for 0."""
+"""The functions that return 0 for 0."""
 
 
 def _askable(source: Source) -> list[str]:
-    """Return the measures of a source that a question may name."""
+    """Return the measures of a source that a query may name."""
     return [name for name, measure in source.measures.items() if measure.visibility is Visibility.PUBLIC]
 
 
@@ -50,9 +50,9 @@ def _without_measures(source: Source | None, written: str, example: str | None =
 
 
 class Measures:
-    """Turns measures into formulas; the aggregates they are made of gather in `leaves`.
+    """Turns measures into formulas, and collects the aggregates in them in `leaves`.
 
-    `named`: the expressions a question gives names, by these: text and tree. `named_by`: see `Plan`.
+    `named`: the query's named expressions by name: text and tree. `named_by`: see `Plan`.
     """
 
     def __init__(self, names: Names, segments: Sequence[str] = (), kept: dict[str, int] | None = None) -> None:
@@ -66,7 +66,7 @@ class Measures:
         self._segments_used: set[int] = set()
 
     def find(self, parts: Sequence[str]) -> tuple[Source, Measure] | None:
-        """Return the measure a name of a question means, or None; `SemanticError` where several have it."""
+        """Return the measure that a name in a query refers to, or None; raises `SemanticError` if it is ambiguous."""
         if len(parts) == 2:
             source = self._names.find_source(parts[0])
             measure = None if source is None else source.measure(parts[1])
@@ -86,7 +86,7 @@ class Measures:
         return result[0] if result else None
 
     def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:
-        """Return the formula of a measure of a source."""
+        """Return the formula for a measure of a source."""
         ref = f"{source.name}.{measure.name}"
         if ref in context.open:
             message = f"the measure `{ref}` refers to itself: {' -> '.join((*context.open, ref))}"
@@ -102,11 +102,11 @@ class Measures:
         return self._formula(tree, source, context, what)
 
     def asked(self, tree: exp.Expr, text: str, context: Context = NO_CONTEXT) -> exp.Expr:
-        """Return the formula of an expression of a question."""
+        """Return the formula for an expression in a query."""
         return self._formula(tree, None, context, f"`{text}`")
 
     def require_segments_used(self) -> None:
-        """Raise `SemanticError` for a segment of the question that touched no measure."""
+        """Raise `SemanticError` for a segment in the query that affects no measure."""
         for index, (source, expression) in enumerate(self._segments):
             if index not in self._segments_used:
                 message = f"the segment `{expression.text}` has no effect: the query has no measure of `{source.name}`"
@@ -178,7 +178,7 @@ class Measures:
         return self.of(*found, context)
 
     def _named(self, name: str, context: Context) -> exp.Expr:
-        """Return the formula of an expression the question itself gives a name."""
+        """Return the formula for an expression that the query itself names."""
         if name in context.open:
             raise SemanticError(f"the measure `{name}` of the query refers to itself", hint="change its `expr`")
         text, tree = self.named[name]
@@ -207,7 +207,7 @@ class Measures:
         return unknown("measure", written, (f"{each.name}.{name}" for each, name in fitting))
 
     def _offered(self) -> list[Source]:
-        """Return the sources a question may name."""
+        """Return the sources that a query may name."""
         return [source for source in self._names.model.sources.values() if source.visibility is not Visibility.HIDDEN]
 
     def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
@@ -232,9 +232,9 @@ class Measures:
         return self._number(leaf, context)
 
     def counted(self, column: exp.Column) -> Source | None:
-        """Return the source whose rows `count(orders)` counts in a question; None where the name is of anything else.
+        """Return the source whose rows `count(orders)` counts in a query, or None if the name has another meaning.
 
-        A column has priority over a source; a measure has not, because nothing can be counted of it.
+        A column takes precedence over a source; a measure does not, because it cannot be counted.
         """
         parts = column_parts(column)
         if len(parts) != 1 or not isinstance(column.parent, exp.Count) or self.is_column(parts):
@@ -247,7 +247,7 @@ class Measures:
         return source
 
     def _counted_rows(self, aggregate: exp.Expr) -> tuple[Source, exp.Expr] | None:
-        """Return the source of `count(orders)` and the aggregate as a count of rows; None for any other."""
+        """Return the source in `count(orders)` and the aggregate as a count of rows, or None for anything else."""
         copy = aggregate.copy()
         for count in copy.find_all(exp.Count):
             source = self.counted(count.this) if isinstance(count.this, exp.Column) else None
@@ -272,7 +272,7 @@ class Measures:
         return self._names.in_source(source, aggregate, text, what)
 
     def is_column(self, parts: Sequence[str]) -> bool:
-        """Say whether a name of a question is that of a column."""
+        """Return whether a name in a query is that of a column."""
         if len(parts) == 1:
             return bool(lookup_of(self._names.model).with_column(parts[0]))
         source = self._names.find_source(parts[-2])
@@ -350,7 +350,7 @@ class Measures:
 
 
 def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
-    """Return the offset of an offset: as long as both."""
+    """Return the offset of an offset, which is as long as both together."""
     if one is None or other is None:
         return one or other
     found = added(one, other)
@@ -362,7 +362,7 @@ def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
 
 
 def _is_reckoned(node: exp.Expr) -> bool:
-    """Say whether a node, rounded or of another type maybe, is added, subtracted, multiplied or divided."""
+    """Return whether a node, possibly rounded or cast, is added, subtracted, multiplied or divided."""
     parent = node.parent
     while isinstance(parent, _AS_MUCH):
         parent = parent.parent
@@ -370,7 +370,7 @@ def _is_reckoned(node: exp.Expr) -> bool:
 
 
 def require_public(source: Source, measure: Measure) -> None:
-    """Raise `SemanticError` for a measure no question may name."""
+    """Raise `SemanticError` for a measure that no query may name."""
     hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
     if hidden or measure.visibility is Visibility.INTERNAL:
         message = f"`{source.name}.{measure.name}` cannot be queried: it is {'hidden' if hidden else 'internal'}"
@@ -379,7 +379,7 @@ def require_public(source: Source, measure: Measure) -> None:
 
 
 def exact_divisions(tree: exp.Expr) -> exp.Expr:
-    """Return a formula whose divisions give decimals, and nothing where the divisor is 0."""
+    """Return a formula whose divisions have decimals, and are null if the divisor is 0."""
     around = exp.Paren(this=tree.copy())
     for node in reversed(list(around.find_all(exp.Div))):  # those inside of others first
         if not _is_exact(node):
@@ -408,10 +408,10 @@ def _bare(tree: exp.Expr) -> exp.Expr:
 
 
 def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: str) -> tuple[str, Expression]:
-    """Return the fact of an aggregate, and the aggregate as seen from it.
+    """Return the fact of an aggregate, and the aggregate with its names resolved from the fact.
 
-    The finest of the sources its columns are of: a row of it has at most one row of each other. An aggregate without
-    columns counts the rows of the source that declares it.
+    The fact is the finest of the sources of its columns: each of its rows has at most one row of every other source. An
+    aggregate without columns counts the rows of the source that declares it.
     """
     if declared is not None and all(_to_one(names, declared.name, name) for name in aggregate.names):
         return declared.name, aggregate
@@ -430,7 +430,7 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
 
 
 def _fact_of_rows(names: Names, aggregate: Expression, source: Source, what: str) -> str:
-    """Return the source whose rows are counted; each of them must have one value of every column of a FILTER."""
+    """Return the source whose rows are counted; each row must have one value for every column in a FILTER."""
     for name in aggregate.names:
         if not _to_one(names, source.name, name):
             message = f"{what} counts rows of {source.name}, which have no single `{name}`"
@@ -440,14 +440,14 @@ def _fact_of_rows(names: Names, aggregate: Expression, source: Source, what: str
 
 
 def from_fact(expression: Expression, fact: str) -> Expression:
-    """Return a definition's expression with its names looked for from a fact."""
+    """Return a definition's expression with its names resolved from a fact."""
     if expression.home in (fact, None):
         return expression
     return replace(from_anywhere(expression), home=fact)
 
 
 def from_anywhere(expression: Expression) -> Expression:
-    """Return the expression with its own source's name before the columns of that source."""
+    """Return the expression with the columns of its own source qualified by that source's name."""
     if expression.home is None:
         return expression
     home = expression.home

@@ -17,11 +17,11 @@ from ktx_cli.semantic.model import DAY, MONTH, SECOND, WEEK, Cumulative, Semanti
 from ktx_cli.semantic.query import Query, QueryRange
 
 Bounds = tuple[date | datetime | None, date | datetime | None]
-"""From when (included) to when (not), each None where it is open."""
+"""The start (included) and the end (excluded), or None where it is open."""
 
 
 def asked_range(asked: QueryRange, now: datetime) -> Bounds:
-    """Return start and end (not included); of `last`: up to the end of the day of `now`."""
+    """Return the start and the end (excluded); `last` ends with the day of `now`."""
     if asked.last is not None:
         span = parse_span(asked.last)
         end = later(now.date(), 1, "day")
@@ -38,7 +38,7 @@ def asked_range(asked: QueryRange, now: datetime) -> Bounds:
 
 
 def length(start: date | datetime, end: date | datetime) -> Span:
-    """Return the length of a stretch of time: in whole months where it is some, else in days, else in seconds."""
+    """Return the length of a time range: in whole months if possible, else in days, else in seconds."""
     first, last = instant(start), instant(end)
     months = (last.year - first.year) * 12 + last.month - first.month
     if months > 0 and later(first, months, MONTH) == last:
@@ -48,7 +48,7 @@ def length(start: date | datetime, end: date | datetime) -> Span:
 
 
 def added(one: Span, other: Span) -> Span | None:
-    """Return the length of both together, None of days and months."""
+    """Return the sum of two lengths, or None for days and months."""
     (size, base), (step, of) = STEPS[one.unit], STEPS[other.unit]
     if base == of:
         if one.unit == other.unit:
@@ -58,9 +58,9 @@ def added(one: Span, other: Span) -> Span | None:
 
 
 def lines_up(span: Span, grain: str) -> bool:
-    """Say whether periods of a grain lie as far apart as a length is: a whole number of them, or each has its own.
+    """Return whether each period of a grain has its own earlier period at this distance.
 
-    A day has its own a month before: the one of the same number, or the last of that month.
+    A day has its own in the previous month: the day with the same number, or the last day of that month.
     """
     size, base = STEPS[span.unit]
     step, of = STEPS[grain]
@@ -70,14 +70,14 @@ def lines_up(span: Span, grain: str) -> bool:
 
 
 def differs_in_length(span: Span, grain: str) -> bool:
-    """Say whether several periods of a grain may have the same one that long before: days, and months."""
+    """Return whether several periods of a grain may have the same earlier period, such as days with months."""
     return STEPS[span.unit][1] == MONTH and STEPS[grain][1] != MONTH and grain != WEEK
 
 
 def earlier_range(start: date | datetime | None, end: date | datetime | None, back: Span) -> Bounds:
-    """Return the stretch of time a length before another one.
+    """Return a time range shifted back by a length.
 
-    Of the last days of a longer month nothing would be left; all of them have the last day of the shorter one.
+    The last days of a longer month would have no counterpart; all of them map to the last day of the shorter month.
     """
     first = None if start is None else later(start, -back.count, back.unit)
     last = None if end is None else later(end, -back.count, back.unit)
@@ -87,7 +87,7 @@ def earlier_range(start: date | datetime | None, end: date | datetime | None, ba
 
 
 def instant(value: date | datetime) -> datetime:
-    """Return a date as its first moment."""
+    """Return the first moment of a date."""
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
@@ -95,7 +95,8 @@ def instant(value: date | datetime) -> datetime:
 class Dimension:
     """One column to group by.
 
-    `name`: of the column in the answer. `grain`: to which a time is truncated. `asked`: the dimension as written.
+    `name`: the name of the column in the answer. `grain`: the grain to which a time is truncated. `asked`: the
+    dimension as written.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Dimension:
 
     @property
     def column(self) -> Name | None:
-        """The column it is, None where it is an expression over columns."""
+        """The dimension's column, or None for an expression over columns."""
         return self.expression.names[0] if isinstance(self.expression.tree, exp.Placeholder) else None
 
 
@@ -130,7 +131,7 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """The inside of a two-level aggregate: formulas, grouped by the dimensions and the keys."""
+    """The inner part of a two-level aggregate: formulas, grouped by the dimensions and the keys."""
 
     keys: tuple[Expression, ...]
     formulas: tuple[exp.Expr, ...]
@@ -140,8 +141,8 @@ class Nested:
 class Leaf:
     """One aggregate over the rows of one fact.
 
-    `aggregate`: its tree; of a nested one the columns stand for `nested.formulas`. `conditions`: which rows it sees.
-    `kind`: `count`, `sum` or `other`. `home`: the source that declares it, None for one of a question.
+    `aggregate`: its tree; in a nested one, columns refer to `nested.formulas`. `conditions`: the conditions on its
+    rows. `kind`: `count`, `sum` or `other`. `home`: the source that declares it, or None for one in a query.
     """
 
     fact: str
@@ -154,7 +155,7 @@ class Leaf:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key by which two leaves are the same."""
+        """The key by which leaves are compared."""
         nested = None if self.nested is None else self.nested.formulas
         keys = () if self.nested is None else tuple(key.key for key in self.nested.keys)
         return (
@@ -182,7 +183,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """A condition on rows; `facts`: the only ones it is for, None for all."""
+    """A condition on rows; `facts`: the facts that it applies to, or None for all."""
 
     expression: Expression
     facts: frozenset[str] | None = None
@@ -190,7 +191,7 @@ class RowFilter:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A stretch of time on a dimension's column: `start` included, `end` not."""
+    """A time range on a dimension's column, with `start` included and `end` excluded."""
 
     expression: Expression
     start: date | datetime | None
@@ -207,11 +208,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A question with every name found.
+    """A query with every name resolved.
 
     In `having` and `order` the numbers from 0 are leaves, those below are dimensions: -1 the first. `named_by`: by the
-    number of a leaf the measures it was found in, each with those around it, outermost first. `axes`: the times of
-    running and earlier aggregates, by fact and treatment. `notes`: what the answer should tell its reader.
+    number of a leaf, the measures that contain it, each with its enclosing measures, outermost first. `axes`: the times
+    of cumulative and earlier aggregates, by fact and treatment. `notes`: notes for readers of the answer.
     """
 
     query: Query
@@ -231,7 +232,7 @@ class Plan:
 
     @property
     def composed(self) -> tuple[str, ...]:
-        """The aggregates of the question itself: measures that no source defines, and those in its conditions."""
+        """The aggregates in the query itself: measures that no source defines, and aggregates in conditions."""
         own = {measure.expr for measure in self.query.measures}
         formulas = [output.asked for output in self.outputs if output.ref is None and output.asked in own]
         aggregates = [leaf.aggregate.text for leaf in self.leaves if leaf.home is None]
@@ -239,7 +240,7 @@ class Plan:
 
     @property
     def wanted(self) -> list[int]:
-        """The numbers of the leaves the answer itself is made of; the others are inside of two-level ones."""
+        """The numbers of the answer's own leaves; the others are inside two-level ones."""
         trees = [*(output.formula for output in self.outputs), *self.having, *(each.tree for each in self.order)]
         numbers = {int(place.name) for tree in trees for place in placeholders(tree)}
         return sorted(number for number in numbers if number >= 0)
@@ -247,7 +248,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A column that an expression reads, computed ones taken apart: the joins to it from a fact, and its name.
+    """A column that an expression reads, with computed columns expanded: the joins to it from a fact, and its name.
 
     `is_time`: it is the time itself, or the date of a calendar joined by it.
     """
@@ -259,10 +260,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A dimension computed from a time: its tree, whose numbered places stand for `reads`.
+    """A dimension computed from a time: its tree, whose placeholders refer to `reads`.
 
-    `part` None: nobody can tell. `calendar`: the join by which its value is looked up for a day. `grain`: what the
-    value of the tree is cut to besides.
+    `part` is None if unknown. `calendar`: the join by which its value is looked up for a day. `grain`: the grain to
+    which the tree's value is also truncated.
     """
 
     tree: exp.Expr
@@ -273,17 +274,17 @@ class Reading:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is the time itself, cut to a grain or as it is."""
+        """Whether the dimension is the time itself, truncated to a grain or not."""
         return isinstance(self.tree, exp.Placeholder) and self.reads[0].is_time
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The time of a fact's aggregates: `over` is the column that says when a row is.
+    """The time of a fact's aggregates: `over` is the column with the time of a row.
 
-    `grain` None: no dimension is of that time. `seen`: what the periods are read from. `readings`: the dimensions of
-    that time by their numbers. `asked`: the time range on it, with the filters that say the same. `filters`: those that
-    hold for each row. `beside`: the time range, where it is on something else.
+    `grain` is None if no dimension uses that time. `seen`: the expression from which the periods are read. `readings`:
+    the dimensions of that time by their numbers. `asked`: the time range on it, with equivalent filters. `filters`:
+    those that apply to each row. `beside`: the time range if it is on something else.
     """
 
     over: Name

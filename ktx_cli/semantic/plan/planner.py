@@ -120,7 +120,7 @@ class Planner:
         return with_axes(self.names, plan)
 
     def _require_distinct_names(self) -> None:
-        """Raise `SemanticError` where a column that the question names has the name of another."""
+        """Raise `SemanticError` if a column that the query names has the same name as another."""
         asked_names = [each.name for each in self._query.dimensions] + [each.name for each in self._query.measures]
         given = {name.casefold() for name in asked_names if name is not None}
         named = [(each.name, each.asked) for each in self._dimensions]
@@ -131,9 +131,9 @@ class Planner:
                 raise _same_name(name, asked)
 
     def _require_dimensions_of_rows(self, plan: Plan) -> None:
-        """Raise `SemanticError` (`fan_out`) for a dimension that has nothing to do with a fact's row but a parent.
+        """Raise `SemanticError` (`fan_out`) for a dimension that only shares a parent with a fact's row.
 
-        A question may ask for it all the same, with `via` or by the joins in the dimension's name.
+        A query can still request it, with `via` or by the joins in the dimension's name.
         """
         graph = self.names.graph
         for fact in dict.fromkeys(leaf.fact for leaf in plan.leaves):
@@ -146,7 +146,7 @@ class Planner:
                         raise _fan_out(self.names, paths, name)
 
     def _paths(self, fact: str, hops: Sequence[str]) -> list[Path]:
-        """Return the path of a question, or the paths that it has to choose from."""
+        """Return the path for a query, or the paths that it must choose from."""
         try:
             path = self.names.graph.path(fact, hops)
         except SemanticError:
@@ -154,7 +154,7 @@ class Planner:
         return [] if path is None else [path]
 
     def _find_facts(self) -> None:
-        """Find the sources whose measures are asked: a bare column is looked for there first."""
+        """Find the sources whose measures are queried; bare columns are looked up there first."""
         measures = Measures(self.names)
         facts = []
         for asked in self._query.measures:
@@ -174,7 +174,7 @@ class Planner:
         return plain if plain is not None else self.names.parse(asked.expr, f"the measure `{asked.expr}`")
 
     def _plain_measure(self, text: str) -> exp.Column | None:
-        """Return the measure whose very name a text is, whatever characters are in it."""
+        """Return the measure whose exact name a text is, whatever characters it contains."""
         source, _, name = text.rpartition(".")
         owner = self.names.find_source(source) if source else None
         if owner is not None and owner.measure(name) is not None:
@@ -198,7 +198,7 @@ class Planner:
         return Output(asked.name or auto_name(asked.expr), formula, asked.expr)
 
     def _compared(self, measures: Measures, comparison: str) -> list[Output]:
-        """Return the outputs, each followed by its earlier value and the change since."""
+        """Return the outputs, each followed by its earlier value and the change from it."""
         offset = self._length() if comparison == "previous_period" else parse_span(comparison)
         context = Context(treatment=Treatment(offset=offset))
         outputs = []
@@ -220,7 +220,7 @@ class Planner:
         return outputs
 
     def _length(self) -> Span:
-        """Return how long the time range is: the previous period is as long, and ends where it starts."""
+        """Return the length of the time range: the previous period has that length, and ends where the range starts."""
         asked = self._query.time_range
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
@@ -278,7 +278,7 @@ class Planner:
         return Dimension(asked.name or _suffixed(leaf, grain), expression, asked.field, grain)
 
     def _plain_reference(self, text: str) -> tuple[str, ...] | None:
-        """Return the parts of a text that is one reference, also one whose names SQL would need quotes for."""
+        """Return the parts of a text that is a single reference, even if SQL would require quotes around its names."""
         source, _, column = text.rpartition(".")
         owner = self.names.find_source(source) if source else None
         if owner is not None and owner.column(column) is not None:
@@ -320,9 +320,9 @@ class Planner:
         return asked.granularity
 
     def _with_grains(self, leaves: Sequence[Leaf]) -> list[Dimension]:
-        """Return the dimensions, times without a granularity cut to the one they have by nature where it matters.
+        """Return the dimensions, with times truncated to their natural granularity where they have no other.
 
-        That is where periods are gone through: for running and earlier values, with `fill`, and of `metric_time`.
+        This is done if periods are enumerated: for cumulative and earlier values, with `fill`, and for `metric_time`.
         """
         result = []
         timed = any(dimension.grain is not None for dimension in self._dimensions)
@@ -335,7 +335,7 @@ class Planner:
         return result
 
     def _columns_of_time(self, dimension: Dimension, leaves: Sequence[Leaf], *, filled: bool) -> list[Column | None]:
-        """Return the columns a dimension's periods are of, none where rows are only grouped by its values."""
+        """Return the columns of a dimension's periods, or none if rows are only grouped by its values."""
         assert dimension.column is not None
         name = dimension.column
         if name.is_metric_time:
@@ -349,7 +349,7 @@ class Planner:
         return [column] if filled or any(self._goes_over(leaf, dimension) for leaf in leaves) else []
 
     def _goes_over(self, leaf: Leaf, dimension: Dimension) -> bool:
-        """Say whether a dimension is a time along which an aggregate is running, windowed, or moved."""
+        """Return whether a dimension is a time over which an aggregate is cumulative, windowed or offset."""
         treatment, source = leaf.treatment, self._model.sources[leaf.fact]
         if not treatment.is_windowed:
             return False
@@ -363,7 +363,7 @@ class Planner:
         return found is not None and isinstance(found[0], exp.Placeholder) and found[1][0].is_time
 
     def _natural(self, dimension: Dimension, columns: Sequence[Column | None]) -> str:
-        """Return the finest grain all columns are known by, a day where one does not say it."""
+        """Return the finest grain known for all columns, which is a day if one does not specify its grain."""
         known = [
             DAY if column is None or column.natural_granularity is None else column.natural_granularity
             for column in columns
@@ -373,7 +373,7 @@ class Planner:
         return max(known, key=GRAINS.index)
 
     def _kept_names(self) -> dict[str, int]:
-        """Return what the dimensions may be called in `percent_of`."""
+        """Return the names that `percent_of` may use for the dimensions."""
         kept: dict[str, int] = {}
         for index, dimension in enumerate(self._dimensions):
             names = {dimension.name, dimension.asked}
@@ -396,7 +396,7 @@ class Planner:
                 rows.append(RowFilter(self.names.asked(part, part.sql(self._model.dialect), asked.via), facts))
 
     def _require_no_names_of_answer(self, tree: exp.Expr, text: str) -> None:
-        """Raise `SemanticError` where a condition on rows names a dimension as the answer calls it, and no column."""
+        """Raise `SemanticError` if a condition on rows uses a dimension's name in the answer instead of a column."""
         called = {dimension.name.casefold(): dimension for dimension in self._dimensions}
         for column in tree.find_all(exp.Column):
             parts = column_parts(column)
@@ -422,7 +422,7 @@ class Planner:
         return False
 
     def _result(self, tree: exp.Expr, text: str, measures: Measures) -> exp.Expr:
-        """Return a condition on finished rows: measures, aggregates, and dimensions of the answer."""
+        """Return a condition on result rows, with measures, aggregates, and dimensions of the answer."""
 
         def known(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Column) or node.find_ancestor(exp.AggFunc, exp.Filter, exp.WithinGroup):
@@ -437,7 +437,7 @@ class Planner:
         return exact_divisions(copy)
 
     def _of_answer(self, parts: Sequence[str]) -> exp.Expr | None:
-        """Return what a name means among the answer's columns."""
+        """Return the answer's column that a name refers to, or None."""
         written = ".".join(parts).casefold()
         for output in self._outputs:
             if written in (output.name.casefold(), output.asked.casefold(), (output.ref or "").casefold()):
@@ -456,7 +456,7 @@ class Planner:
         return Order(tree.unnest(), asked.descending)
 
     def _of_position(self, text: str) -> exp.Expr | None:
-        """Return what the column at a position of the answer is, `1` for the first; None for a text that is none."""
+        """Return the answer's column at a position, `1` for the first, or None for a text that is not a number."""
         if not (text.isascii() and text.isdigit()):
             return None
         names = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
@@ -470,7 +470,7 @@ class Planner:
         )
 
     def _of_reference(self, text: str) -> exp.Expr | None:
-        """Return what a column means among the answer's columns; `orders.placed_at:month` is the one of that grain."""
+        """Return the answer's column that a reference means; `orders.placed_at:month` is the one with that grain."""
         field, grain = with_grain(text)
         parts = self._plain_reference(field)
         found = self._of_answer(parts) if parts is not None and grain is None else None
@@ -488,7 +488,7 @@ class Planner:
         return placeholder(-1 - matches[0]) if len(matches) == 1 else None
 
     def _time(self, parts: Sequence[str], text: str) -> Name:
-        """Return the name of a column of times."""
+        """Return the name of a time column."""
         name = self.names.asked_name(parts)
         if not name.is_metric_time:
             column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
@@ -514,7 +514,7 @@ class Planner:
         return TimeRange(expression, start, end)
 
     def _default_time(self, leaves: Sequence[Leaf]) -> Expression:
-        """Return the time that a range without a field is about: the one among the dimensions, else each fact's own."""
+        """Return the time for a range without a field: the one among the dimensions, or else each fact's own."""
         own = Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
         times = {dimension.expression.key: dimension for dimension in self._dimensions if dimension.grain is not None}
         if len(times) < 2:
@@ -538,12 +538,12 @@ class Planner:
 
 
 def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
-    """Return the expression of several for one time that is the time itself, else the first by its text."""
+    """Return one of several expressions for a time: the time itself, or else the first by its text."""
     return min(dimensions, key=lambda each: (not times.is_itself(each.expression), each.asked)).expression
 
 
 def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
-    """Return the error for a dimension that paths lead down to from a parent that rows of the fact share."""
+    """Return the error for a dimension to which paths lead down from a parent that rows of the fact share."""
     graph, target = names.graph, ".".join(name.hops)
     fact, end = names.model.sources[paths[0].start], names.model.sources[paths[0].end]
     parents = dict.fromkeys(edge.source for path in paths if (edge := graph.fan_out(path)))
@@ -584,7 +584,7 @@ _OF_DAYS: Final = re.compile(r"(?:^|_)(?:dates?|days?|weeks?|months?|calendar|da
 
 
 def _goes_over_days(names: Names, path: Path) -> bool:
-    """Whether rows share nothing but a day: a path over a calendar relates each row to all others of that day."""
+    """Whether rows only share a day: a path over a calendar relates each row to all others on that day."""
     edge = names.graph.fan_out(path)
     if edge is None:
         return False
@@ -594,12 +594,12 @@ def _goes_over_days(names: Names, path: Path) -> bool:
 
 
 def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the hops to a dimension's column, and what they must go through."""
+    """Return the hops to a dimension's column, and the joins that they must use."""
     return (() if dimension.column is None else dimension.column.hops), dimension.expression.via
 
 
 def auto_name(expr: str) -> str:
-    """Return the column name of an expression nobody named: `sum(orders.amount)` is `sum_orders_amount`."""
+    """Return the column name for an unnamed expression: `sum(orders.amount)` is `sum_orders_amount`."""
     return _NOT_NAME.sub("_", expr.lower()).strip("_") or "value"
 
 
@@ -614,9 +614,9 @@ def _finer(grain: str, than: str) -> bool:
 
 
 def _distinct_names(outputs: Sequence[Output], taken: set[str], given: set[str]) -> list[Output]:
-    """Return the outputs, those that would share a name called by their source too; an equal one is skipped.
+    """Return the outputs without duplicates; those with the same name are qualified by their source.
 
-    `taken`: the names of the dimensions. `given`: those that the question gives its measures, which stay.
+    `taken`: the names of the dimensions. `given`: the names that the query gives its measures, which do not change.
     """
     unique = list({(output.ref or output.asked, output.name): output for output in reversed(outputs)}.values())[::-1]
     names = [each.name for each in unique]
@@ -641,9 +641,9 @@ def _same_name(name: str, asked: str) -> SemanticError:
 def parameter_values(
     model: Model, given: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what `param.x` and `user.x` stand for, and the parameters by their names, defaults included.
+    """Return the values of `param.x` and `user.x`, and the parameters by name, including defaults.
 
-    Raises `SemanticError` for a parameter nothing declares, of the wrong type, or not among its `values`.
+    Raises `SemanticError` for a parameter that is undeclared, of the wrong type, or not among its `values`.
     """
     declared = lookup_of(model).parameters
     for name in given:

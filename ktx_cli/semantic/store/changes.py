@@ -24,10 +24,10 @@ from ktx_cli.semantic.store.parts import DISABLES, INHERITS, JOINS, is_shard, ne
 from ktx_cli.semantic.store.reader import LayerStore, StoredSources
 
 _USUAL: Final = frozenset((None, "{}", '{"tables": 0}'))
-"""What is in a file besides the entries of sources, as a rule: nothing. None: there is no file."""
+"""The content of a file besides source entries, which is usually nothing. None if there is no file."""
 
 _MOST: Final = 2_000
-"""Sources that are read again one by one; of more, reading all files takes no longer."""
+"""Maximum number of sources to read again one by one; for more, reading all files takes no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LayerChanges:
 def changes_of(
     store: LayerStore, changed: Mapping[str, bytes | None], connection: str, dialect: str
 ) -> LayerChanges | None:
-    """Return what changed files make of a stored layer; None where all files have to be read to tell."""
+    """Return the effect of changed files on a stored layer, or None if all files must be read to determine it."""
     if store.sealed is not None or store.barred or store.ask("SELECT 1 FROM files WHERE NOT plain LIMIT 1"):
         return None
     files = parsed_files(changed, connection)
@@ -82,7 +82,7 @@ class _Contents:
 
 
 def parsed_files(changed: Mapping[str, bytes | None], connection: str) -> dict[str, SourceFile | None] | None:
-    """Return path -> the file as parsed, None for one that is gone; None where one has a problem of its own."""
+    """Return path -> the parsed file, or None if it was removed; None instead if a file has a problem of its own."""
     folder = f"{Layout.context_paths(connection)[0]}/"
     found: dict[str, SourceFile | None] = {}
     for path, content in changed.items():
@@ -106,12 +106,12 @@ class _Reading:
     connection: str
     dialect: str
     _new: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
-    """Name in small letters -> (path, document) of the entries of changed files."""
+    """Lower-case name -> (path, document) of the entries in changed files."""
     _old: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
-    """The same of what these files had before."""
+    """Lower-case name -> the previous entries in the changed files."""
 
     def changed_subjects(self) -> set[str] | None:
-        """Return the names, in small letters, whose entries changed; None where what is around the entries did."""
+        """Return the lower-case names whose entries changed, or None if anything around the entries changed."""
         subjects: set[str] = set()
         for path, file in self.files.items():
             rows = self.store.ask("SELECT number, rest FROM files WHERE path = ?", (path,))
@@ -130,7 +130,7 @@ class _Reading:
         return subjects
 
     def following(self, subjects: set[str], model: Model) -> set[str]:
-        """Return the names of sources that have to be read again because these ones changed."""
+        """Return the names of sources that must be read again because the given ones changed."""
         found: set[str] = set()
         for subject in subjects:
             before, after = self._stored(subject), self._read(subject, model)
@@ -149,7 +149,7 @@ class _Reading:
 
     @functools.cached_property
     def _mirrors(self) -> bool:
-        """Whether some joins are in the file of one of their tables alone, so that the other depends on that file."""
+        """Whether some joins are only in the file of one of their tables, so that the other depends on that file."""
         paths = (path for (path,) in self.store.ask("SELECT path FROM files"))
         return any(is_shard(path) and is_table_file(path) for path in (*paths, *self.files))
 
@@ -162,7 +162,7 @@ class _Reading:
         return [document.get(DISABLED) for _, document in entries if document.get(DISABLED)]
 
     def model(self, subjects: set[str]) -> Model:
-        """Read the sources of these names, among all that they depend on."""
+        """Read the sources with these names, among all that they depend on."""
         around = set(subjects)
         for subject in subjects:
             around |= self._needed_by(subject)
@@ -179,7 +179,7 @@ class _Reading:
         return model_of(files, self.connection, self.dialect)
 
     def result(self, subjects: set[str], model: Model) -> LayerChanges | None:
-        """Return what became of the sources of these names; None where one of them has an error."""
+        """Return the changes to the sources with these names, or None if one of them has an error."""
         problems = [each for each in model.problems if (each.location.object or "").casefold() in subjects]
         if any(each.severity is Severity.ERROR for each in problems):
             return None
@@ -200,7 +200,7 @@ class _Reading:
         return self.store.paths.unread(path, document)
 
     def _documents(self, names: set[str]) -> Iterator[tuple[str, str, Any]]:
-        """Yield (path, name, document) of the entries of some names, in the order of the files."""
+        """Yield (path, name, document) of the entries with some names, in file order."""
         found: list[tuple[str, int, str, Any]] = []
         numbers: dict[int, str] = dict(self.store.ask("SELECT number, path FROM files"))
         for subject in names:
@@ -228,7 +228,7 @@ class _Reading:
         return [each for name, each in model.sources.items() if name.casefold() == subject]
 
     def _needing(self, subject: str, kind: str) -> set[str]:
-        """Return who needs a source, for what its unchanged and its changed files say."""
+        """Return the sources that need a source according to its unchanged and changed files."""
         found = set(self.store.sources_of("SELECT owner FROM needs WHERE folded = ? AND kind = ?", (subject, kind)))
         found |= {name for name, need in self._new_needs() if need == (subject, kind)}
         return found
@@ -256,9 +256,9 @@ class _Reading:
 def merged_problems(
     before: Iterable[Diagnostic], subjects: frozenset[str], new: Sequence[Diagnostic]
 ) -> Iterator[Diagnostic]:
-    """Return the problems of a layer in their order, those of some subjects replaced by new ones.
+    """Return the problems of a layer in order, with those of some subjects replaced by new ones.
 
-    Lines are looked up in the files of new problems alone: the others are in their order already.
+    Lines are only looked up in the files of new problems, because the others are already in order.
     """
     kept = [each for each in before if (each.location.object or "").casefold() not in subjects]
     by_path = {path: list(group) for path, group in groupby(kept, key=lambda each: each.path)}

@@ -26,13 +26,13 @@ Convert = Callable[[Any], Any]
 
 
 class NotStorable(Exception):
-    """A value that JSON would not give back as it is."""
+    """A value that does not survive a round trip through JSON."""
 
 
 class Paths:
-    """The files that places are in: by number when they are stored, as readers of a tree when they are read.
+    """The files that locations refer to: by number when stored, as readers of a tree when loaded.
 
-    `tree`: what the files are read from; None where nothing is read.
+    `tree`: the tree from which files are read, or None if nothing is read.
     """
 
     def __init__(self, names: list[str], tree: Tree | None = None) -> None:
@@ -41,26 +41,26 @@ class Paths:
         self._tree, self._files = tree, dict[str, SourceFile]()
 
     def number(self, path: str) -> int:
-        """Return the number of a file; a new one gets the next."""
+        """Return the number of a file; a new file gets the next number."""
         if path not in self._numbers:
             self._numbers[path] = len(self.names)
             self.names.append(path)
         return self._numbers[path]
 
     def file(self, number: int) -> SourceFile:
-        """Return the file of a number; its content is read when a line of it is looked up."""
+        """Return the file with a number; its content is read when one of its lines is looked up."""
         path = self.names[number]
         if path not in self._files:
             self._files[path] = _UnreadFile(path, self._tree)
         return self._files[path]
 
     def unread(self, path: str, document: Any) -> SourceFile:
-        """Return a file with a document that is known; its content is read when a line of it is looked up."""
+        """Return a file with a known document; its content is read when one of its lines is looked up."""
         return _UnreadFile(path, self._tree, document)
 
 
 class _UnreadFile(SourceFile):
-    """A file of a tree that is read when a line in it is looked up; one that went since then has only a first line."""
+    """A file in a tree, which is read when a line is looked up; one that was since removed only has a first line."""
 
     __slots__ = ("_tree",)
 
@@ -69,7 +69,7 @@ class _UnreadFile(SourceFile):
         self._tree = tree
 
     def compose(self) -> yaml.Node | None:
-        """Return the node of the whole document, None where it cannot be read."""
+        """Return the node of the whole document, or None if it cannot be read."""
         self._read_content()
         return super().compose()
 
@@ -83,14 +83,14 @@ class _UnreadFile(SourceFile):
 
 
 class Codec:
-    """Writes and reads objects whose places are in some files."""
+    """Writes and reads objects whose locations are in some files."""
 
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
         self._pairs: dict[Any, tuple[Convert, Convert]] = {}
 
     def dump(self, value: Any, kind: Any) -> str:
-        """Return a value of a kind (a type, as in an annotation) as JSON; `NotStorable` where that loses something."""
+        """Return a value of a type (as in an annotation) as JSON; raises `NotStorable` if that loses information."""
         return json.dumps(self._pair(kind)[0](value), ensure_ascii=False, separators=(",", ":"))
 
     def load(self, text: str, kind: type[_T]) -> _T:
@@ -99,7 +99,7 @@ class Codec:
         return found
 
     def _pair(self, kind: Any) -> tuple[Convert, Convert]:
-        """Return what makes JSON of a value of a kind, and what makes the value of the JSON."""
+        """Return the functions that convert a value of a type to JSON and back."""
         found = self._pairs.get(kind)
         if found is None:
             found = self._pairs[kind] = self._made(kind)
@@ -146,7 +146,7 @@ class Codec:
         )
 
     def _dataclass(self, kind: Any) -> tuple[Convert, Convert]:
-        """Store a dataclass as the list of its fields, without those at the end that have their defaults."""
+        """Store a dataclass as the list of its fields, without trailing fields that have their defaults."""
         hints = typing.get_type_hints(kind)
         fields = [each for each in dataclasses.fields(kind) if each.init]
         pairs = [self._pair(hints[each.name]) for each in fields]
@@ -189,7 +189,7 @@ class Codec:
         return DeferredPlace(self.paths.file(number), tuple(where), *rest)
 
     def dump_diagnostic(self, each: Diagnostic) -> str:
-        """Return a diagnostic of a file of the layer as JSON."""
+        """Return a diagnostic about a file of the layer as JSON."""
         place = each.location
         if not isinstance(place, Place):
             raise NotStorable
@@ -206,7 +206,7 @@ class Codec:
 
 
 class SourceDigests(Codec):
-    """Tells one content of a source from another, wherever in its files that is."""
+    """Identifies the content of a source, regardless of its position in files."""
 
     def __init__(self) -> None:
         super().__init__(Paths([]))
@@ -241,7 +241,7 @@ _SCALARS: Final = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a file as it is; `NotStorable` where JSON would not give back the same."""
+    """Return a value from a file unchanged; raises `NotStorable` if it does not survive a round trip through JSON."""
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
             return {key: plain(each) for key, each in value.items()}

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def read_model(
     layout: Layout, connection: str, dialect: str, calendar: CalendarSettings, configured: Collection[str] | None
 ) -> Model:
-    """Return the semantic layer of a connection as its files on disk have it now.
+    """Return a connection's semantic layer from its current files on disk.
 
-    From its store where there is one: of files that changed since then, the sources they are about are read again. The
-    result is that of `load_model`.
+    It comes from the store if there is one; only sources whose files changed since then are read again. The result is
+    the same as that of `load_model`.
     """
     found = stored_model(layout, connection, dialect, calendar, configured)
     if found is not None:
@@ -51,7 +51,7 @@ def read_model(
 def stored_model(
     layout: Layout, connection: str, dialect: str, calendar: CalendarSettings, configured: Collection[str] | None
 ) -> Model | None:
-    """Return the layer from its store; None where there is none, or a change that asks for reading all files."""
+    """Return the layer from its store, or None if there is none or a change requires reading all files."""
     store = open_store(layout, connection, dialect, configured)
     if store is None:
         return None
@@ -81,7 +81,7 @@ def _stored_problems(store: LayerStore) -> Iterable[Diagnostic]:
 
 
 class LazyProblems(Sequence[Diagnostic]):
-    """The problems of a layer in their order, made when somebody looks at them."""
+    """The problems of a layer in order, created on first access."""
 
     def __init__(self, make: Callable[[], Iterable[Diagnostic]]) -> None:
         self._make = make
@@ -97,16 +97,16 @@ class LazyProblems(Sequence[Diagnostic]):
     def __getitem__(self, index: slice) -> Sequence[Diagnostic]: ...
 
     def __getitem__(self, index: int | slice) -> Diagnostic | Sequence[Diagnostic]:
-        """Return a problem, or some of them."""
+        """Return a problem, or a slice of them."""
         return self._all[index]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of problems."""
         return len(self._all)
 
 
 def is_stored(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> bool:
-    """Say whether the store of a layer is of the files there are now, by their stamps alone.
+    """Return whether the store of a layer matches its current files, based only on their stamps.
 
     Raises `StorageError` for a folder that cannot be listed.
     """
@@ -121,9 +121,10 @@ def is_stored(layout: Layout, connection: str, dialect: str, configured: Collect
 
 
 def source_digests(model: Model) -> dict[str, str]:
-    """Return source -> digest: the same one as long as all that is shown of it is the same.
+    """Return source -> digest, which stays the same as long as the source's visible content does.
 
-    Where some columns are not public, what is shown of a source may depend on every other one, unless it stands alone.
+    If some columns are not public, the visible content of a source may depend on every other one, unless it stands
+    alone.
     """
     found = dict(_digests(model.sources))
     if lookup_of(model).is_all_public:
@@ -149,7 +150,7 @@ def _digests(sources: Mapping[str, Source | None]) -> Iterator[tuple[str, tuple[
 
 
 def stored_hashes(layout: Layout, connection: str) -> dict[str, str]:
-    """Return path -> sha256 of the files of a layer that are as they were when it was stored, by their stamps."""
+    """Return path -> sha256 of the layer files whose stamps are unchanged since the layer was stored."""
     store = stored_by_this_version(layout, connection)
     if store is None:
         return {}
@@ -162,13 +163,13 @@ def stored_hashes(layout: Layout, connection: str) -> dict[str, str]:
 
 
 class ParsedCopies:
-    """The parsed shards of one connection, found by the sha256 of the text they were parsed from."""
+    """The parsed shards of one connection, identified by the sha256 of the text from which they were parsed."""
 
     def __init__(self, layout: Layout, connection: str) -> None:
         self._layout, self._connection = layout, connection
 
     def parse(self, content: bytes, where: str) -> Shard:
-        """Return the shard, from the store when it has exactly these bytes. Raises as `parse_shard`."""
+        """Return the shard, from the store if it has exactly these bytes. Raises the errors of `parse_shard`."""
         digest = hashlib.sha256(content).hexdigest()
         document = self._document(digest)
         return parse_shard(content, where) if document is None else Shard(document, digest)
@@ -192,15 +193,15 @@ class ParsedCopies:
 
 
 def has_store(layout: Layout, connection: str) -> bool:
-    """Say whether a run has stored the layer of a connection."""
+    """Return whether a run has stored the layer of a connection."""
     return store_path(layout, connection).exists()
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEntry:
-    """An entry of a source in a file of a layer, with what it declares; `read` returns it whole.
+    """A source's entry in a layer file, with its declarations; `read` returns the entire entry.
 
-    `is_generated`: whether it is one of the manifest.
+    `is_generated`: whether it is in the manifest.
     """
 
     path: str
@@ -211,17 +212,17 @@ class DeclaredEntry:
 
     @classmethod
     def of(cls, path: str, source: str, document: Mapping[str, Any]) -> DeclaredEntry:
-        """Return an entry that was read."""
+        """Return the entry for a document that was read."""
         from ktx_cli.semantic.store.parts import EntryFacts, is_shard
 
         return cls(path, source, is_shard(path), EntryFacts.of(document), lambda: document)
 
 
 def declared_entries(layout: Layout, connection: str) -> list[DeclaredEntry] | None:
-    """Return all entries of a layer as its files have them now, by path, from its store.
+    """Return all current entries in a layer's files, by path, from its store.
 
-    Files that changed since then are read. None where there is no store, or a file that it does not keep as it was
-    parsed: then all files have to be read to find the definitions and their problems.
+    Files that changed since then are read. None if there is no store, or if it does not contain a file as parsed: then
+    all files must be read to find the definitions and their problems.
     """
     from ktx_cli.semantic.store.parts import EntryFacts, is_shard, parts_of
 
@@ -264,11 +265,11 @@ def _stored_document(store: LayerStore, file: int, number: int) -> Mapping[str, 
 class Manifest:
     """All generated sources of a connection, and the shards that could not be read (`problems`).
 
-    What a store has of them is read from there, when it is asked for.
+    Those in a store are read from there on demand.
     """
 
     def __init__(self, shards: Sequence[Shard | int], store: LayerStore | None, problems: Sequence[ResultWarning]):
-        """Take the shards in their order: those that a store has as they are by their numbers there."""
+        """Collect the shards in order; those that a store contains unchanged are collected by their numbers."""
         self._shards, self._store = shards, store
         self.problems = tuple(problems)
 
@@ -286,7 +287,7 @@ class Manifest:
 
     @functools.cached_property
     def relations(self) -> dict[str, Any]:
-        """Source name -> the `table` of its entry as it is written; None where it has none that is a text."""
+        """Source name -> the `table` of its entry as written, or None if that is not text."""
         found: dict[str, Any] = {}
         for shard in self._shards:
             if isinstance(shard, Shard):

@@ -13,23 +13,23 @@ from ktx_cli.semantic.manifest import DISABLED, plain_on
 from ktx_cli.semantic.store.codec import NotStorable, plain
 
 JOINS: Final = "joins"
-"""A source joins another: its joins are spelled as the columns are there."""
+"""A source joins another, so its joins use that source's spelling of columns."""
 INHERITS: Final = "inherits"
-"""A source takes types and texts of its columns from another, which is named by its name or by its table."""
+"""A source inherits types and texts of columns from another, which it refers to by name or by table."""
 DISABLES: Final = "disables"
-"""A source takes joins of the manifest out, its own and from the other side."""
+"""A source disables joins in the manifest, its own and those from the other side."""
 
 
 def is_shard(path: str) -> bool:
-    """Whether a file of a layer is one of the manifest, by its place: `semantic-layer/shop/_schema/main.yaml`."""
+    """Whether a layer file belongs to the manifest, according to its path: `semantic-layer/shop/_schema/main.yaml`."""
     return path.split("/")[2:3] == [SCHEMA_NAME]
 
 
 def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
-    """Return a file's parts as JSON: what is in it besides its tables, and (source, text, document) of each of these.
+    """Return a file's parts as JSON: its content besides tables, and (source, text, document) for each table.
 
-    In the first `tables` is 0, to keep its place. It is None, and there are no parts, for a document that JSON would
-    not give back as it is.
+    In the first, `tables` is 0, to keep its position. It is None, and there are no parts, for a document that does not
+    survive a round trip through JSON.
     """
     document = file.document
     try:
@@ -49,7 +49,7 @@ def parts_of(file: SourceFile) -> tuple[str | None, list[tuple[str, str, Any]]]:
 
 
 def _plain_items(tables: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
-    """Return the entries of a shard; `NotStorable` if one has a name that is not text, or is not a mapping."""
+    """Return the entries of a shard; raises `NotStorable` if one has a name that is not text, or is not a mapping."""
     for name, entry in tables.items():
         if not isinstance(name, str) or not isinstance(entry, dict):
             raise NotStorable
@@ -57,7 +57,7 @@ def _plain_items(tables: Mapping[Any, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def needs_of(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Return (name in small letters, why) of the sources that the entry of a source needs; of `DISABLES` no name."""
+    """Return (lower-case name, reason) of the sources that a source's entry needs, without a name for `DISABLES`."""
     joins = document.get("joins")
     for join in joins if isinstance(joins, list) else ():
         target = join.get("to") if isinstance(join, dict) else None
@@ -72,9 +72,9 @@ def needs_of(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """What an entry of a source declares. `columns` and `measures`: how many names; `joins`: the `on` of each.
+    """The declarations in a source's entry. `columns` and `measures`: how many names; `joins`: the `on` of each.
 
-    `disabled`: the `on` of the joins that it takes out; `is_overlay`: whether it has neither a table nor SQL.
+    `disabled`: the `on` of the joins that it removes; `is_overlay`: whether it has neither a table nor SQL.
     """
 
     columns: int
@@ -85,7 +85,7 @@ class EntryFacts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> EntryFacts:
-        """Return the facts of an entry."""
+        """Return the facts about an entry."""
         disabled = document.get(DISABLED)
         return cls(
             len(declared_names(document, "columns")),
@@ -117,5 +117,5 @@ def _mappings(document: Mapping[str, Any], key: str) -> Iterator[Mapping[str, An
 
 
 def path_entries(file: SourceFile | None) -> list[tuple[str, Any]]:
-    """Return (source, document) of the entries of a file; none of one that could not be read."""
+    """Return (source, document) of the entries in a file, or none for one that could not be read."""
     return [] if file is None else [(name, document) for name, _, document in parts_of(file)[1]]

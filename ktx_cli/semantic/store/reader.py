@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FORMAT: Final = 6
-"""Raised when files of earlier versions of ktx must not be read."""
+"""Raised if files from earlier versions of ktx must not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file that a layer was read from. `stamp` None: it had changed just before, so its content has to be compared.
+    """A file that a layer was read from. `stamp` is None if it had just changed, so that its content must be compared.
 
-    `is_plain`: it could be read, says what it is about, and is kept as it was parsed.
+    `is_plain`: it is readable, states its subject, and is stored as parsed.
     """
 
     number: int
@@ -53,7 +53,7 @@ class StoredFile:
 
 
 def store_path(layout: Layout, connection: str) -> Path:
-    """Return where the store of a layer is."""
+    """Return the path of a layer's store."""
     return layout.cache / f"layer-{connection}.sqlite"
 
 
@@ -80,12 +80,12 @@ def layer_stamps(root: Path, connection: str, configured: Collection[str] | None
 
 
 def identity_of(dialect: str, configured: Collection[str] | None) -> list[Any]:
-    """Return what a store must be for besides its files: another dialect reads them otherwise."""
+    """Return what a store depends on besides its files, such as the dialect in which they are read."""
     return [FORMAT, __version__, dialect, None if configured is None else sorted(configured)]
 
 
 def open_store(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> LayerStore | None:
-    """Open the store of a layer; None where there is none, or none that this ktx can use."""
+    """Open the store of a layer, or return None if there is none that this version of ktx can use."""
     store = stored_by_this_version(layout, connection)
     if store is not None and store.facts.get("identity") != identity_of(dialect, configured):
         store.close()
@@ -94,7 +94,7 @@ def open_store(layout: Layout, connection: str, dialect: str, configured: Collec
 
 
 def stored_by_this_version(layout: Layout, connection: str) -> LayerStore | None:
-    """Open the store of a layer, whatever dialect its sources were read in; None as for `open_store`."""
+    """Open the store of a layer, regardless of the dialect of its sources; returns None as `open_store` does."""
     place = store_path(layout, connection)
     if not place.is_file():
         return None
@@ -110,7 +110,7 @@ def stored_by_this_version(layout: Layout, connection: str) -> LayerStore | None
 
 
 def changed_files(store: LayerStore, stamps: Mapping[str, Stamp], tree: Tree) -> dict[str, bytes | None]:
-    """Return path -> content (None: gone) of the files that are not as they were when a layer was stored.
+    """Return path -> content (None if removed) of the files that have changed since a layer was stored.
 
     Raises `KtxError` for one that cannot be read.
     """
@@ -127,13 +127,13 @@ def changed_files(store: LayerStore, stamps: Mapping[str, Stamp], tree: Tree) ->
 
 
 class LayerStore:
-    """The store of one layer, open to be read by any thread; it is replaced as a whole and never changed.
+    """The store of one layer, open for reading by any thread; it is replaced as a whole and never changed.
 
-    It holds its file open, also once that is replaced: see `close_stores`.
+    It keeps its file open, even after that is replaced: see `close_stores`.
     """
 
     def __init__(self, place: Path, root: Path) -> None:
-        """Open a store of a project in a folder; raises `sqlite3.Error` where it cannot be read."""
+        """Open a store of a project in a folder; raises `sqlite3.Error` if it cannot be read."""
         self.root, self.place = root, place
         uri = f"file:{quote(os.fsencode(place))}?mode=ro&immutable=1"
         self._database = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None)
@@ -152,7 +152,7 @@ class LayerStore:
     def ask(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query. Values that are not valid Unicode match nothing.
 
-        Raises `StorageError` for a store that is damaged.
+        Raises `StorageError` for a damaged store.
         """
         try:
             with self._lock:
@@ -165,12 +165,12 @@ class LayerStore:
             raise StorageError(f"the stored layer {self.place} cannot be read: {error}", hint=hint) from error
 
     def close(self) -> None:
-        """Close the store; what was read of it stays valid."""
+        """Close the store; data that was read from it stays valid."""
         with self._lock:
             self._database.close()
 
     def files(self) -> dict[str, StoredFile]:
-        """Return the files the layer was read from, by path."""
+        """Return the files from which the layer was read, by path."""
         rows = self.ask("SELECT number, path, stamp, sha256, plain FROM files")
         return {
             path: StoredFile(number, path, None if stamp is None else tuple(json.loads(stamp)), sha256, bool(plain))
@@ -178,12 +178,12 @@ class LayerStore:
         }
 
     def sources_of(self, query: str, values: Sequence[Any] = ()) -> list[str]:
-        """Return the names that a query gives."""
+        """Return the names that a query returns."""
         return [name for (name,) in self.ask(query, values)]
 
     @functools.cached_property
     def barred(self) -> dict[str, Barred]:
-        """What is barred, as in the model."""
+        """The barred sources, as in the model."""
         stored = self.facts["barred"]
         return {
             name: Barred(self.codec.load_diagnostic(problem), tuple(map(tuple, tables)))
@@ -192,7 +192,7 @@ class LayerStore:
 
     @functools.cached_property
     def sealed(self) -> Diagnostic | None:
-        """The error for which no table is read, as in the model."""
+        """The error that bars all tables, as in the model."""
         stored = self.facts["sealed"]
         return None if stored is None else self.codec.load_diagnostic(stored)
 
@@ -200,23 +200,23 @@ class LayerStore:
 _OPEN: Final[WeakSet[LayerStore]] = WeakSet()
 
 _UNSTORED: Final[dict[Path, tuple[str, int]]] = {}
-"""Where the stores of large layers would be that were read without one -> connection, and how many sources it has."""
+"""Missing store of a large layer that was read without one -> connection, and its number of sources."""
 
 _LARGE: Final = 1_000
-"""Sources from which on a layer is large: to read the files of so many takes seconds."""
+"""Number of sources from which a layer is large, because reading that many files takes seconds."""
 
 
 def note_unstored(layout: Layout, model: Model) -> None:
-    """Note that the files of a layer were all read, for there is no store; see `close_stores`."""
+    """Record that all files of a layer were read because it has no store; see `close_stores`."""
     place = store_path(layout, model.connection)
     if len(model.sources) >= _LARGE and not place.exists():
         _UNSTORED[place] = (model.connection, len(model.sources))
 
 
 def close_stores() -> list[ResultWarning]:
-    """Close all stores that are open, at the end of a command; return the warnings about stores that are missing.
+    """Close all open stores at the end of a command, and return warnings about missing stores.
 
-    A disk cannot be mounted read-only while a file is open on it that was replaced.
+    A disk cannot be mounted read-only while a replaced file on it is open.
     """
     for store in list(_OPEN):
         store.close()
@@ -233,14 +233,14 @@ def close_stores() -> list[ResultWarning]:
 
 
 class StoredSources(SourceMap):
-    """The sources of a store by name; each is read once."""
+    """The sources in a store by name; each is read once."""
 
     def __init__(self, store: LayerStore) -> None:
         self.store = store
         self._read: dict[str, Source] = {}
 
     def __getitem__(self, name: str) -> Source:
-        """Return the source of a name; `KeyError` where there is none."""
+        """Return the source with a name; raises `KeyError` if there is none."""
         found = self._read.get(name)
         if found is None:
             rows = self.store.ask("SELECT source FROM sources WHERE name = ?", (name,)) if name in self else ()
@@ -250,7 +250,7 @@ class StoredSources(SourceMap):
         return found
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a source has the name."""
+        """Return whether a source has the name."""
         return name in self._names
 
     def __iter__(self) -> Iterator[str]:
@@ -258,7 +258,7 @@ class StoredSources(SourceMap):
         return iter(self._names)
 
     def __len__(self) -> int:
-        """Return how many sources there are."""
+        """Return the number of sources."""
         return len(self._names)
 
     @functools.cached_property
@@ -267,18 +267,18 @@ class StoredSources(SourceMap):
 
     @functools.cached_property
     def digests(self) -> Mapping[str, tuple[str, bool]]:
-        """Name -> what tells one content of a source from another, and whether it stands alone."""
+        """Name -> the digest of a source's content, and whether the source stands alone."""
         rows = self.store.ask("SELECT name, digest, stands_alone FROM sources ORDER BY name")
         return {name: (digest, bool(alone)) for name, digest, alone in rows}
 
     @functools.cached_property
     def lookup(self) -> Lookup:
-        """The lookup over these sources, which asks the store."""
+        """The lookup over these sources, which queries the store."""
         return _StoredLookup(self)
 
 
 class _StoredLookup(Lookup):
-    """Looks sources up in a store."""
+    """Looks up sources in a store."""
 
     def __init__(self, sources: StoredSources) -> None:
         self._sources, self._store = sources, sources.store
@@ -351,17 +351,17 @@ class _StoredLookup(Lookup):
 
 
 CHECKED: Final = "checked"
-"""The fact that a store has the checks of its sources."""
+"""The key of the fact that a store contains the checks of its sources."""
 
 _MOST_CHECKED: Final = 2_000
-"""Sources that are checked again one by one; of more, checking all takes no longer."""
+"""Maximum number of sources to check again one by one; for more, checking all takes no longer."""
 
 
 def check_model(model: Model, *, errors_only: bool = False) -> list[Diagnostic]:
-    """Return what is wrong in a model beyond what its files showed when they were read, by file and line.
+    """Return the problems of a model that were not found when its files were read, sorted by file and line.
 
-    An `error` is a definition no question can use; a `warning` one that may give a wrong number, or none. Of a model
-    from a store only what changed since then is checked.
+    An `error` is about a definition that no query can use; a `warning` about one that may give a wrong number, or none.
+    For a model from a store, only changes since then are checked.
     """
     from ktx_cli.semantic.check import ProblemList, check_connected, check_cycles
 
@@ -380,9 +380,9 @@ def check_model(model: Model, *, errors_only: bool = False) -> list[Diagnostic]:
 
 
 def stored_checks(model: Model) -> dict[str, SourceChecks] | None:
-    """Return the checks of the sources of a model; None where all have to be checked to tell.
+    """Return the checks of a model's sources, or None if all sources must be checked to determine them.
 
-    Sources in which nothing is wrong, and that are computed from nothing, may be skipped.
+    Sources that have no problems, and whose measures are not computed from others, may be skipped.
     """
     sources = model.sources
     base = sources.base if isinstance(sources, ChangedSources) else sources
@@ -397,7 +397,7 @@ def stored_checks(model: Model) -> dict[str, SourceChecks] | None:
 
 
 def checked_again(model: Model) -> dict[str, SourceChecks] | None:
-    """Return the checks of the changed sources of a model, and of those that they are about too; None as above."""
+    """Return the checks of a model's changed sources and of those that they affect, or None as above."""
     from ktx_cli.semantic.check import ModelChecks
 
     sources = model.sources
@@ -428,7 +428,7 @@ def all_checks(model: Model) -> dict[str, SourceChecks]:
 
 
 def _kept(store: LayerStore) -> dict[str, SourceChecks]:
-    """Return the checks that a store has."""
+    """Return the checks that a store contains."""
     from ktx_cli.semantic.check import SourceChecks
 
     problems: dict[str, list[Diagnostic]] = defaultdict(list)

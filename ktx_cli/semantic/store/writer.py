@@ -1,7 +1,7 @@
 """Write the store of a layer: the loaded layer and each parsed file.
 
-The store is disposable, and replaced as a whole. What is stored says for itself which files it was made of, so a reader
-knows whether it is still of the files there are.
+The store is disposable, and replaced as a whole. It records the files from which it was made, so that a reader knows
+whether it matches the current files.
 """
 
 from __future__ import annotations
@@ -97,14 +97,13 @@ CREATE INDEX problems_by_subject ON problems (subject);
 
 _JUST_NS: Final = 50_000_000
 _JUST_COARSE_NS: Final = 2_100_000_000
-"""A file that changed so shortly before could change once more without another stamp; where the file system counts
-whole seconds it takes longer."""
+"""Time in which a changed file could change again without a new stamp, with a fine and a coarse file system clock."""
 
 
 def write_store(layout: Layout, connection: str, dialect: str, configured: Collection[str] | None) -> bool:
-    """Bring the store of a layer up to date with its files, and return whether there is one now.
+    """Update the store of a layer from its files, and return whether there is a store now.
 
-    There is none of a layer in which something is not text that JSON can give back. Raises `StorageError`.
+    A layer with anything that does not survive a round trip through JSON has none. Raises `StorageError`.
     """
     prepare_private_folder(layout)
     tree, place = WorkingTree(layout.root), store_path(layout, connection)
@@ -139,9 +138,9 @@ def _update(
     connection: str,
     dialect: str,
 ) -> bool:
-    """Write the files that changed into a store; return False where all have to be read.
+    """Write the changed files into a store; return False if all files must be read.
 
-    It is written in a copy that takes its place, so that nobody ever reads a half of it.
+    A copy is changed and then replaces the store, so that nobody ever reads a partial one.
     """
     try:
         changed = changed_files(before, stamps, WorkingTree(before.root))
@@ -182,7 +181,7 @@ _IN_A_COPY: Final = (
 
 
 def _clock(place: Path) -> Stamp | None:
-    """Return the stamp of a file that is written now, by the clock of the file system."""
+    """Return the stamp of a file that is written now, according to the file system's clock."""
     clock = place.with_name(f".{place.name}.clock")
     write_atomic(clock, b"")
     now = stamp_of(clock)
@@ -199,13 +198,13 @@ def _is_settled(stamp: Stamp, now: Stamp) -> bool:
 
 @contextlib.contextmanager
 def _in_memory(codec: Codec) -> Iterator[_Writing]:
-    """Lend an empty store in memory."""
+    """Provide an empty store in memory."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         yield _Writing(database, codec)
 
 
 class _Writing:
-    """A store while it is written."""
+    """A store that is being written."""
 
     def __init__(self, database: sqlite3.Connection, codec: Codec) -> None:
         self.database, self.codec = database, codec
@@ -218,7 +217,7 @@ class _Writing:
     def all(
         self, files: Files, model: Model, stamps: Mapping[str, Stamp], settled: Mapping[str, Stamp], identity: list[Any]
     ) -> None:
-        """Write a layer that was just read, as a whole."""
+        """Write an entire layer that was just read."""
         self.database.executescript(_TABLES)
         self.database.execute("BEGIN")
         parsed = {file.path: file for file in (*files.shards, *files.own)}
@@ -252,7 +251,7 @@ class _Writing:
         connection: str,
         dialect: str,
     ) -> None:
-        """Write what changed since the layer was stored. `renewed`: new stamps of files with the same content."""
+        """Write the changes since the layer was stored. `renewed`: new stamps of files with the same content."""
         ask, known = self.database.execute, before.files()
         ask("BEGIN")
         for path, stamp in renewed.items():
@@ -282,7 +281,7 @@ class _Writing:
         ask("COMMIT")
 
     def _check(self, checks: Mapping[str, SourceChecks]) -> bool:
-        """Write checks of sources; return whether they could be."""
+        """Write the checks of sources, and return whether that was possible."""
         self.database.execute("SAVEPOINT checks")
         try:
             for name, each in checks.items():
@@ -304,7 +303,7 @@ class _Writing:
         return True
 
     def _renew_checks(self, before: LayerStore, changes: LayerChanges, connection: str, dialect: str) -> None:
-        """Check again what changed, before the sources are written."""
+        """Check changed sources again, before they are written."""
         model = Model(
             connection, dialect, ChangedSources(StoredSources(before), changes.sources), (), CalendarSettings()
         )
@@ -318,7 +317,7 @@ class _Writing:
         self.database.execute("UPDATE facts SET value = ? WHERE key = ?", (json.dumps(is_checked), CHECKED))
 
     def _renew_problems(self, before: LayerStore, changes: LayerChanges) -> None:
-        """Write the problems of the files again in which some came or went."""
+        """Rewrite the problems of the files in which problems were added or removed."""
         paths = {each.path for each in changes.problems}
         for subject in changes.subjects:
             rows = self.database.execute("SELECT DISTINCT path FROM problems WHERE subject = ?", (subject,))
@@ -341,7 +340,7 @@ class _Writing:
         self.database.executemany("INSERT INTO problems VALUES (?, ?, ?, ?, ?)", rows)
 
     def _places(self) -> None:
-        """Write the files that places are in."""
+        """Write the files that locations refer to."""
         self.database.execute("DELETE FROM places")
         self.database.executemany("INSERT INTO places VALUES (?, ?)", enumerate(self.codec.paths.names))
 

@@ -32,7 +32,7 @@ tables:
     ("relationship", "status", "why"),
     [
         ("many_to_one", "accepted", "another tool, such as dbt, defines it"),
-        ("one_to_one", "proposed", "run 20270101-1 of ktx wrote it"),
+        ("one_to_one", "proposed", "ktx run 20270101-1 wrote it"),
     ],
 )
 def test_a_join_is_accepted_as_long_as_it_is_what_dbt_says(

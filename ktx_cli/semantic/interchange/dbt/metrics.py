@@ -104,7 +104,7 @@ class Metrics:
             reader.rest(item, what)
 
     def _exposes(self, entry: Entry, measure: str) -> bool:
-        """Say whether a metric only exposes a measure."""
+        """Return whether a metric only exposes a measure."""
         params = entry.item.item("type_params")
         wanted = dbt.read_input(params.value("measure"), entry.item.place) if params else None
         simple = (entry.item.text("type") or "").lower() == "simple" and not entry.item.has("filter")

@@ -37,7 +37,7 @@ class Entity:
 
     @property
     def is_key(self) -> bool:
-        """Whether its values are unique."""
+        """Whether the entity's values are unique."""
         return self.kind in (PRIMARY, UNIQUE)
 
 
@@ -137,7 +137,7 @@ def read_newer(item: Item, report: Report) -> Semantic | None:
 
 
 def _read_column(found: Semantic, column: Item, report: Report) -> None:
-    """Read `entity` and `dimension` of a column in the newer spec, which are words or mappings."""
+    """Read a column's `entity` and `dimension` in the newer spec, which are words or mappings."""
     name = column.text("name")
     if name is None:
         return
@@ -263,7 +263,7 @@ def read_filters(item: Item, key: str) -> tuple[str, ...]:
 
 
 def window(text: str | None) -> str | None:
-    """Return a time span in the form of ktx, such as `7 days`, or None if it is invalid."""
+    """Return a time span in ktx's format, such as `7 days`, or None if it is invalid."""
     found = _WINDOW.fullmatch(text.strip()) if text else None
     if found is None or not int(found[1]):
         return None
@@ -272,7 +272,7 @@ def window(text: str | None) -> str | None:
 
 
 def to_date(text: str | None) -> str | None:
-    """Return the unit of a value to date, or None if ktx does not support it."""
+    """Return the unit of a to-date value, or None if ktx does not support it."""
     word = (text or "").lower()
     return word if word in TO_DATE else None
 

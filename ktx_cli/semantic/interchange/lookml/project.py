@@ -9,8 +9,8 @@ The parser records the line of every key and reads this syntax:
     list      = "[" [ element { "," element } ] "]"
     element   = text | word | word ":" ( text | word | list )
 
-Keys of SQL and HTML (`sql`, `sql_on`, `html`, `expression`, ...) hold everything up to `;;`. Comments run from `#` to
-the end of the line.
+Keys of SQL and HTML (`sql`, `sql_on`, `html`, `expression`, ...) contain everything up to `;;`. Comments run from `#`
+to the end of the line.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class Dimensions:
         return view.fields[name]
 
     def sql_of(self, view: View, name: str) -> str:
-        """Return the SQL for a field in definitions of a view, such as `status` or `customers.region`."""
+        """Return the SQL for a field in a view's definitions, such as `status` or `customers.region`."""
         other, _, own = name.rpartition(".")
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         prefix = "" if target is view else f"{other}."
@@ -188,7 +188,7 @@ class Dimensions:
         return cut_of(target, column, group[1], prefix)
 
     def kind_of(self, view: View, name: str) -> str:
-        """Return the ktx type of the field of a filter."""
+        """Return the ktx type of a filter's field."""
         other, _, own = name.rpartition(".")
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         resolved = self.field(target, own) if target is not None else None

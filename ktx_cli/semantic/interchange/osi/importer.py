@@ -169,7 +169,7 @@ SearchTexts = dict[str, list[str]]
 """`questions` and `synonyms`, each with its texts."""
 
 _SEARCHED: Final = {"synonyms": SYNONYMS, "examples": QUESTIONS}
-"""Lists of `ai_context` -> the keys of ktx."""
+"""Lists in `ai_context` -> the keys in ktx."""
 
 
 def with_context(
@@ -419,7 +419,7 @@ _KEY: Final = "ktx"
 
 
 def extension(facts: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """Return the OSI extension for the facts of ktx, or None if there are none."""
+    """Return the OSI extension for ktx's facts, or None if there are none."""
     held = {key: value for key, value in facts.items() if value is not None and value != [] and value is not False}
     if not held:
         return None
