@@ -46,7 +46,7 @@ _OF_SOMETHING_ELSE: Final = re.compile(
     r"|gespeichert|nicht)(?!\w)",
     re.IGNORECASE,
 )
-"""Words in sentences about how times are stored, about whose times they are, or with a negation."""
+"""Words in sentences about how times are stored or whose times they are, or in negations."""
 _SENTENCE: Final = re.compile(r"[^.!?;|]+(?:(?:\.(?=\w)|(?<=\d)\.(?= [^\W\d]))[^.!?;|]+)*[.!?;]?")
 _MARKUP: Final = re.compile(r"[*`_#>]+(?!\w)|(?<!\w)[*`_#>]+")
 
@@ -61,7 +61,7 @@ class Convention:
 
 
 def stated_conventions(markdown: str) -> tuple[Convention, ...]:
-    """Return what a text states about its project's conventions, without duplicate values, in text order."""
+    """Return a text's statements about its project's conventions, without duplicates, in text order."""
     found: dict[tuple[str, str], Convention] = {}
     for number, line in outside_fences(markdown):
         if number > _MOST_LINES:
@@ -95,7 +95,7 @@ def month_number(text: str) -> int | None:
 
 
 def week_day(text: str) -> str | None:
-    """Return the first day of the week that a text names, in the form of the setting, or None."""
+    """Return the first day of the week that a text names, in the setting's format, or None."""
     return _WEEK_DAYS.get(text.strip().lower())
 
 

@@ -1,4 +1,4 @@
-"""Detect what a document states about its own date and status: its validity period, and what replaced it."""
+"""Detect what a document states about its own date and status, its validity period, and its replacement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from ktx_cli.core import one_line
 
 MOST_LINES: Final = 60
-"""The number of lines at the beginning of a document in which it states its dates."""
+"""The number of lines at the beginning of a document that may state its dates."""
 
 _MOST: Final = 4
 _LONGEST: Final = 80
@@ -29,12 +29,13 @@ class Meaning(StrEnum):
     VALID_FROM = "valid from"
     VALID_UNTIL = "valid until"
     ENDED = "ended"
-    """It is superseded, archived, obsolete or similar. `value` is the word for it, empty if a sentence states it."""
+    """The document is superseded, archived, obsolete or similar. `value`: the word, or empty if a sentence states it.
+    """
     DRAFT = "draft"
     REPLACED_BY = "replaced by"
     REPLACES = "replaces"
     MENTIONED = "mentioned"
-    """A sentence contains such words, but may refer to what the document describes."""
+    """A sentence contains such words but may refer to the document's subject matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ _TITLE: Final = re.compile(rf"#\s.*?(?<![\w-])({_DATE})(?![\w-])", re.IGNORECASE
 
 
 def stated_dates(text: str) -> tuple[str, ...]:
-    """Return at most four statements of a text about its own date and validity, quoted and in order.
+    """Return up to four statements in a text about its own date and validity, quoted and in order.
 
     Only the front matter, the title and the first lines are searched: statements further down concern the content.
     """
@@ -118,7 +119,7 @@ def stated_dates(text: str) -> tuple[str, ...]:
 
 
 def statements(text: str) -> tuple[Statement, ...]:
-    """Return the statements of a text about its own date and status, in order; see `stated_dates` for where."""
+    """Return a text's statements about its own date and status, in order; only its first lines are read."""
     lines = [line[:_LONGEST_LINE] for line in text.removeprefix("\ufeff").split("\n", MOST_LINES)[:MOST_LINES]]
     end = lines.index("---", 1) if lines[0].rstrip() == "---" and "---" in lines[1:] else 0
     front = (each for field in _fields(lines[1:end]) for each in _of_field(field))
@@ -131,7 +132,7 @@ _ITEM: Final = re.compile(r"\s*-\s+(\S.*)")
 
 
 def _fields(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the fields of front matter as `key: value`, with one entry per item of a list."""
+    """Yield the fields of front matter as `key: value`, with one entry per list item."""
     key = ""
     for line in lines:
         found, item = _LIST_KEY.fullmatch(line), _ITEM.fullmatch(line)
@@ -192,7 +193,7 @@ _SUBJECT: Final = re.compile(
 
 
 def _is_own(line: str, found: re.Match[str]) -> bool:
-    """Return whether words in a line concern the document: they form a field, or the document is their subject."""
+    """Return whether words in a line concern the document, as a field or with the document as their subject."""
     front = line[: found.start()]
     if found.re is _STATED and ":" in found[0]:
         return True
@@ -220,7 +221,7 @@ _MONTH_NAME: Final = re.compile(rf"(?<![^\W\d_])({_MONTH})\b", re.IGNORECASE)
 
 
 def day_of(value: str) -> Day | None:
-    """Return the date with which a text begins or that it names, or None.
+    """Return the date that a text begins with or names, or None.
 
     Of `3/4/2025`, only the year is known, because countries read the rest differently.
     """
@@ -241,7 +242,7 @@ def day_of(value: str) -> Day | None:
 
 
 def is_possible(value: str) -> bool:
-    """Return whether a text can be a date: if it names a day, the calendar must have it."""
+    """Return whether a text can be a date; a day must exist in the calendar."""
     day = day_of(value)
     if day is None or len(day) == 1:
         return True
@@ -253,7 +254,7 @@ def is_possible(value: str) -> bool:
 
 
 def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement], ...]:
-    """Return the pairs of statements in a document that contradict each other.
+    """Return the pairs of a document's statements that contradict each other.
 
     These are statements with the same meaning but different dates in front matter and text, and a validity that ends
     before it begins. Dates are compared as far as both are known.
@@ -280,4 +281,4 @@ def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement
 _DATES: Final = frozenset((
     Meaning.DATED, Meaning.UPDATED, Meaning.REVIEWED, Meaning.PUBLISHED, Meaning.VALID_FROM, Meaning.VALID_UNTIL,
 ))  # fmt: skip
-"""Meanings with only one date per document."""
+"""Meanings that can have only one date per document."""

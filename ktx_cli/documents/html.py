@@ -21,7 +21,7 @@ _MOST_LINKS: Final = 1000
 
 
 def read_html(source: str) -> Content:
-    """Return what a reader of the page sees. Never runs a script or follows a link."""
+    """Return the text that a reader of the page sees. Never runs a script or follows a link."""
     notes = (f"only the first {MAX_HTML:,} characters of the page were read",) if len(source) > MAX_HTML else ()
     found = list(tokens(source[:MAX_HTML]))
     shown = list(visible(found))
@@ -39,7 +39,7 @@ def _converter() -> Any:
 
     class Converter(MarkdownConverter):
         def convert_pre(self, element: Any, text: str, parent_tags: Any) -> str:
-            """Return code in a fence that none of its lines can close."""
+            """Return code in a fence that no line of the code can close."""
             return f"\n\n{fenced(text.strip(chr(10)), _language(element))}\n" if text.strip() else ""
 
     return Converter(
@@ -48,7 +48,7 @@ def _converter() -> Any:
 
 
 def _language(element: Any) -> str:
-    """Return the language of a code block from its own class or that of the `code` in it, or an empty text."""
+    """Return the language of a code block from its own class or that of the `code` in it, or an empty string."""
     for each in (element, element.find("code")):
         classes = each.get("class") if each is not None else None
         if classes:
@@ -98,14 +98,14 @@ _RAW: Final = frozenset(("script", "style", "textarea", "title", "xmp", "noembed
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A start tag, an end tag or a text. `name` is lower-case; `value` is a text with resolved entities."""
+    """A start tag, an end tag or text. `name` is lower-case; `value` is a text with resolved entities."""
 
     kind: Literal["start", "end", "text"]
     name: str = ""
     value: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     empty: bool = False
-    """Whether it was written as `<name/>`."""
+    """Whether the tag was written as `<name/>`."""
 
 
 def text_token(value: str) -> Token:
@@ -127,7 +127,7 @@ def tokens(source: str) -> Iterator[Token]:
 
 
 def _markup(source: str, at: int) -> Generator[Token, None, int]:
-    """Yield the token at a `<`, and return where it ends."""
+    """Yield the token at a `<`, and return its end position."""
     for mark, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">")):
         if source.startswith(mark, at):
             end = source.find(closing, at + len(mark))
@@ -163,7 +163,7 @@ def _tag(found: re.Match[str]) -> Token:
 
 
 def _attributes(rest: str) -> dict[str, str]:
-    """Return the attributes of a tag; of duplicates the first, as in browsers."""
+    """Return a tag's attributes; the first of duplicates counts, as in browsers."""
     attributes: dict[str, str] = {}
     for found in _ATTRIBUTE.finditer(rest):
         value = found["double"] or found["single"] or found["bare"] or ""
@@ -172,7 +172,7 @@ def _attributes(rest: str) -> dict[str, str]:
 
 
 def written(stream: Iterable[Token]) -> str:
-    """Return tokens as HTML that every parser reads in the same way."""
+    """Return tokens as HTML that every parser reads the same way."""
     return "".join(map(_written, stream))
 
 
@@ -218,7 +218,7 @@ _ENDED_BY: Final = {
     "th": ("td th", ("tr", "table")),
     "p": ("p", ("div", "td", "th", "li", "blockquote", "section", "article")),
 }
-"""A start tag -> the elements that it closes if their end tag was omitted, and those in which they stay open."""
+"""Start tag -> the elements it closes if their end tag is omitted, and the containers in which they stay open."""
 
 _HIDDEN_STYLE: Final = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0(?:\.0+)?(?:[\s;!]|$)"
@@ -235,7 +235,7 @@ def visible(stream: Iterable[Token]) -> Iterator[Token]:
 
 
 def _without_blanks(stream: Iterable[Token]) -> Iterator[Token]:
-    """Yield adjacent texts as one, with runs of blanks collapsed, which are insignificant outside of `pre`."""
+    """Merge adjacent texts and collapse runs of blanks, which are insignificant outside of `pre`."""
     preformatted = 0
     for is_text, run in itertools.groupby(stream, key=lambda token: token.kind == "text"):
         if is_text:
@@ -273,12 +273,12 @@ class _Filter:
         yield from self._closed(len(self._open))
 
     def _text(self, token: Token) -> Token:
-        """Return a text; a bar in a table cell would end the cell."""
+        """Return a text token, with bars escaped in a table cell because they would end it."""
         in_cell = "|" in token.value and ("td" in self._open or "th" in self._open)
         return text_token(token.value.replace("|", "\\|")) if in_cell else token
 
     def _skip(self, token: Token) -> None:
-        """Count until the skipped element ends."""
+        """Track nesting until the skipped element ends."""
         if token.name != self._dropping or token.kind == "text" or token.empty:
             return
         self._dropped_depth += 1 if token.kind == "start" else -1
@@ -310,7 +310,7 @@ class _Filter:
         yield Token("start", token.name, attributes=_html_visible_attributes(token))
 
     def _continued_list(self) -> Iterator[Token]:
-        """Split a numbered list that has become long, and continue with the next number."""
+        """Split a numbered list that has become too long, and continue with the next number."""
         if not self._items or not self._open or self._open[-1] != "ol":
             return
         self._items[-1] += 1
@@ -352,7 +352,7 @@ def _hidden(token: Token) -> bool:
 
 
 def _empty(token: Token) -> Token:
-    """Return an element without content; for an inline image, only its description."""
+    """Return a void element; for an inline image, only its description."""
     source, described = (token.attributes.get(name, "").strip() for name in ("src", "alt"))
     if token.name == "img" and not _may_link(source):
         return text_token(described)
@@ -370,6 +370,6 @@ def _html_visible_attributes(token: Token) -> dict[str, str]:
 
 
 def _may_link(address: str) -> bool:
-    """Return whether an address may be shown: web, mail, or the same site."""
+    """Return whether an address may be shown: a web or mail address, or one on the same site."""
     scheme = re.match(r"\s*([a-zA-Z][a-zA-Z0-9+.-]*):", address)
     return bool(address.strip()) and (scheme is None or scheme[1].lower() in ("http", "https", "mailto"))

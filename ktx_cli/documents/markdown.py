@@ -1,4 +1,4 @@
-"""Markdown in linear time: front matter, headings, links, fences, and the citable passages of a document."""
+"""Process Markdown in linear time: front matter, headings, links, fences, and the citable passages of a document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRONT: Final = re.compile(
     r"---[ \t]*\r?\n(?P<front>.{0,200000}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _FRONT_LINE: Final = re.compile(r"[\w\"'][\w .\"'-]{0,60}:(?:\s|$)|\s*- |\s*#|\s+\S|[\]}]")
-"""A key, an item, a comment, or the next line of a value."""
+"""A key, an item, a comment, or a continuation line of a value."""
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]++(?P<text>[^\n]*?)[ \t]*#*[ \t]*$")
 _CODE: Final = r"(?P<ticks>`+)(?!`).{0,500}?(?<!`)(?P=ticks)(?!`)"
@@ -52,12 +52,12 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def with_front_matter(front: Mapping[str, Any], body: str) -> bytes:
-    """Return a file of front matter and body; the same values give the same bytes."""
+    """Return a file with front matter and a body; equal values give equal bytes."""
     return f"---\n{yaml.dump(_writable(dict(front)))}---\n\n{body.strip()}\n".encode("utf-8", "replace")
 
 
 def _writable(value: Any) -> Any:
-    """Return a value without lone surrogates, which JSON may contain and UTF-8 cannot."""
+    """Return a value without lone surrogates, which JSON may contain but UTF-8 may not."""
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -66,7 +66,7 @@ def _writable(value: Any) -> Any:
 
 
 def outside_fences(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside of fenced code, with their numbers from 0."""
+    """Yield the lines outside of fenced code, with their zero-based line numbers."""
     mark = ""
     for number, line in enumerate(markdown.split("\n")):
         found = _FENCE.match(line)
@@ -80,7 +80,7 @@ def outside_fences(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def first_heading(markdown: str) -> str:
-    """Return the text of the first heading, or an empty text."""
+    """Return the text of the first heading, or an empty string."""
     for _, line in outside_fences(markdown):
         found = _HEADING.match(line)
         if found and found["text"]:
@@ -94,7 +94,7 @@ def is_heading(line: str) -> bool:
 
 
 def links_in(markdown: str) -> tuple[str, ...]:
-    """Return the addresses that a text links to, in order and without duplicates, except for images and code."""
+    """Return the link targets in a text, in order and without duplicates; images and code are ignored."""
     found: dict[str, None] = {}
     for _, line in outside_fences(markdown):
         for match in _LINK.finditer(_INLINE_CODE.sub("", line[:20_000])):
@@ -105,7 +105,7 @@ def links_in(markdown: str) -> tuple[str, ...]:
 
 
 def without_comments(markdown: str) -> str:
-    """Return a text without HTML comments, which readers of the page do not see; line numbers are kept."""
+    """Return a text without HTML comments, which readers of the page do not see; line numbers do not change."""
     if "<!--" not in markdown:
         return markdown
     lines = markdown.split("\n")
@@ -118,8 +118,8 @@ def without_comments(markdown: str) -> str:
 
 
 def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
-    """Return the part of a line outside of comments, and whether one continues after it. `closes`: an end follows
-    later.
+    """Return the part of a line outside of comments, and whether a comment continues on the next line. `closes`: an end
+    follows later.
     """
     kept: list[str] = []
     position = 0
@@ -175,7 +175,7 @@ class _Section:
 
 
 def passages(document: Document, source: str) -> tuple[Passage, ...]:
-    """Return the passages of a source's document in order; together they are its whole text except for blank lines."""
+    """Return the passages of a source's document in order; together they are the whole text except blank lines."""
     found: list[Passage] = []
     seen: Counter[tuple[str, ...]] = Counter()
     for section in _sections(document.markdown):
@@ -216,7 +216,7 @@ def _sections(markdown: str) -> Iterator[_Section]:
 
 
 def _has_body(lines: list[str], first: int, end: int, *, headed: bool) -> bool:
-    """Return whether lines contain more than headings and blanks."""
+    """Return whether lines contain more than headings and blank lines."""
     body = (line for line in lines[first:end] if line.strip())
     return any(not (headed and is_heading(line)) for line in body)
 
@@ -236,7 +236,7 @@ def _below(stack: list[tuple[int, str]], line: str) -> tuple[str, ...]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield parts of a section, none longer than a passage may be."""
+    """Yield parts of a section, each within the length limit of a passage."""
     part = ""
     for block in _blocks(text):
         if part and len(part) + len(block) > LONGEST:
@@ -264,7 +264,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _cut(block: str) -> Iterator[str]:
-    """Yield a block in parts that end at a line, else at a word, else anywhere."""
+    """Yield a block in parts that end at a line break, else between words, else anywhere."""
     while len(block) > LONGEST:
         found = (block.rfind(ending, 0, LONGEST) + 1 for ending in _ENDINGS)
         place = next((each for each in found if each > LONGEST // 2), LONGEST)

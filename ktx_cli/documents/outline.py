@@ -1,4 +1,4 @@
-"""The outline of a document (title, first sentence, headings, date), and marks if it may no longer be valid."""
+"""A document's outline (title, first sentence, headings, date), and marks on documents that may no longer be valid."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import read_document
 
 _PAGES: Final = 3
-"""The number of pages of a PDF that are read."""
+"""The maximum number of pages to read from a PDF."""
 _MOST_LINES: Final = 5_000
-"""The number of lines that are searched for headings."""
+"""The maximum number of lines to search for headings."""
 _MOST_SECTIONS: Final = 40
 _LONGEST_SUMMARY: Final = 200
 
@@ -37,7 +37,7 @@ _MARKUP: Final = re.compile(
 _MOST_BYTES: Final = 200_000
 """The maximum size of a file that is searched for dates."""
 _READ: Final = frozenset((".html", ".htm", ".pdf"))
-"""Extensions of files whose bytes are not their text."""
+"""Extensions of files whose text must be extracted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def outline_of(raw: RawFile) -> Outline:
 
 
 def dates_of(raw: RawFile) -> tuple[str, ...]:
-    """Return the statements of a raw file about its own date, as `stated_dates`; none for large or unreadable files.
+    """Return the statements of a raw file about its own date, as in `stated_dates`; none for large or unreadable files.
 
     HTML and PDF are read as documents, other files as text.
     """
@@ -89,7 +89,7 @@ def dates_of(raw: RawFile) -> tuple[str, ...]:
 
 
 def _stated(raw: RawFile, document: Document) -> tuple[Statement, ...]:
-    """Return a document's statements about itself, for Markdown including its front matter."""
+    """Return a document's statements about itself, including those in Markdown front matter."""
     is_text = PurePosixPath(raw.path).suffix.lower() in (".md", ".markdown")
     return statements(raw.text().replace("\r\n", "\n") if is_text else document.markdown)
 
@@ -142,7 +142,7 @@ def _is_statement(line: str) -> bool:
 
 
 def without_markup(text: str) -> str:
-    """Return a line of Markdown as readers see it: without emphasis and code marks, links by their texts."""
+    """Return a line of Markdown as readers see it: without emphasis, code marks and link targets."""
     return one_line(_MARKUP.sub(lambda found: found[1] or "", text))
 
 
@@ -159,7 +159,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark of a document with its evidence. `quotes`: from the document. `other`: the path of another document."""
+    """A mark on a document, with its evidence. `quotes`: from the document. `other`: the path of another document."""
 
     standing: Standing
     quotes: tuple[tuple[str, str], ...] = ()
@@ -177,7 +177,7 @@ _STANDINGS: Final = {
 
 
 def marks_of(outlines: Mapping[str, Outline]) -> dict[str, tuple[Mark, ...]]:
-    """Return path -> the marks of a document, for documents with any. `outlines`: of all documents of a source."""
+    """Return path -> marks, for the documents that have any. `outlines`: of all documents of a source."""
     found: dict[str, dict[Mark, None]] = {}
     names = _names(outlines)
     for path, each in outlines.items():
@@ -209,7 +209,7 @@ def is_current(outline: Outline) -> bool:
 
 
 def _names(outlines: Mapping[str, Outline]) -> dict[str, set[str]]:
-    """Return a lower-case path, file name (with and without extension) or title -> the documents."""
+    """Map lower-case paths, file names (with and without extension) and titles to documents."""
     names: dict[str, set[str]] = {}
     for path, each in outlines.items():
         place = PurePosixPath(path)
@@ -222,7 +222,7 @@ _LINK: Final = re.compile(r"\[([^\[\]]*)\]\(([^()\s]*)\)")
 
 
 def _targets(path: str, value: str, names: Mapping[str, set[str]]) -> Iterator[str]:
-    """Yield the document that a statement names; nothing if it matches none or several."""
+    """Yield the document that a statement names, if the name matches exactly one."""
     link = _LINK.search(value)
     folder = PurePosixPath(path).parent
     written = (link[2].partition("#")[0], link[1]) if link else (value,)
@@ -240,11 +240,11 @@ _VERSION: Final = re.compile(
     re.IGNORECASE,
 )
 _MOST_VERSIONS: Final = 20
-"""Per name; more numbers are a series."""
+"""The maximum number of versions per name; a longer sequence is a series."""
 
 
 def _later_versions(outlines: Mapping[str, Outline]) -> Iterator[tuple[str, str]]:
-    """Yield (document, another in its folder with the same name or title but a later year or version)."""
+    """Yield pairs of a document and another in its folder with the same name or title but a later year or version."""
     groups: dict[tuple[str, str, str], list[tuple[tuple[int, ...], str]]] = {}
     for path, each in outlines.items():
         place = PurePosixPath(path)

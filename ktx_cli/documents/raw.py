@@ -54,7 +54,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The paths of a snapshot compared with those of the last successful run, each sorted.
+    """The paths of a snapshot compared with those of the last successful run, all sorted.
 
     `retried`: unchanged since their work failed. `unread`: unchanged since there was no model to read them.
     """
@@ -68,7 +68,7 @@ class Changes:
 
     @property
     def touched(self) -> frozenset[str]:
-        """The paths to process: new, modified, or unfinished by an earlier run."""
+        """The paths to process: new, modified, or left unfinished by an earlier run."""
         return frozenset((*self.added, *self.modified, *self.retried, *self.unread))
 
     def to_json(self) -> dict[str, int]:
@@ -96,12 +96,12 @@ class WorkUnit:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """The files that its agent may read."""
+        """The files that the agent may read."""
         return (*self.files, *self.dependencies)
 
 
 MAX_CHARACTERS: Final = 1_000_000
-"""The maximum length of a document; the rest is dropped, and its notes say so."""
+"""The maximum length of a document; the rest is cut off, with a note."""
 
 Reason = Literal["encrypted", "broken", "no_text", "binary", "unknown_kind"]
 
@@ -125,7 +125,7 @@ class Document:
 
 
 class UnreadableDocumentError(KtxError):
-    """A file that is not a document that ktx can read; `reason` says why."""
+    """A file that ktx cannot read as a document; `reason` says why."""
 
     def __init__(self, path: str, reason: Reason, what: str, hint: str) -> None:
         super().__init__(f"{path} {what}", hint=hint, details={"path": path, "reason": reason})

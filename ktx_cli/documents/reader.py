@@ -1,4 +1,4 @@
-"""Convert a raw file of any kind to a document: Markdown, HTML, PDF, SQL, plain text."""
+"""Convert a raw file (Markdown, HTML, PDF, SQL or plain text) to a document."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _TooManyStepsError(Exception):
 
 
 class _Steps:
-    """Counts the drawing steps of a document, and stops it after the last allowed one."""
+    """Count a document's drawing steps, and stop rendering at the limit."""
 
     def __init__(self) -> None:
         self.left = MAX_OPERATIONS
@@ -154,7 +154,7 @@ _OWN_KEYS: Final = ("title", "url", "parent", "properties")
 
 
 def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
-    """Return a raw file as a document; the same file always gives the same one. `pages`: the maximum for a PDF.
+    """Return a raw file as a document; the same file always gives the same document. `pages`: the maximum for a PDF.
 
     Raises `UnreadableDocumentError` for an unreadable document, `StorageError` if the file no longer exists.
     """
@@ -173,7 +173,7 @@ def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
 
 
 def _content(kind: str, path: str, content: bytes, pages: int | None) -> Content:
-    """Return the result of a format's reader, which is imported with the first file of its kind."""
+    """Return the result of a format's reader, which is imported when first needed."""
     if kind == "pdf":
         return read_pdf(path, content, pages)
     text = _text(path, content)
@@ -216,7 +216,7 @@ def _bounded(content: Content) -> tuple[str, tuple[str, ...]]:
 
 
 def _properties(front: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of front matter that have no place of their own."""
+    """Return the front matter fields that do not have their own attribute in a document."""
     inner = front.get("properties")
     rest = {key: value for key, value in front.items() if key not in _OWN_KEYS}
     return {**rest, **inner} if isinstance(inner, dict) else rest
@@ -227,7 +227,7 @@ def _address(value: Any) -> str | None:
 
 
 def _parent(path: str, value: Any) -> str | None:
-    """Return the parent that a page names, else the folder of its file, or None at the top."""
+    """Return the parent that a page names, else the folder of its file, or None at the top level."""
     if isinstance(value, str | int) and str(value):
         return str(value)
     folder = PurePosixPath(path).parent.as_posix()
@@ -248,7 +248,7 @@ def _rst_title(text: str) -> str:
 
 
 def _text(path: str, content: bytes) -> str:
-    """Return bytes as text: by their byte order mark, as UTF-8, else as Windows-1252, with LF line ends."""
+    """Return bytes as text, decoded by byte order mark, as UTF-8, or else as Windows-1252, with LF line endings."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return _lines(content[len(mark) :].decode(encoding, "replace"))
@@ -291,7 +291,7 @@ def _shown(is_prose: bool, text: str) -> str:
 
 
 def _pieces(source: str) -> Iterator[tuple[bool, str]]:
-    """Yield pieces, each with whether it is prose; blanks belong to the piece before them."""
+    """Yield pieces, and whether each is prose; blanks belong to the preceding piece."""
     is_prose = line_begins = True
     for is_comment, text in _tokens(source):
         if is_comment and line_begins:
@@ -306,7 +306,7 @@ def _pieces(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def _tokens(source: str) -> Iterator[tuple[bool, str]]:
-    """Yield the file in pieces, each with whether it is a comment; none ends inside a string."""
+    """Yield the file in pieces, and whether each is a comment; no piece ends inside a string."""
     position = 0
     while position < len(source):
         found = _PIECE.match(source, position)

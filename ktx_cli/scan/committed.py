@@ -44,7 +44,7 @@ def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequenc
 
 
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
-    """Return all tables, and which of them are carried over from the last scan.
+    """Return all tables, and those carried over from the last scan.
 
     A table that could not be read, or that no longer has visible columns, is carried over whole. If one kind of
     metadata could not be read at all (such as `foreign keys` or `indexes`), that part of each table is carried over.
@@ -146,7 +146,7 @@ class Committed:
 
     @property
     def shards(self) -> Mapping[str, Shard]:
-        """Return path -> shard, with joins on both of their tables. Raises `ConfigError` for a broken shard."""
+        """Return path -> shard, with each join listed on both of its tables. Raises `ConfigError` for broken shards."""
         return self.manifest.shards
 
     @cached_property
@@ -212,7 +212,7 @@ class Records:
         return self.described or {}
 
     def restricted(self, tables: Iterable[Table]) -> Records:
-        """Return the records of tables and columns that still exist."""
+        """Return the records for tables and columns that still exist."""
         by_ref = {table.ref: table for table in tables}
         return replace(
             self,
@@ -223,7 +223,7 @@ class Records:
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return name -> content of the files, except for records that are None.
+        """Return name -> content of the files, except records that are None.
 
         `written`: the contents of `before`, reused for records that did not change.
         """
@@ -302,7 +302,7 @@ class LinkedFiles:
     moves: Collection[tuple[str, str]] = ()
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return `files` without those linked to a held path, and with a manifest that matches."""
+        """Return `files` without those linked to a held path, and with a matching manifest."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
@@ -354,7 +354,7 @@ _COMMENT = re.compile(r"(?m)(?:^|[ \t])#")
 
 @dataclass(frozen=True, slots=True)
 class RemovedTexts:
-    """Texts by people that a scan removes.
+    """User-written texts that a scan removes.
 
     `tables`: physical name of a removed table with descriptions by people -> its shard. `comments`: rewritten shards
     that contained comments.
@@ -371,8 +371,8 @@ class RemovedTexts:
     def warnings(
         self, connection: str, written: Collection[str], replaced: Mapping[str, str]
     ) -> Iterator[ResultWarning]:
-        """Yield a warning for each kind of text, about the shards in `written`. `replaced`: path -> where the old text
-        is kept.
+        """Yield a warning for each kind of text lost from the shards in `written`. `replaced`: path -> where the old
+        text is kept.
         """
         tables = [table for table, shard in sorted(self.tables.items()) if shard in written]
         if tables:
@@ -421,7 +421,7 @@ def _scalars(root: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def _outside(block: str) -> str:
-    """Return the lines of a block scalar that are not its text: its header, and comments below it."""
+    """Return the lines of a block scalar that are not part of its text: its header, and comments below it."""
     header, _, body = block.partition("\n")
     lines = [line for line in body.split("\n") if line.strip()]
     indent = len(lines[0]) - len(lines[0].lstrip(" ")) if lines else 0

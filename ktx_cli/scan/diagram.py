@@ -20,14 +20,14 @@ from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.semantic import Entry
 
 MOST_COLUMNS = 20
-"""The number of columns that are drawn per table, in addition to keys and columns of joins."""
+"""The number of columns drawn per table, in addition to keys and join columns."""
 
 _NAME: Final = r'(?:"(?:[^"]|"")*"|[^\W\d]\w*)'
 _PATH: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _EQUAL: Final = re.compile(rf"\s*({_PATH})\s*=\s*({_PATH})\s*")
 _AND: Final = re.compile(r"and\b", re.IGNORECASE)
 _ORIGINS: Final = ("formal", "manual", "inferred")
-"""The sources of joins, most certain first."""
+"""The sources of joins, most reliable first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A source: the columns that are drawn, and the number of columns that are not."""
+    """A source: the columns to draw, and the number of omitted columns."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -75,7 +75,7 @@ class Diagram:
 
     @property
     def hidden(self) -> int:
-        """The number of columns that are not drawn."""
+        """The number of omitted columns."""
         return sum(entity.hidden for entity in self.entities)
 
 
@@ -86,7 +86,7 @@ def diagram_of(
     keys_only: bool = False,
     most_columns: int = MOST_COLUMNS,
 ) -> Diagram:
-    """Return the diagram of the sources that match a pattern by source name or `schema.table`, or of all sources.
+    """Return the diagram of the sources whose source name or `schema.table` matches a pattern, or of all sources.
 
     Raises `UsageError` for a pattern without a match.
     """
@@ -215,10 +215,10 @@ def _bounded(entity: Entity, edges: Sequence[Edge], *, keys_only: bool, most: in
 
 
 MOST_TEXT = 50_000
-"""Mermaid's default limit of characters (`maxTextSize`)."""
+"""Mermaid's default character limit (`maxTextSize`)."""
 
 MOST_EDGES = 500
-"""Mermaid's default limit of relationships (`maxEdges`)."""
+"""Mermaid's default limit on relationships (`maxEdges`)."""
 
 _ENDS: Final = {"many_to_one": ("}o", "||"), "one_to_one": ("|o", "||"), "many_to_many": ("}o", "o{")}
 _ENTITIES: Final = {"#": "#35;", '"': "#quot;", "%": "#37;", "\\": "#92;", "<": "#lt;", ">": "#gt;", "~": "#126;"}
@@ -229,7 +229,7 @@ _NAME_LENGTH: Final = 80
 
 
 def mermaid(diagram: Diagram) -> str:
-    """Return the text of an `erDiagram`: entities, then relationships. Solid lines are declared keys."""
+    """Return an `erDiagram` as text: entities, then relationships. Solid lines are declared keys."""
     names = _entity_names(entity.name for entity in diagram.entities)
     lines = ["erDiagram"]
     for entity in diagram.entities:
@@ -261,7 +261,7 @@ def _mermaid_entity(name: str, entity: Entity) -> list[str]:
 
 
 def _words(names: Iterable[str]) -> list[str]:
-    """Return the columns of an entity as words. If several become the same word, the later ones get a number."""
+    """Return an entity's columns as words. If several become the same word, the later ones get a number."""
     columns = list(names)
     taken = {name for name in columns if _word(name) == name}
     words = []
@@ -290,14 +290,14 @@ def _mermaid_edge(names: dict[str, str], edge: Edge) -> str:
 
 
 def edge_label(edge: Edge) -> str:
-    """Return the columns of a join, and its origin in parentheses unless a key declares it."""
+    """Return a join's columns, and its origin in parentheses unless a foreign key declares it."""
     columns = ", ".join(mine if mine == theirs else f"{mine} = {theirs}" for mine, theirs in edge.pairs)
     origin = "" if edge.origin == "formal" else f"({edge.origin})"
     return f"{columns} {origin}".strip() or "joined"
 
 
 def _quoted(text: str) -> str:
-    """Return the text in quotes, with entity codes for special characters."""
+    """Return the text in double quotes, with entity codes for special characters."""
     flat = _DIRECTION.sub(r"\1_", visible(one_line(text, _NAME_LENGTH))) or "_"
     return '"' + "".join(_ENTITIES.get(character, character) for character in flat) + '"'
 
@@ -331,7 +331,7 @@ _ARROWS: Final = {
 
 
 def dot(diagram: Diagram) -> str:
-    """Return the text of a `digraph`: one table per entity, and one edge from column to column per join.
+    """Return a `digraph` as text: one table per entity, and one column-to-column edge per join.
 
     Solid lines are declared keys; dashed lines are not.
     """
@@ -347,7 +347,7 @@ def dot(diagram: Diagram) -> str:
 
 
 def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path | None = None) -> str:
-    """Return the SVG of a DOT text. No program in `project_dir` is run (default: the project of the current folder).
+    """Return the SVG for a DOT graph. No program in `project_dir` is run (default: the project of the current folder).
 
     Raises `NotReadyError` if Graphviz is not installed, `KtxError` if `dot` fails or takes too long.
     """
@@ -435,4 +435,4 @@ DIAGRAM_WRITERS: Final[Mapping[str, Callable[[Diagram, Path], str]]] = {
     "svg": lambda diagram, project_dir: draw_svg(dot(diagram), project_dir=project_dir),
     "dot": lambda diagram, _: dot(diagram),
 }
-"""Format -> the function that writes a diagram in it, given the diagram and the project folder."""
+"""Format -> the function that writes a given diagram in this format, with the project folder."""

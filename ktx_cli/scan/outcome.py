@@ -134,7 +134,7 @@ def plan_manifest(
 def adopted_texts(
     refs: Iterable[TableRef], recorded: Mapping[TableRef, Described], shards: Mapping[str, Shard], index: ManifestIndex
 ) -> dict[TableRef, Described]:
-    """Return texts under the keys of scans that are not recorded: by another program, or from a lost record.
+    """Return texts under the scans' keys that are not recorded: they come from another program or a lost record.
 
     They count as generated, and are kept until a text of a scan replaces them. Their hash is empty.
     """
@@ -151,7 +151,7 @@ def adopted_texts(
 
 
 def _described(ref: TableRef, entry: Entry) -> Described | None:
-    """Return the texts of an entry: those of the model, else those of rules."""
+    """Return the texts in an entry: those by the model, else those by rules."""
     sources: tuple[Source, ...] = ("ai", "rules")
     for source in sources:
         key = TEXT_KEYS[source]
@@ -170,7 +170,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str | None:
 
 
 def _recorded(shown: Records, records: Records) -> Records:
-    """Return the records to write, without adopted texts and without new records that are empty."""
+    """Return the records to write, without adopted texts and empty new records."""
     if records.described is None:
         return replace(shown, described=None)
     return replace(shown, described={ref: each for ref, each in shown.texts.items() if each.hash})
@@ -253,7 +253,7 @@ class PreviousScan:
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """The physical names of tables by their change since the last snapshot."""
+    """The physical names of tables, by their change since the last snapshot."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -264,7 +264,7 @@ class TableChanges:
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """The changes of a scan in the project. `files`: path -> new content, None for a removed file."""
+    """The changes that a scan makes in the project. `files`: path -> new content, None for a removed file."""
 
     relationships: RelationshipRecord
     files: Mapping[str, bytes | None] = field(default_factory=dict)
@@ -291,13 +291,13 @@ class ScanOutcome:
     views: int = 0
     """The number of views among the tables."""
     declared: int = 0
-    """The number of foreign keys that the database declares between the tables."""
+    """The number of foreign keys that the database declares."""
     row_estimates: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[ObjectProblem, ...] = ()
     has_rows: bool = False
     """Whether rows were read. If not, the relationships are those of an earlier scan."""
     reused: bool = False
-    """Whether the results of the last scan were reused, so that no rows were read."""
+    """Whether the results of the last scan were reusedand no rows were read."""
     profiles: tuple[TableProfile, ...] = ()
     descriptions: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
@@ -329,7 +329,7 @@ class ScanOutcome:
         return self.files if self.plan.linked is None else self.plan.linked.without(self.files, held)
 
     def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
-        """Return warnings about removed texts by people and removed joins, except for those of held shards.
+        """Return warnings about removed user-written texts and removed joins, except for those in held shards.
 
         `replaced`: path -> where its previous text is kept, for files without a history.
         """
@@ -367,14 +367,14 @@ def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list
 
 
 def comment_warnings(connection: str, shards: Mapping[str, Shard], changes: TableChanges) -> list[ResultWarning]:
-    """Return a warning if comments of new or changed tables contain instructions to agents."""
+    """Return a warning if comments on new or changed tables contain instructions to agents."""
     objects = list(_instructing(shards, changes))
     if not objects:
         return []
     message = (
         f"comments in the database contain instructions to agents: {listing((f'`{name}`' for name in objects), 3)}"
     )
-    hint = "review them, and who may write comments there; agents receive comments as data, not as instructions"
+    hint = "review them and check who may write comments there; agents receive comments as data, not as instructions"
     return [connection_warning("comment_instructions", connection, message, hint, objects=objects)]
 
 
@@ -418,7 +418,7 @@ def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> H
 
 
 def _entry(name: str) -> str:
-    """Return the YAML of an `exclude` entry that matches only this object."""
+    """Return the YAML for an `exclude` entry that matches only this object."""
     pattern = glob.escape(name)
     return pattern if re.fullmatch(r"\w[\w./-]*", pattern) else json.dumps(pattern, ensure_ascii=False)
 
@@ -449,7 +449,7 @@ _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+")
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """A table or column without a profile, and the error of the database."""
+    """A table or column without a profile, and the database error."""
 
     ref: TableRef
     column: str | None
@@ -460,7 +460,7 @@ class _Unread:
 
     @property
     def kind(self) -> str:
-        """The reason without names, values and positions, which differ between tables."""
+        """The reason without names, values and positions, which differ from table to table."""
         if _FORBIDDEN.search(self.reason):
             return "forbidden"
         text = _VARYING.sub("?", self.reason)
@@ -523,7 +523,7 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
 
 
 def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reason: str) -> str:
-    """Return statements that grant the role access, or for engines without GRANT the command that shows the role."""
+    """Return statements that grant the role access, or, for engines without GRANT, the command that shows the role."""
     dialect = dialect_named(connector.dialect)
     user = _user(connector) if dialect.has_grants else None
     if user is None:

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
 
 GENERATOR = 6
-"""Increase this when the same structure yields different files, so that an unchanged database is written once more."""
+"""Increase this number when the files for the same structure change, so that they are written again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class ScanJob:
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """The results of reading the rows of a database. `shown`: the profiles as a model may see them.
+    """The results of reading a database's rows. `shown`: the profiles as a model may see them.
 
     `relationships`: the new record, which keeps old lines without important changes.
     """
@@ -113,9 +113,9 @@ class RowResults:
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
     reused: StoredResults | None = None
-    """The reused results of the last scan if no data has changed; the profiles then lack values."""
+    """The reused results of the last scan if no data has changed; the profiles then have no values."""
     reusable: StoredResults | None = None
-    """The results for the next scan, without proposals. None if the next scan must read the rows again."""
+    """The results to store for the next scan, without proposals. None if the next scan must read the rows again."""
 
 
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
@@ -224,8 +224,7 @@ class _RowScan:
         return replace(results, report=report, warnings=tuple(warnings))
 
     def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults | None:
-        """Return the results of the last scan, which read the same data, or None if its proposals belong to another
-        record.
+        """Return the results of the last scan, if it read the same data and its proposals belong to this record.
 
         The record differs if people or other branches changed it.
         """
@@ -259,7 +258,7 @@ class _RowScan:
         )
 
     def _steadied(self, found: RelationshipRecord, unseen: frozenset[TableRef]) -> RelationshipRecord:
-        """Return the new record, with the old lines of tables that could not be read or do not exist."""
+        """Return the new record, with the old lines for tables that could not be read or no longer exist."""
         with self.failures.stage(Stage.RELATIONSHIPS):
             old, present = self.record, {table.ref for table in self.tables}
             missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
@@ -269,7 +268,7 @@ class _RowScan:
     def _hints(
         self, shown: Sequence[TableProfile], report: DescriptionReport | None
     ) -> tuple[FixedHints, DescriptionReport | None]:
-        """Return join hints from the model, or else from the record."""
+        """Return join hints from the model, or otherwise from the record."""
         if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
             with self.failures.stage(Stage.PROPOSALS):
                 return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
@@ -358,7 +357,7 @@ def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> 
 def _reusable(
     fingerprint: str, hints: FixedHints, found: RelationshipRecord, profiled: Profiled
 ) -> StoredResults | None:
-    """Return the results for the next scan, or None if not everything was read or can be stored."""
+    """Return the results for the next scan, or None if anything was not read or cannot be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
     if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
@@ -376,7 +375,7 @@ def _keep_results(
     schema: DatabaseSchema,
     failures: Failures,
 ) -> None:
-    """Store the results for the next scan if nothing failed and all of them were made from the same data."""
+    """Store the results for the next scan if nothing failed and all of them come from the same data."""
     unchanged = False
     with failures.stage(Stage.REUSE):
         unchanged = data_fingerprint(connector, schema.tables, job.settings) == results.fingerprint
@@ -483,7 +482,7 @@ def _describe(
 
 
 def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, rows: RowResults | None) -> ManifestPlan:
-    """Return the plan of a scan that changes no file, with the status of relationships if rows were read."""
+    """Return the plan for a scan that changes no files, with the relationships' status if rows were read."""
     if rows is None:
         return ManifestPlan(records.known)
     tables = {table.ref: table for table in schema.tables}

@@ -1,4 +1,4 @@
-"""Joins that a scan no longer detects: the record keeps them, and the report of the run lists them."""
+"""Joins that a scan no longer detects, which are kept in the record and listed in the run's report."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ NOT_FOUND: Final = "The scan no longer detects it."
 DECLARED: Final = "A foreign key now declares it."
 
 _STALE: Final = frozenset({DECLARED, "a foreign key declares it now"})
-"""Reasons that a later scan replaces, with the wording of earlier versions of ktx."""
+"""Reasons that a later scan replaces, including wording from earlier versions of ktx."""
 
 _MISSING: Final = (" no longer exists", " is gone")
-"""How the reason for a missing table or column ends, with the wording of earlier versions of ktx."""
+"""Endings of the reason for a missing table or column, including wording from earlier versions of ktx."""
 
 MOST_GONE: Final = 200
 """The maximum number of removed joins in a record; the oldest ones without a decision are dropped first."""
@@ -59,7 +59,7 @@ class GoneJoin(Record):
 
 
 class CommittedJoins:
-    """The status of the relationships in the committed record, whose files are read only when they are needed."""
+    """The status of relationships in the committed record, whose files are read only when they are needed."""
 
     def __init__(self, committed: Committed) -> None:
         self._committed = committed
@@ -74,19 +74,19 @@ class CommittedJoins:
         return self.after(known, self._committed.shards, tables)
 
     def status_of(self, relationship: Relationship) -> JoinStatus:
-        """Return the status of a relationship of the record."""
+        """Return the status of a recorded relationship."""
         return self._by_id.get(relationship.id, JoinStatus.REJECTED)
 
     def after(
         self, known: RelationshipRecord, shards: Mapping[str, Shard], tables: Mapping[TableRef, Table]
     ) -> tuple[ReviewedRelationship, ...]:
-        """Return the relationships of a record with the status they have with other shards and tables."""
+        """Return the relationships of a record with their status according to the given shards and tables."""
         if not known.relationships and not known.gone:
             return ()
         return StatusResolver(self._committed.connection, shards, self._authored, tables).resolve_record(known)
 
     def by_hand(self, ids: Collection[RelationshipId]) -> dict[RelationshipId, list[tuple[str, Mapping[str, Any]]]]:
-        """Return relationship -> its joins that people wrote into shards, with the physical names of their tables."""
+        """Return relationship -> its joins that people wrote into shards, with their tables' physical names."""
         found: dict[RelationshipId, list[tuple[str, Mapping[str, Any]]]] = {}
         for each in self.relationships if ids else ():
             for join in each.joins if each.relationship.id in ids else ():
@@ -107,7 +107,7 @@ class CommittedJoins:
 
 @dataclass(frozen=True, slots=True)
 class JoinChanges:
-    """Joins by people that a scan removes and restores, and the record after it.
+    """User-written joins that a scan removes and restores, and the resulting record.
 
     `leaving`: physical name of a table -> joins whose table or column is now missing. `returned`: relationships whose
     table and columns exist again.
@@ -135,7 +135,7 @@ class JoinChanges:
         return cls(record, leaving, returned_relationships(record, before, tables, joins.status_of))
 
     def without_leaving(self, old: Mapping[str, Entry]) -> dict[str, Entry]:
-        """Return what the last scan generated, plus the leaving joins, so that they are not kept as a person's."""
+        """Return what the last scan generated, plus the leaving joins, so that they are not kept as user-written."""
         return {
             table: {**entry, "joins": [*entry.get("joins", ()), *self.leaving[table]]}
             if table in self.leaving
@@ -147,7 +147,7 @@ class JoinChanges:
 def with_gone(
     now: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> RelationshipRecord:
-    """Return the record of this scan, with joins of the last one that are not in it as `gone`."""
+    """Return the record of this scan, with joins of the last one that are missing from it as `gone`."""
     found = {each.id for each in now.recorded()}
     known = (*before.gone, *before.relationships)
     waiting = {each.id for each in known if _waits(each, before, tables, status_of)}
@@ -168,7 +168,7 @@ def with_gone(
 def _waits(
     relationship: Relationship, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> bool:
-    """Return whether a person accepted a relationship whose table or column is now missing."""
+    """Return whether the user accepted a relationship whose table or column is now missing."""
     if missing_end(relationship, tables) is None:
         return False
     return status_of(relationship) is (JoinStatus.REVIEW if relationship.id in before.waiting else JoinStatus.MANUAL)
@@ -177,7 +177,7 @@ def _waits(
 def returned_relationships(
     known: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], status_of: StatusOf
 ) -> tuple[Relationship, ...]:
-    """Return the relationships that waited for a table or column that exists again, as this scan knows them."""
+    """Return the relationships whose missing table or column exists again, as this scan describes them."""
     if not before.waiting:
         return ()
     found = {each.id: each for each in (*known.gone, *known.relationships)}
@@ -248,7 +248,7 @@ def _reason_now(now: ReviewedRelationship) -> str:
 def _by_hand(
     recorded: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
 ) -> Iterator[GoneJoin]:
-    """Yield the joins by people that are removed with a table and belong to no relationship of the record."""
+    """Yield the user-written joins that are removed with a table and do not belong to a recorded relationship."""
     physical = {name: table for table, name in ManifestIndex.of(shards, ()).names.items()} if removed else {}
     gone = {name for name, table in physical.items() if table in removed}
     for path, shard in shards.items() if gone else ():
@@ -261,7 +261,7 @@ def _by_hand(
 
 
 def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[str]) -> list[ResultWarning]:
-    """Return a warning about the removed joins, except for those of held files."""
+    """Return a warning about the removed joins, except for those in held files."""
     named = [f"{each.name} ({each.reason})" for each in gone if each.shard not in held]
     if not named:
         return []

@@ -1,4 +1,5 @@
-"""The review of a connection's relationships: decisions of the scan, foreign keys and people, and new decisions.
+"""The review of a connection's relationships: scan decisions, declared foreign keys, and decisions by people, old and
+new.
 
 People decide in the files that they write about sources. An overlay (`name:` of a generated source, without `table` and
 `sql`) disables joins with `disable_joins`, a list of their `on` conditions, compared with blanks ignored. The `name:`
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AuthoredFile:
-    """One file that people wrote about a source. `document` is a mapping with a `name`."""
+    """A user-written file about a source. `document` is a mapping with a `name`."""
 
     path: str
     content: bytes
@@ -48,24 +49,24 @@ class AuthoredFile:
 
     @property
     def is_overlay(self) -> bool:
-        """Whether it changes a generated source. Otherwise it is a source of its own."""
+        """Whether the file changes a generated source. Otherwise it is a source of its own."""
         return "table" not in self.document and "sql" not in self.document
 
     @property
     def disabled(self) -> frozenset[str]:
-        """The `on` of the joins that it disables."""
+        """The `on` clauses of the joins that the file disables."""
         listed = self.document.get(DISABLED)
         return frozenset(map(plain_on, listed)) if isinstance(listed, list) else frozenset()
 
     @property
     def joins(self) -> frozenset[JoinKey]:
-        """The joins that it adds."""
+        """The joins that the file adds."""
         return frozenset(map(join_key, mappings_in(self.document, "joins")))
 
 
 @dataclass(frozen=True, slots=True)
 class AuthoredSources:
-    """The files that people wrote about sources: overlays of generated ones, and sources of their own.
+    """User-written files about sources: overlays on generated sources, and standalone sources.
 
     `files`: name of a source -> its files. `broken`: path -> the error of a file that cannot be read.
     """
@@ -103,7 +104,7 @@ class AuthoredSources:
         return [file for file in self.files.get(source, ()) if file.is_overlay]
 
     def overlay_file(self, source: str) -> tuple[str, bytes | None]:
-        """Return path and content of a source's overlay, or the path of a new one and None.
+        """Return the path and content of a source's overlay; for a new one, its path and None.
 
         Raises `ConfigError` if there is no single file to edit: the name belongs to a source of its own, several
         overlays have it, the overlay is broken, or its path is taken by the file of another source.
@@ -134,7 +135,7 @@ def empty_overlay(source: str) -> bytes:
 
 
 def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, Any]], where: str) -> bytes:
-    """Return the overlay with joins disabled and no longer added by it."""
+    """Return the overlay changed to disable joins and no longer add them."""
     from ktx_cli.project import edit
 
     if content is None:
@@ -149,7 +150,7 @@ def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, A
 
 
 def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> bytes | None:
-    """Return the overlay with joins no longer disabled, or None if nothing else is in it."""
+    """Return the overlay changed to no longer disable joins, or None if it is then empty."""
     before = content
     for join in joins:
         found = [index for index, on in _disabled(content, where) if on == plain_on(join["on"])]
@@ -197,7 +198,7 @@ def _standalone(source: str, path: str) -> ConfigError:
 
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
-"""The `source` of joins that a scan wrote. A join with another `source`, or none, is a person's."""
+"""The `source` of joins written by a scan. A join with another `source`, or none, is a person's."""
 
 
 class JoinStatus(StrEnum):
@@ -208,17 +209,17 @@ class JoinStatus(StrEnum):
     MANUAL = "manual"
     """A join that a person accepted."""
     REVIEW = "review"
-    """A relationship that a person has to review."""
+    """A relationship that needs human review."""
     REJECTED = "rejected"
     """Not a join: the scan rejected it."""
     DISABLED = "disabled"
     """Not a join: a person rejected it."""
     DECLARED = "declared"
-    """A join that a foreign key of the database declares."""
+    """A join that a foreign key in the database declares."""
 
 
 BY_A_PERSON: Final = "accepted by a person"
-"""The start of the reason of a join that the scan did not accept."""
+"""The start of the reason for a join that the scan did not accept."""
 
 _DECIDED: Final = {
     JoinStatus.MANUAL: (Status.ACCEPTED, BY_A_PERSON),
@@ -231,12 +232,12 @@ INFERRED_JOINS: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL})
 JOINED: Final = INFERRED_JOINS | {JoinStatus.DECLARED}
 
 OTHER_WAY: Final = "The join in the opposite direction is in effect."
-"""The reason of a relationship that would need review if its opposite were not a join."""
+"""The reason for a relationship that would need review if its opposite were not a join."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedJoin:
-    """A join of a relationship, as a scan writes it. `shard`: the path of its source's shard, if any."""
+    """A relationship's join in the form that a scan writes. `shard`: the path of its source's shard, if any."""
 
     source: str
     shard: str | None
@@ -250,14 +251,14 @@ class GeneratedJoin:
 
 @dataclass(frozen=True, slots=True)
 class Opposite:
-    """The relationship from another one's parent to its child, by the same columns."""
+    """The opposite relationship: from the other one's parent to its child, by the same columns."""
 
     name: str
     status: JoinStatus
 
     @property
     def is_join(self) -> bool:
-        """Whether it, rather than the other, is the join between the two tables."""
+        """Whether this relationship, rather than the opposite, is the join between the two tables."""
         return self.status in JOINED
 
 
@@ -280,7 +281,7 @@ class ReviewedRelationship:
 
     @property
     def tables(self) -> frozenset[str]:
-        """The names of its two tables: as sources, and in the database."""
+        """The names of the relationship's two tables: as sources, and in the database."""
         refs = self.relationship.tables
         return frozenset({*(each.source for each in self.joins), *map(physical_name, refs), *map(str, refs)})
 
@@ -308,7 +309,7 @@ Reviewed = Mapping["RelationshipId | None", ReviewedRelationship]
 
 @dataclass(frozen=True, slots=True)
 class RelationshipReview:
-    """The recorded relationships of a connection in order, with their status and the files it comes from.
+    """The recorded relationships of a connection in order, with the status and the files that it comes from.
 
     `declared`: relationships that foreign keys declare, which need no decision.
     """
@@ -346,7 +347,7 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Relationsh
 
 @dataclass(frozen=True, slots=True)
 class StatusResolver:
-    """Resolves the status of relationships from shards, files of people and tables (none if they are unknown)."""
+    """Resolves the status of relationships from shards, user-written files and tables (empty if unknown)."""
 
     connection: str
     shards: Mapping[str, Shard]
@@ -354,7 +355,7 @@ class StatusResolver:
     tables: Mapping[TableRef, Table]
 
     def resolve_record(self, record: RelationshipRecord) -> tuple[ReviewedRelationship, ...]:
-        """Return the relationships of a record with their status, removed ones last."""
+        """Return a record's relationships with their status, removed ones last."""
         gone = frozenset(each.id for each in record.gone)
         return self.resolve((*record.recorded(), *record.gone), gone, record.waiting)
 
@@ -374,7 +375,7 @@ class StatusResolver:
     def _resolve_alone(
         self, found: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
     ) -> tuple[ReviewedRelationship, ...]:
-        """Return relationships with the status that they have without regard to their opposites."""
+        """Return relationships with their status, ignoring their opposites."""
         ends = (ref for each in found for ref in (each.child, each.parent))
         refs = list(dict.fromkeys((*self.tables, *ends)))
         index = ManifestIndex.of(self.shards, refs)
@@ -412,11 +413,11 @@ class StatusResolver:
         return JoinStatus.DISABLED if found.status is Status.ACCEPTED else JoinStatus(found.status.value)
 
     def _written(self, join: GeneratedJoin) -> Mapping[str, Any] | None:
-        """Return the join as it is in its shard, whoever wrote it."""
+        """Return the join from its shard, whoever wrote it."""
         return None if join.shard is None else find_join(self.shards[join.shard].entry(join.source), join)
 
     def _beside_opposite(self, each: ReviewedRelationship, known: Reviewed) -> ReviewedRelationship:
-        """Return a relationship with its status next to its opposite. A join of the opposite is not its own."""
+        """Return a relationship with its status, considering its opposite. A join of the opposite is not its own."""
         found = each.relationship
         other = known.get(_opposite_id(found))
         if other is None or _is_declared(found) or (each.status in JOINED and not self._is_join_of(other, each)):
@@ -434,7 +435,7 @@ class StatusResolver:
         return replace(each, relationship=found, status=status, opposite=opposite)
 
     def _is_join_of(self, other: ReviewedRelationship, each: ReviewedRelationship) -> bool:
-        """Return whether the join at the child of a relationship is that of its opposite (`other`), judging by the many
+        """Return whether the join at a relationship's child belongs to its opposite (`other`), judging by the many
         side.
         """
         cardinality = (self._written(each.joins[0]) or {}).get("relationship")
@@ -450,12 +451,12 @@ def _is_declared(found: Relationship) -> bool:
 
 
 def _likelihood(found: Relationship) -> tuple[int, float, str]:
-    """Return the sort key that decides between opposites if both are one-to-one."""
+    """Return the sort key that decides between opposites if both relationships are one-to-one."""
     return -(*Status,).index(found.status), found.probability, repr(found.id)
 
 
 def _with_decision(each: ReviewedRelationship) -> ReviewedRelationship:
-    """Return a relationship whose reason says that a person overruled the scan, if one did."""
+    """Return a relationship whose reason mentions a person's overruling of the scan, if there was one."""
     decision, found = _DECIDED.get(each.status), each.relationship
     if decision is None or each.gone or found.status is decision[0] or not found.reason:
         return each
@@ -463,7 +464,7 @@ def _with_decision(each: ReviewedRelationship) -> ReviewedRelationship:
 
 
 def status_counts(relationships: Iterable[ReviewedRelationship]) -> dict[str, int]:
-    """Return status -> number of relationships, without declared ones."""
+    """Return status -> number of relationships, except declared ones."""
     counts = Counter(each.status for each in relationships)
     return {each.value: counts[each] for each in JoinStatus if each is not JoinStatus.DECLARED}
 
@@ -482,7 +483,9 @@ def missing_end(found: Relationship, tables: Mapping[TableRef, Table]) -> str | 
 
 
 def _opposite_id(found: Relationship) -> RelationshipId | None:
-    """Return the id of the opposite relationship, or None if it has a condition or joins a table to itself."""
+    """Return the id of the opposite relationship, or None if the relationship has a condition or joins a table to
+    itself.
+    """
     if found.condition is not None or found.child == found.parent:
         return None
     return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)
@@ -496,13 +499,13 @@ def _joins(found: Relationship, names: Mapping[TableRef, str]) -> list[tuple[Tab
 
 
 def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:
-    """Return the join of a manifest entry that is the wanted one, whoever wrote it."""
+    """Return the join of a manifest entry that matches a wanted join, whoever wrote it."""
     key = join_key(wanted.join)
     return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
 
 
 def relationships_named(word: str, relationships: Iterable[ReviewedRelationship]) -> list[ReviewedRelationship]:
-    """Return the relationships that a word names: by the whole name, ignoring blanks, or up to the arrow."""
+    """Return the relationships that an argument names: by full name, ignoring blanks, or the part before the arrow."""
     known = list(relationships)
     squeezed = _squeezed(word)
     return (
@@ -527,7 +530,7 @@ class Decision(StrEnum):
 
 
 class ReviewDraft:
-    """New decisions on the relationships of a connection, as changes of its files. Nothing is written."""
+    """New decisions on the relationships of a connection, as changes to its files. Nothing is written."""
 
     def __init__(self, review: RelationshipReview) -> None:
         self.connection = review.connection
@@ -537,7 +540,7 @@ class ReviewDraft:
         self._overlays: dict[str, bytes | None] = {}
 
     def decide(self, each: ReviewedRelationship, decision: Decision) -> frozenset[str]:
-        """Make a decision and return the paths that it changes; none if it was already made.
+        """Make a decision and return the paths that it changes; none if the decision already exists.
 
         Accepted: both tables have the join as `manual` (in a file for one table: the one that has it), and no overlay
         disables it. Rejected: the overlays of both disable it, and it is no longer `manual`; only that of the child if
@@ -556,7 +559,7 @@ class ReviewDraft:
         return frozenset(path for join in joins for path in change(each, join, is_written=join in written))
 
     def _written_once(self, joins: Sequence[GeneratedJoin]) -> Sequence[GeneratedJoin]:
-        """Return the joins that are in the manifest: one of the two, if a table has a file of its own there."""
+        """Return the joins in the manifest: only one of the two if a table has a separate file there."""
         if not any(join.shard is not None and is_table_file(join.shard) for join in joins):
             return joins
         shards = self._review.manifest.written
@@ -576,7 +579,7 @@ class ReviewDraft:
         return {**self._review.manifest.written, **written}
 
     def removed_texts(self, contents: Mapping[str, bytes]) -> RemovedTexts:
-        """Return the texts that are lost when the shards are rewritten. `contents`: path -> current content."""
+        """Return the texts that would be lost when the shards are rewritten. `contents`: path -> current content."""
         return RemovedTexts(
             comments=tuple(sorted(p for p in self._documents if p in contents and has_comments(contents[p], p)))
         )
@@ -619,7 +622,7 @@ class ReviewDraft:
         return [path]
 
     def _change_joins(self, join: GeneratedJoin, change: Callable[[Joins], Joins]) -> list[str]:
-        """Change the joins of a source in its shard, and nothing else."""
+        """Change the joins of a source in its shardwithout other changes."""
         if join.shard is None:
             return []
         document = self._documents.get(join.shard, self._review.manifest.written[join.shard].document)
@@ -639,7 +642,7 @@ class ReviewDraft:
 
 
 def _with_manual(joins: Joins, wanted: GeneratedJoin) -> Joins:
-    """Return the joins with the wanted one as `manual`. A declared join is unchanged."""
+    """Return the joins, with the wanted one as `manual`. A declared join is unchanged."""
     key = join_key(wanted.join)
     if all(join_key(join) != key for join in joins):
         return [*joins, {**wanted.join, "source": "manual"}]
@@ -649,7 +652,7 @@ def _with_manual(joins: Joins, wanted: GeneratedJoin) -> Joins:
 
 
 def _as_manual(join: dict[str, Any], wanted: GeneratedJoin) -> dict[str, Any]:
-    """Return a join as `manual`; one of the opposite relationship takes the direction of the wanted one."""
+    """Return a join as `manual`; a join in the opposite direction is reversed."""
     if join.get("source") == "inferred":
         join = {**join, "source": "manual"}
     cardinality = wanted.join["relationship"]
@@ -659,7 +662,7 @@ def _as_manual(join: dict[str, Any], wanted: GeneratedJoin) -> dict[str, Any]:
 
 
 def _without_manual(joins: Joins, wanted: GeneratedJoin, *, keep: bool) -> Joins:
-    """Return the joins without the wanted one if it is a person's. `keep`: make it `inferred` instead."""
+    """Return the joins, without the wanted one if a person wrote it. `keep`: make it `inferred` instead."""
     key = join_key(wanted.join)
     persons = [join for join in joins if join_key(join) == key and join.get("source") not in GENERATED_SOURCES]
     if not keep:

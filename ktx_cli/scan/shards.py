@@ -1,4 +1,4 @@
-"""The manifest shards: the generated entry of every table, merged with the changes that people made to it.
+"""The manifest shards: the generated entry of every table, merged with people's changes to it.
 
 Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullable, descriptions}], joins: [...]}}`.
 """
@@ -37,13 +37,13 @@ from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_valu
 
 Joins = dict[TableRef, list[dict[str, str]]]
 JoinKey = tuple[str, str]
-"""The identity of a join within its source: `to`, and `on` with single blanks."""
+"""A join's identity within its source: `to`, and `on` with single blanks."""
 SourceJoin = tuple[str, JoinKey]
-"""The identity of a join within a manifest: its source, and its identity there."""
+"""A join's identity within a manifest: its source, and its identity within that source."""
 
 
 def join_key(join: Mapping[str, Any]) -> JoinKey:
-    """Return the identity of a join within its source."""
+    """Return a join's identity within its source."""
     return str(join.get("to")), plain_on(join.get("on"))
 
 
@@ -121,7 +121,7 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
 
 
 def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef, str], source: str) -> None:
-    """Add the joins of a relationship to both of its tables, unless they have them."""
+    """Add the joins of a relationship to both of its tables, unless they are already there."""
     forward, backward = _sides(relationship, names)
     cardinality = relationship.cardinality.value
     _add(joins[relationship.child], {**forward, "relationship": cardinality, "source": source})
@@ -131,7 +131,7 @@ def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef
 
 
 def _sides(relationship: Relationship, names: Mapping[TableRef, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return `to` and `on` for the joins of a relationship, at its child and at its parent."""
+    """Return `to` and `on` for a relationship's joins, at the child and at the parent."""
     child, parent = names[relationship.child], names[relationship.parent]
     pairs = tuple(zip(relationship.child_columns, relationship.parent_columns, strict=True))
     turned = tuple((theirs, own) for own, theirs in pairs)
@@ -146,7 +146,7 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
 
 
 def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, str]) -> dict[SourceJoin, bool]:
-    """Return the joins of relationships, and whether each is at the parent. Files for one table have it at the child.
+    """Return the joins for relationships, and whether each is at the parent. Files for one table have it at the child.
 
     Of two relationships that are each other's opposites, the first one counts.
     """
@@ -161,7 +161,7 @@ def join_sides(relationships: Iterable[Relationship], names: Mapping[TableRef, s
 
 @dataclass(frozen=True, slots=True)
 class WrittenShards:
-    """The shards of a connection as they are written, and with every join on both of its tables.
+    """The shards of a connection as stored, and with every join on both of its tables.
 
     A file for one table has each join once. Code that compares, merges or looks up joins uses `shards`.
     """
@@ -173,7 +173,7 @@ class WrittenShards:
 
     @classmethod
     def of(cls, written: Mapping[str, Shard]) -> WrittenShards:
-        """Add the joins in files for one table to the other table. Without such files, nothing is added."""
+        """Add each join in a table's file to the other table. Without such files, nothing is added."""
         if not any(map(is_table_file, written)):
             return cls(written, written)
         paths = {name: path for path, shard in written.items() for name in shard.tables}
@@ -193,7 +193,8 @@ class WrittenShards:
     def once(
         self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
     ) -> dict[str, dict[str, Entry]]:
-        """Return entries by path and name with each join on one of its tables: the child, or where a person put it.
+        """Return entries by path and name with each join on one of its tables: the child, or the table chosen by a
+        person.
 
         If the two differ, both are kept. `at_parent`: see `join_sides`.
         """
@@ -217,7 +218,7 @@ class WrittenShards:
     def twice(
         self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
     ) -> dict[str, dict[str, Entry]]:
-        """Return entries with the joins of scans on both of their tables, and others where they were written."""
+        """Return entries with scan-written joins on both of their tables, and other joins unmoved."""
         added = {
             (name, join_key(join))
             for tables in placed.values()
@@ -228,7 +229,7 @@ class WrittenShards:
         return _without_joins(placed, added - at_parent.keys())
 
     def _of_people(self) -> frozenset[SourceJoin]:
-        """Return the joins that people put into files for one table."""
+        """Return the joins that people added to files for one table."""
         return frozenset(
             (name, join_key(join))
             for path, shard in self.written.items()
@@ -240,7 +241,7 @@ class WrittenShards:
 
 
 def _plain_joins(entries: Mapping[str, Entry]) -> Iterator[tuple[str, dict[str, Any], Join]]:
-    """Yield (source, join as written, join) for the readable joins without an alias."""
+    """Yield (source, join as written, join) for readable joins without an alias."""
     for name, entry in entries.items():
         items = mappings_in(entry, "joins")
         columns = [str(column.get("name")) for column in mappings_in(entry, "columns")] if items else []
@@ -401,7 +402,7 @@ def plan_shards(
 def _renamed(
     generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str], before: Iterable[str]
 ) -> dict[str, str]:
-    """Return a table's generated source name -> the name people gave it, if no other source has or had the former."""
+    """Return a table's generated source name -> its given name, if no other source has or had the generated one."""
     natural = source_names(generated, {})
     in_use = {*names.values(), *before}
     return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}
@@ -426,7 +427,7 @@ def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str,
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Return whether two documents are equal, including the order of their tables."""
+    """Return whether two documents are equal, including their table order."""
     return before == after and [*(before.get("tables") or {})] == [*after["tables"]]
 
 
@@ -458,7 +459,7 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
 
 
 _LISTS: Final = frozenset({"columns", "joins", PROPOSED_MEASURES, PROPOSED_SEGMENTS})
-"""The keys of an entry whose lists are merged item by item."""
+"""The entry keys with lists that are merged item by item."""
 
 
 def has_text(old: Entry | None, current: Entry) -> bool:
@@ -473,7 +474,7 @@ def _descriptions(entry: Entry) -> list[Any]:
 
 
 def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
-    """Return the entry with its joins to renamed sources changed to the new names."""
+    """Return the entry with the new names of renamed sources in its joins."""
     if not any(join.get("to") in renamed for join in mappings_in(entry, "joins")):
         return entry
     return {**entry, "joins": [_redirected(join, renamed) for join in entry["joins"]]}
@@ -502,7 +503,7 @@ def _keep_mapping(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
 
 
 def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the database's columns in order, then those that people added."""
+    """Return the database's columns in order, followed by those that people added."""
     kept = []
     for name, column in new.items():
         present = current.get(name, column)
@@ -512,7 +513,7 @@ def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
 
 
 def _keep_named(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return proposed definitions: new ones and those that people changed, but none that people removed."""
+    """Return proposed definitions: new ones and those that people changed, but not those that people removed."""
     kept = []
     for name, item in new.items():
         if name in current or name not in old:
@@ -539,7 +540,7 @@ def _keep_joins(
 
 
 def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
-    """Return the part of an unrecorded entry that a scan may have generated; of its texts, those `new` replaces."""
+    """Return the part of an unrecorded entry that a scan may have generated, but only texts that `new` replaces."""
     part: Entry = {"table": entry.get("table"), **_generated_texts(entry, new)}
     columns = None if new is None else _by_name(new)
     part["columns"] = [
@@ -551,7 +552,7 @@ def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
 
 
 _OF_TYPES: Final = ("natural_granularity", "enum_values")
-"""The keys of a column that its type implies. An entry without one comes from an older scan, not from a person."""
+"""The column keys that are implied by the type. An entry without one comes from an older scan, not from a person."""
 
 
 def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
@@ -562,7 +563,7 @@ def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dic
 
 
 def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the `descriptions` under keys of scans. `new`: only those of the database and those that `new` has."""
+    """Return the `descriptions` under the scans' keys. `new`: only those of the database and those that `new` has."""
     replaced = GENERATED_KEYS if new is None else {"db", *_mapping(new.get("descriptions"))}
     texts = {
         key: text
@@ -586,7 +587,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _in_order(entry: Entry) -> Entry:
-    """Return the entry with its well-known keys first, `columns` and `joins` last."""
+    """Return the entry with known keys first, and `columns` and `joins` last."""
     first = [key for key in ("table", "descriptions") if key in entry]
     last = [key for key in ("columns", "joins") if key in entry]
     middle = [key for key in entry if key not in first and key not in last]

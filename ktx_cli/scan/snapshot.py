@@ -51,7 +51,7 @@ def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> st
 
 
 def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
-    """Return path -> sha256 of the files that a manifest lists as done. Raises `ConfigError` if it is invalid."""
+    """Return path -> sha256 of the files that a manifest marks as done. Raises `ConfigError` if it is invalid."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):

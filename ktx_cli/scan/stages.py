@@ -80,7 +80,7 @@ class StageFailure:
         return {"stage": self.stage.name.lower(), "table": table, "error": self.error}
 
     def warning(self, connection: str) -> ResultWarning:
-        """Return the failure as a warning of the report."""
+        """Return the failure as a warning in the report."""
         message = f"{self} failed unexpectedly ({self.error}); the results of the last scan are kept"
         hint = Hint(
             "rerun with `{}` to see the traceback, and please report the bug", Command("scan", connection, "--debug")
@@ -90,13 +90,13 @@ class StageFailure:
 
 @dataclass(slots=True)
 class Failures:
-    """Collects the stages that failed, from any thread. `strict`: no error is caught, for tests and benchmarks."""
+    """Collects failed stages from any thread. `strict`: no error is caught, for tests and benchmarks."""
 
     strict: bool = False
     noted: list[StageFailure] = field(default_factory=list)
 
     def stage(self, stage: Stage, table: TableRef | None = None) -> _StageContext:
-        """Return a context that catches and notes errors, except for those that end more than this stage."""
+        """Return a context that catches and records errors, except those that end more than this stage."""
         return _StageContext(self, stage, table)
 
     def found(self) -> tuple[StageFailure, ...]:
@@ -129,7 +129,7 @@ class _StageContext:
 
 
 class ScanStep:
-    """Emits the progress events of one step of a scan. A step that fails emits no end event."""
+    """Emits the progress events for one step of a scan. A step that fails emits no end event."""
 
     def __init__(self, name: str, connection: str, emit: Emit) -> None:
         self._name, self._connection, self._emit = name, connection, emit
@@ -137,7 +137,7 @@ class ScanStep:
         self.summary = ""
 
     def progress(self, done: int, total: int) -> None:
-        """Emit the progress of the step."""
+        """Emit the step's progress."""
         self._emit(StepProgress(self._name, done, total, self._connection))
 
     def __enter__(self) -> ScanStep:
@@ -151,12 +151,12 @@ class ScanStep:
 
 
 def unexpected(error: str) -> str:
-    """Return the message for an internal error, by its type; its text may hold values of rows."""
+    """Return the message for an internal error: only its type, because its text may contain row values."""
     return f"ktx failed unexpectedly ({error})"
 
 
 def ends_more(error: Exception) -> bool:
-    """Return whether an error ends more than the part of the scan in which it occurs.
+    """Return whether an error ends more than the affected part of the scan.
 
     Every typed error does (a cancelled run, a lost lock, a full disk, a budget, an unreachable database), except for a
     single statement that a database refused.
@@ -175,7 +175,7 @@ class Depth(StrEnum):
 
 
 def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> Depth:
-    """Return the depth of a run: the requested one, else `enriched` if `scan.enrichment.mode` and the backend allow it.
+    """Return a run's depth: the requested one, else `enriched` if `scan.enrichment.mode` and the backend allow it.
 
     Raises `UsageError` for a depth that the configuration does not support, `LlmError` (`no_backend`) for one that
     needs a model if none is configured.
@@ -200,7 +200,7 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
 
 
 def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
-    """Return whether a scan of this depth calls the model."""
+    """Return whether a scan at this depth calls the model."""
     return depth is Depth.ENRICHED and config.scan.enrichment.mode == "llm" and not no_llm
 
 
@@ -223,14 +223,14 @@ def not_enriched(config: KtxConfig) -> ResultWarning | None:
 
 @dataclass(frozen=True, slots=True)
 class ScanPrompts:
-    """The prompts of a scan."""
+    """The prompts for a scan."""
 
     describe: Prompt
     propose: Prompt
 
     @classmethod
     def load(cls, folder: Path) -> ScanPrompts:
-        """Return the prompts, replaced by the project's own ones if `folder` has them. Raises `ConfigError` for an
+        """Return the prompts, replaced by the project's own if they are in `folder`. Raises `ConfigError` for an
         invalid one.
         """
         from ktx_cli.prompts import load_prompt

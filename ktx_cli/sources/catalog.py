@@ -40,9 +40,9 @@ PREFIX: Final = "documents-"
 """The prefix of the keys of catalog pages, before the connection."""
 
 _MOST_LISTED: Final = 3_500
-"""The maximum characters of the entries on a page, leaving room for its title."""
+"""The maximum length of the entries on a page, which leaves room for its title."""
 _MOST_WITH_HEAD: Final = 2_800
-"""The maximum characters of the entries on the page that introduces the catalog."""
+"""The maximum length of the entries on the catalog's introductory page."""
 _LONGEST_KEY: Final = 100
 _LONGEST_TITLE: Final = 120
 _LONGEST_PATH: Final = 160
@@ -54,10 +54,10 @@ _DEEPEST: Final = 12
 """The levels of folders at which pages may be split."""
 
 Listed = tuple[str, Outline | None, str]
-"""The path of a document, its content, and why it cannot be read, if so."""
+"""A document's path, its content, and the reason if it cannot be read."""
 
 Owned = Mapping[str, Mapping[str, str]]
-"""Path of a file -> item in it that a source owns -> the sha256 of what was written."""
+"""File path -> item in the file that a source owns -> the sha256 of the written item."""
 
 Made = tuple[Page, tuple[str, ...]]
 """A page and its documents."""
@@ -65,19 +65,19 @@ Made = tuple[Page, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The catalog of a source as written. `pages`: path of a page -> its documents."""
+    """A source's catalog in its written form. `pages`: path of a page -> its documents."""
 
     pages: Mapping[str, tuple[str, ...]]
     outlines: tuple[Outline, ...]
     """Summaries of the documents that can be read."""
     owned: Owned
-    """Path of a page -> the content that ktx wrote."""
+    """Page path -> the content that ktx wrote."""
     warnings: tuple[ResultWarning, ...] = ()
     """Pages that claim to belong to the catalog but do not."""
 
 
 def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot, owned: Owned | None = None) -> Catalog:
-    """Update the catalog of a source in an overlay.
+    """Update a source's catalog in an overlay.
 
     `owned`: what the last run wrote for the source in project files. A page that it did not write is kept, whatever the
     page says about itself, and so is an edited page that is no longer needed.
@@ -110,7 +110,7 @@ _PAGE: Final = "page"
 
 
 def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
-    """Yield the pages that claim to belong to the catalog of a connection."""
+    """Yield the pages that claim to belong to a connection's catalog."""
     for path in sorted(workspace.paths(f"{FOLDER}{GLOBAL}/{PREFIX}")):
         place = place_of(path)
         page = None if place is None else own_page(workspace, place[1], GLOBAL)
@@ -119,7 +119,7 @@ def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
 
 
 def _own(claimed: Mapping[str, Page], connection: str, owned: Owned) -> dict[str, str]:
-    """Return the pages that an earlier run wrote, with the sha256 of what it wrote, which is empty if unknown.
+    """Return the pages that an earlier run wrote, with the sha256 of their written content, which is empty if unknown.
 
     Pages from before ktx recorded them are recognized by their headings.
     """
@@ -168,7 +168,7 @@ _UNREADABLE: Final[Mapping[str, str]] = {
 def catalog_pages(
     connection: str, listed: Iterable[Listed], taken: Iterable[str] = (), *, complete: bool = True
 ) -> list[Made]:
-    """Return the pages of a catalog, first page first, each with its documents; none without documents.
+    """Return the pages of a catalog, starting with the first, each with its documents; none if there are no documents.
 
     `taken`: lower-case keys of other pages. `complete`: whether all documents of the source were read.
     """
@@ -180,7 +180,7 @@ def catalog_pages(
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A document on a page: its line, and its path as pages may show it."""
+    """A document on a page: its line, and its path in a form that pages may show."""
 
     path: str
     line: str
@@ -263,7 +263,7 @@ class _Catalog:
 
 
 def _without_findings(page: Page) -> Page:
-    """Return a page without the lines that may not appear together, even if each may appear alone."""
+    """Return a page without lines that may appear alone but not together."""
     while True:
         lines, first = page.body.split("\n"), body_line(page)
         places = sorted({(each.line or 0) - first for each in lint_page(page, ())})
@@ -284,7 +284,7 @@ def _span(chunk: Sequence[_Entry]) -> str:
 
 
 def _common(folders: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the folders with which all of these begin."""
+    """Return the folders that all of these paths begin with."""
     first, last = min(folders), max(folders)
     count = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
     return first[: min(len(first), len(last)) if count is None else count]
@@ -295,7 +295,7 @@ def _size(lines: Iterable[str]) -> int:
 
 
 def _cut(entries: list[_Entry], level: int = 0) -> list[list[_Entry]]:
-    """Return the entries in parts that fit on pages, split between folders if possible."""
+    """Return the entries in parts that fit on pages, split at folders if possible."""
     if _size(each.line for each in entries) <= _MOST_LISTED:
         return [entries]
     parts: list[list[_Entry]] = []
@@ -328,7 +328,7 @@ def _packed(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _unfit(text: str) -> str:
-    """Return why a text may not be on a page, or an empty text if it may."""
+    """Return why a text may not be on a page, or an empty string if it may."""
     codes = [each.code for each in lint_page(Page("document", body=text), ())]
     return next((REASONS.get(code, "it contains links or markup") for code in codes), "")
 
@@ -343,12 +343,12 @@ _MEANINGFUL: Final = str.maketrans(
 
 
 def _plain(text: str) -> str:
-    """Return a text without meaning in Markdown or HTML, with `(link)` for addresses."""
+    """Return a text that has no special meaning in Markdown or HTML, with `(link)` for addresses."""
     return _ENTITY.sub("& ", _ADDRESS.sub("(link)", text).translate(_MEANINGFUL))
 
 
 def safe_text(text: str, limit: int, what: str = "text") -> str:
-    """Return a text as it may appear on a page, or else a placeholder and why the text is not shown."""
+    """Return a text in a form that may appear on a page, or a placeholder and the reason why it is hidden."""
     reason = _unfit(text) if text else ""
     if reason in REASONS.values():
         return f"({what} not shown: {reason})"
@@ -361,7 +361,7 @@ _SIMPLE_PATH: Final = re.compile(r"[\w./ +@(),&=-]+")
 
 
 def _path(path: str) -> str:
-    """Return a path as a page shows it: as code if nothing in it has another meaning."""
+    """Return a path in the form that pages show: as code if nothing in it has another meaning."""
     shown = safe_text(path, _LONGEST_PATH, "path")
     return f"`{shown}`" if shown == path and _SIMPLE_PATH.fullmatch(path) and "." in path else shown
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Model
 
 CONVENTIONS: Final = "conventions.json"
-"""The name of the record of what a source states."""
+"""The name of the record of a source's statements."""
 
 _FORMAT: Final = 1
 _MOST: Final = 3
@@ -63,7 +63,9 @@ class StatedConvention:
 
 
 def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[StatedConvention]:
-    """Yield what the variables of a dbt project state, including those of packages. `path`: the file they are in."""
+    """Yield the conventions that a dbt project's variables state, including variables in packages. `path`: the file
+    they are in.
+    """
     for name, value in variables.items():
         if isinstance(value, Mapping):
             yield from stated_variables(value, path)
@@ -81,7 +83,7 @@ def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[Stated
 def record_conventions(
     workspace: Workspace, connection: str, kind: str, snapshot: Snapshot, stated: Iterable[StatedConvention]
 ) -> None:
-    """Write what a source states to its record in an overlay. A source that states nothing has none.
+    """Write a source's statements to its record in an overlay. A source that states nothing has none.
 
     For texts that may not be shown, the record has the reason. For files that are missing from an incomplete snapshot,
     it keeps what they stated.
@@ -102,7 +104,7 @@ def record_conventions(
 
 
 def recorded_conventions(tree: Tree, connections: Iterable[str]) -> dict[str, list[StatedConvention]]:
-    """Return connection -> what the records of its sources state, without connections that state nothing.
+    """Return connection -> the recorded statements of its sources, except connections without statements.
 
     Raises `ConfigError` for an invalid record.
     """
@@ -159,12 +161,12 @@ def _parsed(content: bytes, where: str) -> list[StatedConvention]:
 
 
 _ByValue = Mapping[str, list[tuple[str, StatedConvention]]]
-"""Value -> the connections and statements that have it."""
+"""Value -> the connections and statements with that value."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenConvention:
-    """A setting for which sources state another value than `ktx.yaml`. `is_set`: whether `ktx.yaml` sets it."""
+    """A setting for which sources state a value that differs from `ktx.yaml`. `is_set`: whether `ktx.yaml` sets it."""
 
     setting: str
     is_set: bool
@@ -173,7 +175,7 @@ class OpenConvention:
 
 
 def open_conventions(config: KtxConfig, recorded: Mapping[str, Iterable[StatedConvention]]) -> list[OpenConvention]:
-    """Return the settings for which the records of sources differ from the project, in order."""
+    """Return the settings for which the sources' records differ from the project's values, in order."""
     by_setting: dict[str, dict[str, list[tuple[str, StatedConvention]]]] = {}
     for connection, stated in sorted(recorded.items()):
         for each in stated:
@@ -218,7 +220,7 @@ def _way_out(setting: str, values: Iterable[str]) -> Hint:
 def convention_warnings(
     connection: str, stated: Iterable[StatedConvention], models: Mapping[str, Model]
 ) -> tuple[ResultWarning, ...]:
-    """Return a proposal for each setting that a source states and the project does not set.
+    """Return a proposal for each setting that a source states and that the project does not set.
 
     `models`: the semantic layers, which have the calendar of the project. Without any, there is nothing to propose.
     """

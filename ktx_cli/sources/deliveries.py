@@ -1,4 +1,4 @@
-"""Deliveries of sources: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with the results of its files.
+"""Source deliveries: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with the results of its files.
 
 The next run compares with it, on any clone. A file whose work failed is listed with its status, and counts as new.
 """
@@ -49,7 +49,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The files of a source by path, and the items of project files that the source owns (see `sources.ownership`).
+    """A source's files by path, and the items in project files that the source owns (see `sources.ownership`).
 
     `projected`: a digest of everything that the last projection read, empty if it must run again.
     """
@@ -59,7 +59,7 @@ class Delivery:
     projected: str = ""
 
     def artifacts(self) -> dict[str, tuple[str, ...]]:
-        """Return artifact -> the raw files it comes from, sorted."""
+        """Return artifact -> the raw files that it comes from, sorted."""
         found: dict[str, list[str]] = {}
         for path, state in self.files.items():
             for artifact in state.artifacts:
@@ -68,7 +68,7 @@ class Delivery:
 
 
 def delivery_path(connection: str, kind: str) -> str:
-    """Return the path of the delivery file of a source."""
+    """Return the path of a source's delivery file."""
     return Layout.raw_path(connection, kind, NAME)
 
 
@@ -91,7 +91,7 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
 
 
 def render_delivery(delivery: Delivery) -> bytes:
-    """Return the text of a delivery file; the same states give the same text."""
+    """Return the content of a delivery file; equal states give equal content."""
     document: dict[str, Any] = {
         "version": _FORMAT,
         "files": {path: _entry(delivery.files[path]) for path in sorted(delivery.files)},
@@ -114,7 +114,7 @@ def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
 
 
 def _change(state: FileState | None, sha256: str, *, model: bool) -> str:
-    """Return the field of `Changes` to which a file belongs, given the state in which it was processed."""
+    """Return the field of `Changes` that a file belongs in, given the state in which it was processed."""
     if state is None:
         return "added"
     if state.sha256 != sha256:
@@ -134,7 +134,7 @@ def _entry(state: FileState) -> dict[str, Any]:
 
 
 SourceKey = tuple[str, str]
-"""Connection and kind of a source."""
+"""A source's connection and kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class RawStore:
         self._folder = folder
 
     def put(self, path: str, content: bytes) -> RawFile:
-        """Store a content and return its file."""
+        """Store a file's content and return the file."""
         digest = hashlib.sha256(content).hexdigest()
         place = self._place(digest)
         if self._content(digest) != content:
@@ -200,7 +200,7 @@ class RawStore:
         return self._file(path, digest, len(content))
 
     def discard(self, sha256: str) -> None:
-        """Delete a content, if it is stored."""
+        """Delete stored content, if it exists."""
         place = self._place(sha256)
         try:
             place.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ class RawStore:
             raise storage_error(place, error) from error
 
     def find(self, path: str, sha256: str) -> RawFile | None:
-        """Return a file whose content is stored, or None if it is not."""
+        """Return a file whose content is stored, or None if it is not stored."""
         content = self._content(sha256)
         return None if content is None else self._file(path, sha256, len(content))
 

@@ -1,4 +1,4 @@
-"""Divide documents into work units: one per document, small neighbours together, long ones in parts."""
+"""Divide documents into work units: one per document, small neighbours together, and long ones in parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP_CHARACTERS: Final = 20_000
 """The maximum total length of a unit with several documents."""
 
 _CONVERTED: Final = frozenset((".html", ".htm", ".pdf"))
-"""Extensions of files whose lines are those of the Markdown made from them; other files keep their own lines."""
+"""Extensions of files for which line numbers refer to the Markdown made from them rather than to the files."""
 
 _EARLIEST_CUT: Final = 0.6
 _MOST_PEERS: Final = 100
@@ -54,7 +54,7 @@ class DocumentSource(Source):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """Which documents may share a unit: at least `minimum` of one group, none longer than `small` characters."""
+    """The rules for sharing a unit: at least `minimum` documents of one group, none longer than `small` characters."""
 
     minimum: int
     small: int
@@ -64,7 +64,7 @@ NEIGHBOURS: Final = Grouping(minimum=2, small=10_000)
 """The files of one folder."""
 
 PAGES: Final = Grouping(minimum=5, small=4_000)
-"""The pages below one page."""
+"""The child pages of one page."""
 
 
 def document_units(
@@ -74,7 +74,7 @@ def document_units(
     group_of: Callable[[documents.RawFile], str],
     depends: Callable[[documents.RawFile], Iterable[str]] = lambda raw: (),
 ) -> tuple[documents.WorkUnit, ...]:
-    """Return the units for what was added or modified, sorted by their first file.
+    """Return the units for added and modified documents, sorted by their first file.
 
     `group_of` returns a document's folder or parent, `depends` the files that explain it.
     """
@@ -153,7 +153,7 @@ def _spans(raw: documents.RawFile, needs: tuple[str, ...], peers: tuple[str, ...
         part = f"part {number} of {len(spans)}"
         notes = (
             f"This is {part} of {raw.path}: work through its lines {first} to {last}, as read_raw_span counts them. "
-            f"The other lines are the work of other agents; read them only where a line here needs them."
+            f"The other lines are the work of other agents; read them only if a line here needs them."
         )
         yield documents.WorkUnit(
             f"{raw.path}:{number}-of-{len(spans)}", f"{raw.path}, {part}", (raw.path,), needs, peers, notes=notes
@@ -161,7 +161,7 @@ def _spans(raw: documents.RawFile, needs: tuple[str, ...], peers: tuple[str, ...
 
 
 def _text(raw: documents.RawFile) -> str:
-    """Return a document's text as agents read it if it may be too long for a unit; empty if it is unreadable."""
+    """Return a document's text in the form that agents read if it may be too long for a unit; empty if unreadable."""
     suffix = PurePosixPath(raw.path).suffix.lower()
     if raw.size <= (_SMALLEST_PACKED if suffix == ".pdf" else SPAN_CHARACTERS):
         return ""
@@ -174,7 +174,7 @@ def _text(raw: documents.RawFile) -> str:
 
 
 def _line_spans(text: str) -> list[tuple[int, int]]:
-    """Return first and last lines, from 1, of parts that are split at headings, else at blank lines, else anywhere."""
+    """Return the first and last line numbers of parts, split at headings, else at blank lines, else anywhere."""
     lines = text.removesuffix("\n").split("\n")
     if len(text) <= SPAN_CHARACTERS:
         return [(1, len(lines))]
@@ -189,7 +189,7 @@ def _line_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _span_end(lines: Sequence[str], first: int, headings: set[int]) -> int:
-    """Return the number of the line after the last one of a part that begins at `first`."""
+    """Return the line number after the end of a part that begins at `first`."""
     length = 0
     at_heading = at_blank = 0
     for number in range(first, len(lines)):

@@ -1,4 +1,4 @@
-"""Fetches over an API: what is new, what is reused from the last one, and what had to be skipped.
+"""Fetches over an API: new items, items reused from the last fetch, and skipped items.
 
 Whether an item changed depends on its `updated_at`, compared as text with the last value: no clocks are compared, and
 nothing that changed between two pages of a list is missed the next time.
@@ -66,20 +66,20 @@ class ApiFetch:
         return path in self._files
 
     def unchanged(self, path: str, moment: object) -> Document | None:
-        """Return the kept document of an item that last changed at `moment`, or None if it must be read."""
+        """Return the stored document for an item that last changed at `moment`, or None if it must be read."""
         kept = self.kept(path) if moment and self._last and self._last.get(path) == str(moment) else None
         if kept is not None:
             self._moments[path] = str(moment)
         return kept
 
     def kept(self, path: str) -> Document | None:
-        """Return the document of the last fetch, or None if it is missing or belongs to another site."""
+        """Return the document from the last fetch, or None if it is missing or belongs to another site."""
         file = self._kept(path)
         document = json.loads(file.read()) if file else None
         return document if isinstance(document, dict) else None
 
     def read(self, path: str, moment: object) -> None:
-        """Note that something was read as of `moment`."""
+        """Record that an item was read as of `moment`."""
         self.fetched += 1
         if moment:
             self._moments[path] = str(moment)
@@ -89,13 +89,13 @@ class ApiFetch:
         self._files[path] = self.context.raw.put(path, render(document))
 
     def keep(self, path: str) -> None:
-        """Keep a raw file from the last fetch, if it had one."""
+        """Keep a raw file from the last fetch, if there was one."""
         file = self._kept(path)
         if file is not None:
             self._files[path] = file
 
     def skip(self, path: str, error: AnswerError) -> None:
-        """Note what could not be read, and keep its previous content.
+        """Record an item that could not be read, and keep its previous content.
 
         Raises the error if it concerns the whole site: it does not respond, the login fails, or too much has failed
         already.

@@ -50,10 +50,10 @@ _REDUCTIONS: Final = DISCOUNT | word_set(
     "deduction deductions deducted withheld voucher vouchers coupon coupons promo promotion allowance markdown"
     " reduction abzug nachlass gutschein rebaja bon korting"
 )
-"""Words for what reduces an amount."""
+"""Words for deductions from an amount."""
 
 _KEPT: Final = FEE | word_set("handling restocking retained commission")
-"""Words for what is kept back from an amount."""
+"""Words for retained parts of an amount."""
 
 _PARTS: Final = (
     FEE
@@ -233,7 +233,7 @@ def _is_rate(table: ProfiledTable, name: str) -> bool:
 
 
 def _doubtful_parts(table: ProfiledTable, whole: str, money: Collection[str]) -> Iterator[str]:
-    """Yield amounts that are smaller than another amount of the row and whose names do not say what they are."""
+    """Yield amounts that are smaller than another amount in the row and whose names do not say what they are."""
     known = table.profiles[whole]
     for name, words in table.parts.items():
         profile = table.profiles.get(name)
@@ -247,7 +247,7 @@ def _doubtful_parts(table: ProfiledTable, whole: str, money: Collection[str]) ->
 
 
 def _is_no_part(whole: str, part: str) -> exp.Expr:
-    """Return the condition that an amount is larger than a part of another one can be."""
+    """Return the condition that an amount is too large to be part of another one."""
     most = exp.Mul(this=column_named(whole), expression=exp.Literal.number(_MOST_OF_IT))
     return exp.GT(this=column_named(part), expression=most)
 
@@ -278,11 +278,11 @@ def _deductions(table: ProfiledTable) -> list[str]:
 _NO_AMOUNT: Final = SHARE | word_set("class code id")
 _SHIPPING: Final = word_set("shipping freight delivery versand fracht")
 _NET_OF_TAX: Final = word_set("incl excl including excluding inclusive exclusive ttc ht")
-"""Words that show that a name with `tax` in it is an amount: `amount_incl_tax`."""
+"""Words that show that a name containing `tax` is an amount: `amount_incl_tax`."""
 
 
 def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield amounts in minor units, by name, by the amounts of a related table, or as the only whole numbers."""
+    """Yield amounts in minor units, recognized by name, by a related table, or as the only whole numbers."""
     if not happens(table):
         return
     found = list(database.amounts(table))
@@ -320,7 +320,7 @@ _MICROS: Final = 50_000_000
 
 
 def _hundredths(database: Database, table: ProfiledTable, column: str) -> Iterator[str]:
-    """Yield amounts with decimals, here or in a table it refers to, that are a hundredth of a column's values."""
+    """Yield amounts with decimals, in this table or a referenced one, that are a hundredth of a column's values."""
     profile = table.profiles[column]
     near = [table, *(database.tables[each.parent] for each in table.references if each.parent in database.tables)]
     near += [database.tables[each.child] for each in database.children.get(table.table.ref, ())]
@@ -435,7 +435,7 @@ def _whole_number(value: object) -> int:
 
 
 def _other_month(database: Database, one: str, other: str) -> exp.Expr:
-    """Return the condition that two times of a row are in different months."""
+    """Return the condition that a row's two times fall in different months."""
     dialect = database.dialect
     times = [dialect.as_timestamp(exp.column(exp.to_identifier(name, quoted=True))) for name in (one, other)]
     months = [(dialect.extract("YEAR", each), dialect.extract("MONTH", each)) for each in times]
@@ -445,7 +445,7 @@ def _other_month(database: Database, one: str, other: str) -> exp.Expr:
 
 
 def fiscal_starts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a fiscal year column of a calendar or a table of targets, with its first month as the dates show it."""
+    """Yield the fiscal year column of a calendar or target table, with the first month that its dates show."""
     year = next(
         (
             column.name
@@ -514,8 +514,7 @@ def _start_month(database: Database, table: ProfiledTable, year: str, time: str)
 def missing_values(
     database: Database, table: ProfiledTable, measures: Mapping[str, ProposedMeasure]
 ) -> Iterator[FoundPoint]:
-    """Yield values that a rate, an average or a count depends on and that are missing in a significant share of the
-    rows.
+    """Yield columns with many missing values on which a rate, an average or a count depends.
 
     `measures`: the proposed rates, by column.
     """

@@ -43,10 +43,10 @@ _NATURAL: Final = (
     ("external", "extern", "foreign", "crm", "source", "legacy", "erp", "salesforce", "sfdc", "hubspot", "stripe"),
     ("tax", "vat", "ust", "iban", "duns", "ssn", "ein", "siret", "siren", "nif", "nip", "steuernummer", "passport"),
 )
-"""Words for columns that identify one thing in the world: addresses, numbers of other systems, registrations."""
+"""Words for columns that identify one real-world thing: addresses, numbers from other systems, registrations."""
 
 _PARTS_OF_VALUES: Final = word_set("suffix prefix last last4 first masked hash type country status verified exempt")
-"""Words for columns that hold a part of such a value, or describe it."""
+"""Words for columns that contain part of such a value or describe it."""
 
 _MERGED: Final = word_set(
     "merged merge canonical duplicate dup dupe survivor surviving golden superseded master zusammengefuehrt fusionne"
@@ -55,7 +55,7 @@ _MERGED: Final = word_set(
 _MERGED_IF_SELF: Final = word_set(
     "replaced replacement main primary principal haupt winner winning original into root same succeeded survives alias"
 )
-"""Words that mean a merge only in a reference to the same table, and even there only if the data is clear."""
+"""Words that mean a merge only in a self-reference, and only if the data is conclusive."""
 
 _PARENTS: Final = word_set(
     "parent group holding ultimate hq headquarter headquarters corporate umbrella konzern mutter muttergesellschaft"
@@ -76,16 +76,16 @@ _OTHER_TIES: Final = word_set(
     " reversed reverses cancels corrected corrects deputy substitute manager supervisor boss partner spouse assigned"
     " owner created updated approved"
 )
-"""Words for references to rows of the same table that count as rows of their own."""
+"""Words for references to rows of the same table that are counted separately."""
 
 _REFERS: Final = word_set("id ref key fk no nr number of by to into through as with under up via on")
-"""Words that mark a name as a reference: at its end, or where it states how a row relates to another one."""
+"""Words that mark a name as a reference, at its end or between the parts of a relation between rows."""
 
 _OWN: Final = 0.2
-"""The share of self-references that only a reference column can reach."""
+"""The minimum share of self-references that shows that a column must be a reference."""
 
 _CHAINS: Final = 0.02
-"""The maximum share of references to rows that refer further, if one level is intended."""
+"""The maximum share of references to rows that refer to other rows, in a one-level hierarchy."""
 
 
 def merged_flags(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
@@ -103,7 +103,7 @@ def merged_flags(database: Database, table: ProfiledTable) -> Iterator[FoundPoin
 
 
 def related_rows(database: Database, table: ProfiledTable) -> Asking:
-    """Yield references to rows of the same table: to the row into which a row was merged, or to its parent.
+    """Yield self-references of a table: to the row that a row was merged into, or to its parent.
 
     Names decide which. If they do not, the data must show a single level: the rows at its top refer to themselves or to
     nothing.
@@ -164,7 +164,7 @@ def _names_a_reference(name: str) -> bool:
 
 
 def _candidates(database: Database, table: ProfiledTable) -> Iterator[str]:
-    """Yield columns whose values are within those of the key, so that they may refer to rows of the table."""
+    """Yield columns whose values are all in the key, which means that they may refer to rows of the table."""
     key = table.profiles.get(table.key[0])
     # An inferred reference whose name does not match the other table may just as well refer to this table.
     elsewhere = {name for each in table.table.foreign_keys if each.target != table.table.ref for name in each.columns}
@@ -203,7 +203,7 @@ def _ties(database: Database, table: ProfiledTable, name: str) -> tuple[exp.Expr
 
 
 def _is_flat(table: ProfiledTable, name: str, ties: _Ties) -> bool:
-    """Return whether a column refers only to existing rows that do not refer further."""
+    """Return whether a column refers only to existing rows that do not refer to other rows."""
     profile = table.profiles[name]
     filled = profile.filled * table.rows / max(1, profile.rows) - ties.own
     return ties.unknown == 0 and filled > 0 and ties.chained <= _CHAINS * filled
@@ -258,7 +258,7 @@ def self_references(table: ProfiledTable) -> list[Relationship]:
 
 
 def _parent_by_name(database: Database, table: ProfiledTable) -> FoundPoint | None:
-    """Return the point for a parent among the rows of a table, as its name shows."""
+    """Return the point for a column whose name says that it refers to a parent row."""
     key = table.profiles.get(table.key[0])
     for column in (each.name for each in table.table.columns):
         words, profile = plain_words(column), table.profiles.get(column)
@@ -318,11 +318,11 @@ def _parent(database: Database, table: ProfiledTable, column: str, word: str, *,
 
 
 _FEWEST: Final = 3
-"""More repeated values than this are not accidental."""
+"""Any more repeated values than this are not accidental."""
 
 
 def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
-    """Yield columns that identify one thing in the world and have a few repeated values; else repeated rows."""
+    """Yield columns that identify one real-world thing and have a few repeated values; else repeated rows."""
     if is_lines(table):
         return
     for words in _NATURAL:
@@ -363,7 +363,7 @@ def repeated_rows(database: Database, table: ProfiledTable) -> Asking:
 
 
 def _by_chance(profile: ColumnProfile) -> float:
-    """Return how many values would repeat if whole numbers were random within their range; 0 for other values."""
+    """Return how many values would repeat if the whole numbers were random within their range; 0 for other values."""
     if profile.kind is not ValueKind.INTEGER or profile.minimum is None or profile.maximum is None:
         return 0.0
     values = float(profile.maximum - profile.minimum) + 1
@@ -371,7 +371,7 @@ def _by_chance(profile: ColumnProfile) -> float:
 
 
 def _compared(table: ProfiledTable) -> tuple[str, ...]:
-    """Return the columns in which duplicate rows are equal: all but the key, if they are specific enough."""
+    """Return the columns in which duplicate rows are equal: all except the key, if they are specific enough."""
     if len(table.key) != 1 or not table.times or table.rows > _MOST_COMPARED or not _has_figure(table):
         return ()
     marks = {"created", "updated", "modified", "loaded", "inserted", "synced"}
@@ -431,7 +431,7 @@ def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) ->
 
 
 def _named_and_placed(database: Database, table: ProfiledTable) -> tuple[str, str] | None:
-    """Return the column with names of people or companies, and one with their place or date of birth."""
+    """Return the column with people's or companies' names, and one with their place or date of birth."""
     is_counted = of_kind(table, "customer", "organization", "person", "supplier")
     if not is_counted or not database.children.get(table.table.ref):
         return None

@@ -82,7 +82,7 @@ _REAL: Final = {
 
 _OF_CONTRACTS: Final = frozenset({"non-paying", "non-billable"})
 _SURELY: Final = word_set("verified confirmed really plan")
-"""Words that add nothing to the name of such a flag: `verified_human`."""
+"""Words that add no meaning to the name of such a flag: `verified_human`."""
 
 _DELETED: Final = word_set(
     "deleted delete deletion del removed archived archive softdeleted softdelete retired withdrawn discontinued purged"
@@ -107,11 +107,11 @@ _ENDED_VALUES: Final = word_set(
 _SURELY_ENDED: Final = word_set(
     "inactive deactivated discontinued terminated churned disabled obsolete deleted archived"
 )
-"""Values that mean this whatever the name of the column."""
+"""Values that always mean this, whatever the column's name."""
 
 _STATES: Final = STATUS | word_set("availability lifecycle verfuegbarkeit")
 _IN_USE: Final = word_set("active enabled current alive operational aktiv actif activo attivo actief aktywny")
-"""Words for flags that are false for what is no longer in use."""
+"""Words for flags that are false for rows that are no longer in use."""
 
 _SOLD: Final = word_set("sellable listed purchasable orderable sold")
 """Such words for products."""
@@ -234,7 +234,7 @@ _TEST_WORDS: Final = {
     "dummy": ("%dummy%",),
     "do not use": ("%do not use%",),
 }
-"""Words in names of test customers -> the patterns that match them."""
+"""Words in the names of test customers -> the patterns that match them."""
 
 _TEST_BOXES: Final = ("test", "qa", "demo", "dummy", "e2e")
 """Prefixes of test email addresses."""
@@ -247,7 +247,7 @@ _MOST_TESTS: Final = 0.1
 
 
 def test_rows(database: Database, table: ProfiledTable, marked: Iterable[FoundPoint]) -> Asking:
-    """Yield rows that are tests by their names or addresses and that no flag marks."""
+    """Yield test rows recognized by name or address that no flag marks."""
     own = [each for each in marked if each.table == table.table.ref]
     if is_lines(table) or is_staff_table(table) or any("Do test " in each.question for each in own):
         return
@@ -373,7 +373,7 @@ def _deleted_states(database: Database, table: ProfiledTable, column: Column, is
 
 
 def company_domain(database: Database, internal: Iterable[FoundPoint]) -> tuple[str, str] | None:
-    """Return the company's own email domain, and whose it is: that of employees, else that of internal rows."""
+    """Return the company's own email domain, and whether it comes from employees or internal rows."""
     for table in database.tables.values():
         if table.table.ref in database.copies or not is_staff_table(table) or (column := email_column(table)) is None:
             continue
@@ -415,7 +415,7 @@ def _domains(database: Database, table: ProfiledTable, column: str, where: str |
 
 
 def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str) -> Asking:
-    """Yield people outside the staff whose email addresses are in the company's own domain."""
+    """Yield people who are not on the staff but whose email addresses are in the company's own domain."""
     column = email_column(table)
     if column is None or is_staff_table(table):
         return

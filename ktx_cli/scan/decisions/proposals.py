@@ -1,4 +1,4 @@
-"""Propose the decision points of a database: run every detector on every counted table, and ask each question once."""
+"""Propose the decision points of a database: run every detector on every counted table, and keep each question once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ktx_cli.semantic import DecisionKind
 from ktx_cli.warehouses import Connector, Table, TableRef, dialect_named, ref_order
 
 SECONDS = 60.0
-"""The time limit for the statements of detection."""
+"""The time limit for the statements that detection sends."""
 
 _ONCE = frozenset({DecisionKind.FISCAL_START})
-"""Kinds that have one point per database."""
+"""Kinds of points of which a database has only one."""
 
 
 def propose_decisions(
@@ -34,7 +34,7 @@ def propose_decisions(
     shows_values: bool = True,
     seconds: float = SECONDS,
 ) -> tuple[FoundPoints, RowCounter]:
-    """Return the decision points of a database, and the counter of the statements that detection sent.
+    """Return the decision points of a database, and the counter of statements sent to detect them.
 
     `measures`: the proposed measures. `shows_values`: whether values of rows that name a known outcome may be recorded.
     """
@@ -80,7 +80,7 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
 
 
 def _each_once(database: Database, points: list[FoundPoint]) -> Iterator[FoundPoint]:
-    """Yield each question once, for the table that its rows belong to rather than its views and copies."""
+    """Yield each question once, for the table that its rows belong to rather than for views or copies of that table."""
     groups: dict[tuple[object, ...], list[FoundPoint]] = defaultdict(list)
     for point in points:
         groups[_question_key(database, point)].append(point)
@@ -122,7 +122,7 @@ def _rank(database: Database, ref: TableRef) -> tuple[bool, int, bool, tuple[obj
 
 
 def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, points: Iterable[FoundPoint]) -> bool:
-    """Return whether a table only repeats which rows are internal from its parent: `orders.is_internal`."""
+    """Return whether a table only copies its parent's flag for internal rows: `orders.is_internal`."""
     if point.kind is not DecisionKind.INTERNAL or not set(_column_words(point)[0]) & _OF_PEOPLE:
         return False
     known = {(each.table, _column_words(each)): each for each in points if each.kind is point.kind}
@@ -137,7 +137,7 @@ def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, p
 
 
 _DIFFERENT = 0.02
-"""The maximum share of rows that differ from their parent in a column that copies the parent's."""
+"""The maximum share of rows that differ from their parent in a column copied from it."""
 
 _OF_PEOPLE = frozenset({"internal", "intern", "staff", "employee"})
-"""Words for flags that say whose the rows are rather than what they are."""
+"""Words for flags that state who owns the rows rather than what they are."""

@@ -1,4 +1,4 @@
-"""Read the decision points of a connection from its files, in the names of the semantic layer and with their states."""
+"""Read a connection's decision points from its files, with semantic-layer names and states."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OF_COUNTS: Final = frozenset({DecisionKind.ENTITY, DecisionKind.DUPLICATES})
 
 
 def decisions_path(connection: str) -> str:
-    """Return the path of the record of a connection's decision points."""
+    """Return the path of a connection's decision point record."""
     return Layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
 
 
 def read_decisions(tree: Tree, model: Model, decided: Collection[str] = ()) -> Decisions:
-    """Return the decision points of a connection from a tree, in the names of its semantic layer.
+    """Return the decision points of a connection from a tree, with the names of its semantic layer.
 
     Points whose table has no source in the layer are not included. `decided`: the ids of points that a person has
     answered. Raises `KtxError` for a damaged record.
@@ -69,7 +69,7 @@ def read_record(tree: Tree, connection: str) -> FoundPoints:
 
 
 def with_spreads(found: FoundPoints, model: Model, spreads: Mapping[str, Mapping[str, float]]) -> bytes:
-    """Return the record with the spreads of points (id -> measure -> relative difference); other points lose theirs."""
+    """Return the record with the points' spreads (id -> measure -> relative difference); other points lose theirs."""
     names = source_of_tables(model)
     points = (
         replace(each, spreads=_rounded(spreads.get(each.point_id(name), {}))) if name is not None else each
@@ -83,7 +83,7 @@ def _rounded(spreads: Mapping[str, float]) -> dict[str, float]:
 
 
 def source_of_tables(model: Model) -> dict[TableRef, str]:
-    """Return table -> the manifest source that reads it. A name without a schema also stands for any schema."""
+    """Return table -> the manifest source for it. A name without a schema also stands for any schema."""
     found: dict[TableRef, str] = {}
     for source in sorted(model.sources.values(), key=lambda each: (not each.generated, each.name)):
         if source.table is not None:
@@ -94,7 +94,7 @@ def source_of_tables(model: Model) -> dict[TableRef, str]:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A semantic layer, and which of its measures depend on which columns."""
+    """A semantic layer, and the columns that its measures depend on."""
 
     model: Model
 
@@ -110,7 +110,7 @@ class _Layer:
 
     @cached_property
     def _sources_above(self) -> Mapping[str, tuple[str, ...]]:
-        """Source -> the sources that join it to one row."""
+        """Source -> the sources that have a many-to-one join to it."""
         found: dict[str, dict[str, None]] = defaultdict(dict)
         for edge in self.graph:
             if edge.to_one:
@@ -118,7 +118,7 @@ class _Layer:
         return {target: tuple(sources) for target, sources in found.items()}
 
     def reaching(self, source: str) -> list[str]:
-        """Return a source, and the sources whose measures reach it by exactly one path of joins to one row."""
+        """Return a source, and the sources whose measures reach it by exactly one path of many-to-one joins."""
         seen, waiting = {source}, [source]
         while waiting:
             above = [each for each in self._sources_above.get(waiting.pop(), ()) if each not in seen]
@@ -158,7 +158,7 @@ class _Layer:
         return point
 
     def _with_fiscal_year(self, point: DecisionPoint) -> DecisionPoint:
-        """Return the point of the fiscal year. It is settled if `ktx.yaml` sets a fiscal year that does not begin in
+        """Return the point about the fiscal year. It is settled if `ktx.yaml` sets a fiscal year that does not begin in
         January.
         """
         start = self.model.calendar.fiscal_year_start
@@ -167,7 +167,7 @@ class _Layer:
         return replace(point, state=DecisionState.STATED) if point.statements else point
 
     def _of_segments(self, point: DecisionPoint, source: Source) -> tuple[Statement, ...]:
-        """Return at most two segments of a source that have a condition on a column of a point."""
+        """Return up to two segments of a source that filter on a column of a point."""
         wanted = set(point.columns)
         found = (each for each in source.segments.values() if wanted & _columns(each.expr, self.model.dialect))
         if point.measures:
@@ -182,7 +182,8 @@ class _Layer:
         )
 
     def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
-        """Return the measures that a point with other aggregates concerns: those of its source that read its columns.
+        """Return the measures that a point with alternative aggregates concerns: those in its source that read its
+        columns.
 
         Without any, the name of the column stands for the figures that people may ask for.
         """
@@ -211,7 +212,7 @@ class _Layer:
         return not columns or columns <= set(source.grain) or bool(columns & (set(found.columns) - set(source.grain)))
 
     def _following(self, point: DecisionPoint) -> tuple[list[Measure], list[Measure]]:
-        """Return the measures that a point affects: those with a condition on its columns, and the others."""
+        """Return the measures that a point affects: those that already filter on its columns, and the others."""
         following: list[Measure] = []
         others: list[Measure] = []
         dated = point.kind is DecisionKind.DATE
@@ -234,7 +235,7 @@ class _Layer:
 
     def _follows(self, measure: Measure, source: Source, point: DecisionPoint) -> bool:
         """Return whether a filter, segment or CASE of a measure reads a column of the point; for dates, whether its
-        time does.
+        time column is one.
         """
         if point.kind is DecisionKind.DATE:
             return (measure.time or source.time_column) in point.columns
@@ -260,7 +261,7 @@ class _Layer:
 
 
 def _of_measures(measures: Iterable[Measure]) -> tuple[Statement, ...]:
-    """Return at most three statements of measures about a point."""
+    """Return up to three statements that measures make about a point."""
     return tuple(
         Statement(
             f"{each.name}: {one_line(each.filter or ' and '.join(each.segments) or each.expr, 160)}",
@@ -292,12 +293,12 @@ def _named(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
 
 
 def _columns(text: str, dialect: str) -> set[str]:
-    """Return the columns of its own source that an expression names."""
+    """Return the columns that an expression names in its own source."""
     return {column for hops, column in _named(text, dialect) if not hops}
 
 
 def _conditions(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
-    """Return (hops, column) for the columns in conditions of an aggregate: CASE WHEN, FILTER (WHERE)."""
+    """Return (hops, column) for the columns in an aggregate's conditions: CASE WHEN, FILTER (WHERE)."""
     tree = _tree(text, dialect)
     if tree is None:
         return set()

@@ -1,4 +1,4 @@
-"""Decision points as a scan detects them, and the file in which it commits them next to the snapshot.
+"""Decision points that a scan detects, and the file with them that it commits next to the snapshot.
 
 The record names tables; `read_decisions` translates the points to the names of the semantic layer and adds their
 states.
@@ -44,11 +44,11 @@ class FoundPoint:
 
     @property
     def key(self) -> PointKey:
-        """The key that identifies the point across scans."""
+        """The key that identifies this point across scans."""
         return self.table, self.kind, self.columns
 
     def point_id(self, source: str) -> str:
-        """Return its id, built from the name of its table in the semantic layer."""
+        """Return the point's id, built from its table's name in the semantic layer."""
         return ".".join((source, self.kind.value, *self.columns[:1]))
 
 
@@ -77,7 +77,7 @@ def restricted(points: Iterable[FoundPoint], tables: Iterable[Table]) -> FoundPo
 
 
 def carried(found: Iterable[FoundPoint], earlier: Iterable[FoundPoint]) -> FoundPoints:
-    """Return the points of a scan with what was added to them after earlier scans.
+    """Return the points of a scan with additions made to them after earlier scans.
 
     If the figures have hardly changed, the recorded evidence and alternatives are kept, so that a nightly scan of a
     growing table changes no file.

@@ -1,4 +1,4 @@
-"""Detectors for statuses: rows that came to nothing, and people who are not part of the headcount."""
+"""Detectors for statuses: rows that failed or were cancelled, and people who are not part of the headcount."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ STATUS: Final = word_set(
     " disposition progress fulfilment fulfillment approval step workflow milestone situation standing settlement"
     " clearing posting review lifecycle"
 )
-"""Words for columns that say how far a row got."""
+"""Words for columns that state a row's progress."""
 
 STATES_OF_RECORDS: Final = word_set("record row rec lifecycle datensatz entry object deletion")
-"""Words for columns that say whether a row is still valid rather than how far it got."""
+"""Words for columns that say whether a row is still valid rather than its progress."""
 
 _ENDED_BADLY: Final = word_set(
     "cancelled canceled cancel void voided failed failure declined rejected abandoned error reversed draft deleted test"
@@ -43,41 +43,41 @@ _ENDED_BADLY: Final = word_set(
     " written_off refused recalled withdrawn revoked terminated churned lapsed aborted ended turned_down inactive"
     " abgelehnt refuse rechazado rifiutato geweigerd odrzucone"
 )
-"""Statuses of rows that came to nothing."""
+"""Statuses of rows that failed or were cancelled."""
 
 NOT_COUNTED: Final = _ENDED_BADLY | word_set(
     "pending refunded returned chargeback pendiente in_attesa ausstehend trialing trial past_due on_hold storno"
     " erstattet retourniert rembourse reembolsado disputed suspended paused blocked lost fraud"
 )
-"""Statuses of rows that many people exclude from a figure, including rows in progress and reversed rows."""
+"""Statuses of rows that are often excluded from figures, including rows in progress and reversed rows."""
 
 _KINDS: Final = word_set(
     "type kind category class reason cause method channel segment tier priority severity source origin medium language"
     " country region city currency unit size color colour gender name title code typ tipo art grund"
 )
-"""Words for columns that give the kind or reason of a row rather than how far it got."""
+"""Words for columns that give the kind or reason of a row rather than its progress."""
 
 _PLACES: Final = word_set("city zip postal postcode plz street address country county province region latitude")
-"""Words for columns next to which a `state` is a part of a country."""
+"""Words for columns next to which `state` means part of a country."""
 
 _Values = Sequence[tuple[str | int, int]]
-"""The values of a column with their numbers of rows."""
+"""A column's values with their row counts."""
 
 _OF_TIMES: Final = word_set("at on date time day dt ts timestamp datetime am")
 _RECURRING: Final = word_set("mrr arr acv tcv recurring")
 _SAY_SO: Final = word_set("cancelled canceled voided failed declined rejected abandoned refused lost refunded")
-"""Words with this meaning even next to other words."""
+"""Words that have this meaning even in combination with other words."""
 
 _OTHER_KINDS: Final = word_set("test deleted withdrawn duplicate inactive ended trial trialing")
-"""Values that other kinds of points cover."""
+"""Values covered by other kinds of points."""
 
 _TAKEN_BACK: Final = word_set("refunded disputed chargeback")
 _SAY_NOTHING: Final = _ENDED_BADLY - _OTHER_KINDS
-"""Statuses after which a flag may be named."""
+"""Statuses that may also be the name of a flag."""
 
 
 def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield a status with values for rows that came to nothing, if amounts of the table are summed."""
+    """Yield a status with values for failed or cancelled rows, if amounts in the table are summed."""
     amounts = list(database.amounts(table)) or recurring_amounts(table)
     if is_staff_table(table):
         yield from _kinds_of_staff(database, table)
@@ -121,7 +121,7 @@ def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
 
 
 def _is_of_a_country(table: ProfiledTable, words: frozenset[str]) -> bool:
-    """Return whether a column named `state` is a part of an address."""
+    """Return whether a column named `state` is part of an address."""
     others = (plain_words(each.name) for each in table.table.columns)
     return "state" in words and any(each & _PLACES for each in others)
 
@@ -138,7 +138,7 @@ def recurring_amounts(table: ProfiledTable) -> list[str]:
 
 
 def _known(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point for a status that has values known to mean that a row came to nothing."""
+    """Return the point for a status with values known to mean that a row failed or was cancelled."""
     values = database.values(table, column)
     spelled = {value: _meaning_of(value) for value, _ in values}
     doubtful = sorted((value, count) for value, count in values if spelled[value] in NOT_COUNTED)
@@ -153,13 +153,13 @@ def _known(database: Database, table: ProfiledTable, column: Column, amounts: It
 
 
 def _meaning_of(value: str) -> str:
-    """Return the words of a status; of several, the one for an outcome that came to nothing: `closed lost`."""
+    """Return the words of a status; if there are several, the one for a failed outcome: `closed lost`."""
     words = tokens(value)
     return next((word for word in words if word in _SAY_SO), "_".join(words)) if len(words) > 1 else "_".join(words)
 
 
 def _coded(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point for a status whose codes have no known meaning, about the rare codes."""
+    """Return the point, about the rare codes, for a status with codes of unknown meaning."""
     values: _Values = _numbers(database, table, column) or database.values(table, column)
     if not 3 <= len(values) <= 8 or any(len(str(value)) > 3 for value, _ in values):
         return None
@@ -170,7 +170,7 @@ def _coded(database: Database, table: ProfiledTable, column: Column, amounts: It
 
 
 def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
-    """Return the point for a status with unknown words, about the rarest words."""
+    """Return the point, about the rarest words, for a status with unknown words."""
     values = database.values(table, column)
     rarest = min(values, key=lambda each: (each[1], each[0]), default=("", 0))
     if not 2 <= len(values) <= 8 or rarest[1] > RARE * table.profile.rows:
@@ -179,7 +179,7 @@ def _unknown(database: Database, table: ProfiledTable, column: Column, amounts: 
 
 
 def _numbers(database: Database, table: ProfiledTable, column: Column) -> list[tuple[int, int]]:
-    """Return the numbers of a status with their numbers of rows."""
+    """Return the numeric values of a status with their row counts."""
     profile = table.profiles.get(column.name)
     if profile is None or profile.kind is not ValueKind.INTEGER or not 2 < (profile.distinct or 0) <= 8:
         return []
@@ -190,7 +190,7 @@ _OF_STAFF: Final = word_set("employment contract worker employee staff vertrag b
 
 
 def _kinds_of_staff(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield the kinds of employment, not all of which are part of the headcount."""
+    """Yield the employment types, if not all of them are part of the headcount."""
     for column in table.table.columns:
         words = plain_words(column.name)
         if column.name in table.keys or not words & _OF_STAFF:

@@ -1,4 +1,4 @@
-"""The input of the detectors of decision points: profiled tables, flags among their columns, and row counts."""
+"""The input of the decision point detectors: profiled tables, flags among their columns, and row counts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from ktx_cli.warehouses import (
 )
 
 FEWEST_ROWS: Final = 30
-"""A smaller table is a lookup table, or too small to judge."""
+"""The minimum number of rows; a smaller table is a lookup table, or too small to judge."""
 
 RARE: Final = 0.3
-"""The maximum share of rows that are an exception. Above it, the column distinguishes two kinds of rows."""
+"""The maximum share of rows that count as an exception. Above it, the column distinguishes two kinds of rows."""
 
 MOST_ROWS: Final = 10_000_000
-"""Larger tables are not counted for decision points; the profile of their sample is used instead."""
+"""The maximum number of rows that are counted; for larger tables, the profile of the sample is used."""
 
 MOST_STATEMENTS: Final = 48
 """The maximum number of statements that detection sends to a database, one per table."""
@@ -50,7 +50,7 @@ ANY_WORDS: Final = word_set(
     " org tenant workspace team member members person people contact contacts lead leads transaction transactions"
     " konto kunde kunden cliente compte traffic visit visits session sessions mode subscription subscriptions"
 )
-"""Words in flag names that say what has the flag rather than what it means."""
+"""Words in flag names that name the flagged thing rather than the flag's meaning."""
 
 _TRUE: Final = ("y", "yes", "t", "true", "j", "ja", "s", "si", "o", "oui", "x", "1")
 _FALSE: Final = ("n", "no", "f", "false", "nein", "non", "nee", "", "0")
@@ -93,8 +93,7 @@ Answer = tuple[Any, ...] | None
 """The values of an `Ask`, or None if the table cannot be read."""
 
 Asking = Generator["FoundPoint | Ask", Answer, None]
-"""A detector that yields points and the values that it needs, which are computed together with those of other
-detectors.
+"""Yields points and asks for values, which are computed together with those for other detectors.
 """
 
 
@@ -107,7 +106,7 @@ def counts(*conditions: exp.Expr) -> Ask:
 
 @dataclass(slots=True)
 class RowCounter:
-    """Sends aggregate statements, one per table, until `deadline` or the maximum number of statements is reached."""
+    """Sends one aggregate statement per table until `deadline` or the maximum number of statements is reached."""
 
     connector: Connector
     dialect: Dialect
@@ -135,7 +134,7 @@ class RowCounter:
         return found
 
     def _answers(self, table: ProfiledTable, asks: Sequence[Ask]) -> list[Answer]:
-        """Return the answers to the asks about a table, from one statement, or one each if that fails."""
+        """Return the answers to the asks about a table, from one statement, or from one each if that fails."""
         if not asks:
             return []
         values = self._row(table, [each for ask in asks for each in ask.values])
@@ -154,7 +153,7 @@ class RowCounter:
         return tuple(rows[0][1:]) if rows else None
 
     def number_of(self, table: ProfiledTable, select: exp.Select) -> exp.Expr:
-        """Return the number of rows of a SELECT over a table as a value of an `Ask`."""
+        """Return the row count of a SELECT over a table as a value of an `Ask`."""
         inner = select.from_(self.path(table.table.ref))
         return exp.Subquery(this=exp.select(exp.Count(this=exp.Star())).from_(inner.subquery("d")))
 
@@ -176,7 +175,7 @@ class RowCounter:
         return None if not found else int(found[0][0])
 
     def rows(self, table: ProfiledTable, select: exp.Select, most: int = 1) -> Sequence[Sequence[Any]] | None:
-        """Return at most `most` rows of an aggregate over a table, or None if the table cannot be read.
+        """Return up to `most` rows of an aggregate over a table, or None if the table cannot be read.
 
         Raises `SourceError` only if the database is unreachable.
         """
@@ -203,14 +202,14 @@ def _of(table: str, column: str) -> exp.Expr:
 
 @dataclass(frozen=True)
 class Database:
-    """The tables of a database, those whose points belong to another table, and how their rows are counted."""
+    """The tables of a database, those whose points belong to another table, and how to count their rows."""
 
     tables: Mapping[TableRef, ProfiledTable]
     copies: frozenset[TableRef]
     dialect: Dialect
     counter: RowCounter
     shows_values: bool = True
-    """Whether values of rows that name a known outcome may be recorded."""
+    """Whether row values that name a known outcome may be recorded."""
 
     @cached_property
     def children(self) -> Mapping[TableRef, list[Relationship]]:
@@ -223,17 +222,17 @@ class Database:
 
     @cached_property
     def counted(self) -> list[ProfiledTable]:
-        """The tables whose rows people count: no lookups, bridges, settings, logs, texts or copies."""
+        """The tables whose rows are worth counting: not lookups, bridges, settings, logs, texts or copies."""
         return [each for ref, each in self.tables.items() if ref not in self.copies and _is_counted(each)]
 
     @cached_property
     def audit_columns(self) -> frozenset[str]:
-        """The names of times that many tables have because they say when a row was written or loaded."""
+        """The names of times that occur in many tables because they say when a row was written or loaded."""
         names = Counter(name for table in self.tables.values() for name in table.times)
         return frozenset(name for name, count in names.items() if count >= max(4, 0.4 * len(self.tables)))
 
     def fractional_amounts(self, table: ProfiledTable) -> list[str]:
-        """Return amounts of other tables with decimals, as `table.column`."""
+        """Return amounts with decimals in other tables, as `table.column`."""
         return [each for each in self._fractional if not each.startswith(f"{table.name}.")]
 
     @cached_property
@@ -246,7 +245,7 @@ class Database:
         return name_in_expr(column, self.dialect)
 
     def flag(self, table: ProfiledTable, column: Column) -> Flag | None:
-        """Return a column as a flag, or None if it has other values."""
+        """Return a column as a flag, or None if its values are not those of a flag."""
         profile = table.profiles.get(column.name)
         if profile is None or profile.problem is not None or profile.distinct not in (1, 2):
             return None
@@ -277,7 +276,7 @@ class Database:
         return Flag(yes, profile.filled - yes, profile.nulls, f"{name} = {literal}", is_not)
 
     def amounts_or_quantities(self, table: ProfiledTable) -> list[str]:
-        """Return the columns of a table that are additive."""
+        """Return a table's additive columns."""
         return [
             column.name
             for column in table.table.columns
@@ -298,9 +297,7 @@ class Database:
         return found
 
     def values(self, table: ProfiledTable, column: Column) -> list[tuple[str, int]]:
-        """Return the texts of a column with few distinct values and their numbers of rows, as far as they may be
-        recorded.
-        """
+        """Return the text values of a column with few distinct values, with row counts, if they may be recorded."""
         profile = table.profiles.get(column.name)
         if profile is None or profile.kind is not ValueKind.TEXT or not 1 < (profile.distinct or 0) <= 30:
             return []
@@ -314,7 +311,7 @@ class Database:
         ]
 
     def is_none_of(self, column: str, values: Sequence[str | int]) -> str:
-        """Return the NULL-safe condition that a column has none of some values."""
+        """Return the NULL-safe condition that a column does not have any of the values."""
         quoted = self.quoted(column)
         literals = ", ".join(self.dialect.value(value) for value in values)
         other = f"<> {literals}" if len(values) == 1 else f"NOT IN ({literals})"
@@ -325,7 +322,7 @@ _VALUE: Final = re.compile(r"[\w ./()-]{1,40}")
 
 
 def column_named(name: str) -> exp.Expr:
-    """Return a column of the table in question."""
+    """Return a column of this table."""
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
@@ -350,12 +347,12 @@ def capital(text: str) -> str:
 
 
 def share_of(count: int, rows: int) -> float:
-    """Return a share of rows as it is recorded."""
+    """Return a share of rows in its recorded form."""
     return round(count / rows, 4) if rows else 0.0
 
 
 def is_time(table: ProfiledTable, column: Column, profile: ColumnProfile) -> bool:
-    """Return whether a column holds dates or times."""
+    """Return whether a column contains dates or times."""
     return column.type is SemanticType.TIME or column.name in table.times or profile.kind is ValueKind.TIME
 
 
@@ -370,7 +367,7 @@ def is_staff_table(table: ProfiledTable) -> bool:
 
 
 def email_column(table: ProfiledTable) -> str | None:
-    """Return the column of a table that holds email addresses."""
+    """Return the column of a table that contains email addresses."""
     for column in table.table.columns:
         words = plain_words(column.name)
         profile = table.profiles.get(column.name)
@@ -383,7 +380,7 @@ def email_column(table: ProfiledTable) -> str | None:
 
 
 def name_column(table: ProfiledTable) -> str | None:
-    """Return the column of a table that holds the names of its rows."""
+    """Return the column of a table that contains its rows' names."""
     own = {*map(stem, table.words), "full", "display", "company", "account", "customer", "legal"}
     for column in table.table.columns:
         profile = table.profiles.get(column.name)
@@ -415,12 +412,12 @@ def happens(table: ProfiledTable) -> bool:
 
 
 def of_kind(table: ProfiledTable, *kinds: str) -> bool:
-    """Return whether the name of a table means one of these concepts."""
+    """Return whether a table's name means one of these concepts."""
     return bool(concepts(table.words) & set(kinds))
 
 
 def is_within(profile: ColumnProfile | None, key: ColumnProfile | None) -> bool:
-    """Return whether the values of a mostly empty column are within those of a key, so that it may be a reference."""
+    """Return whether the values of a mostly empty column are among those of a key, so that it may be a reference."""
     if profile is None or key is None or profile.kind is not key.kind or profile.nulls < 0.4 * profile.rows:
         return False
     ends = (key.minimum, profile.minimum, profile.maximum, key.maximum)
@@ -428,24 +425,24 @@ def is_within(profile: ColumnProfile | None, key: ColumnProfile | None) -> bool:
 
 
 def things(table: ProfiledTable) -> str:
-    """Return the plural of what a row of a table is, for a sentence: `order lines`."""
+    """Return the plural noun for a table's rows in a sentence: `order lines`."""
     return plural_of(table.entity.split("_")).replace("_", " ")
 
 
 def thing(table: ProfiledTable) -> str:
-    """Return the singular of what a row of a table is, for a sentence."""
+    """Return the singular noun for a table's row in a sentence."""
     return table.entity.replace("_", " ")
 
 
 def meaning(table: ProfiledTable, column: str) -> tuple[str, ...]:
-    """Return the words of a flag's name that carry its meaning: `is_test_order` of orders gives `test`."""
+    """Return the meaningful words of a flag's name: `is_test_order` in orders gives `test`."""
     own = {stem(word) for word in table.words}
     words = [word for each in table.parts[column] for word in _split(each)]
     return tuple(word for word in words if word not in ANY_WORDS and stem(word) not in own)
 
 
 def _split(word: str) -> tuple[str, ...]:
-    """Return words that are written together: `isinternal`, `testkunde`."""
+    """Return compound words that are written as one: `isinternal`, `testkunde`."""
     if word.startswith("is") and len(word) > 5:
         return "is", word[2:]
     ending = next((each for each in ANY_WORDS if len(each) > 4 and word.endswith(each) and word != each), None)
@@ -453,7 +450,7 @@ def _split(word: str) -> tuple[str, ...]:
 
 
 def in_rows(count: int, table: ProfiledTable) -> str:
-    """Return the number of rows of a table or its sample that meet a condition: `12 of 812 rows`."""
+    """Return the number of rows in a table or its sample that meet a condition: `12 of 812 rows`."""
     profile = table.profile
     sampled = "" if profile.complete else " in a sample"
     return f"{count:,} of {profile.rows:,} rows{sampled}"
@@ -465,7 +462,7 @@ def is_view(table: ProfiledTable) -> bool:
 
 
 def plain_words(name: str) -> frozenset[str]:
-    """Return the words of a name as a set."""
+    """Return the words in a name as a set."""
     return frozenset(tokens(name))
 
 
@@ -492,11 +489,11 @@ _SAME: Final = tuple(
         "budget target plan fiscal",
     )
 )
-"""Groups of words for the same thing in business."""
+"""Groups of words for the same business concept."""
 
 
 def same_thing(table: str, words: frozenset[str]) -> float:
-    """Return how likely words are about the rows of a table: 1 for its own name, less for another word for them."""
+    """Return how likely words refer to the rows of a table: 1 for the table's own name, less for synonyms."""
     own = frozenset(stem(word) for word in tokens(table))
     own = frozenset(word for word in own if word not in layers("layer")) or own
     if own <= words:
@@ -507,7 +504,7 @@ def same_thing(table: str, words: frozenset[str]) -> float:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the meaningful words in the name of a column."""
+    """Return the meaningful words in a column's name."""
     return tuple(word for word in tokens(name) if len(word) > 2 and word not in _SMALL)
 
 

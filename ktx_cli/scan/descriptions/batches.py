@@ -1,4 +1,4 @@
-"""The calls to the model that describe tables: small tables together, neighbours first; wide tables in parts."""
+"""The model calls that describe tables: small tables together, starting with neighbours; wide tables in parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import Column, TableKind, TableRef, ref_order
 
 LOOK_BACK: Final = 50
-"""The number of unfinished calls that a group may still join, so that thousands of tables are placed in linear time."""
+"""The number of unfinished calls that a group may still join, so that placing thousands of tables takes linear time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SizedTable:
-    """A table to place in calls. `head`: tokens of everything but its columns. `columns`: name and tokens of each
+    """A table to assign to calls. `head`: tokens of everything but its columns. `columns`: name and tokens of each
     column.
 
     `asks_table`: whether the text of the table itself is requested.
@@ -71,7 +71,7 @@ def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
 
 
 def split_table(table: SizedTable, limits: Limits) -> list[Piece]:
-    """Return the pieces of a table in column order, or one piece if it fits a call; the first one requests its text."""
+    """Return the pieces of a table in column order, or one piece if it fits a call; the first requests its text."""
     parts: list[Piece] = []
     names: list[str] = []
     tokens = table.head
@@ -129,7 +129,7 @@ def _clusters(
 
 
 def _merged(groups: Iterable[_Group]) -> list[Call]:
-    """Return the groups merged into calls, first fit. A group is never split."""
+    """Return the groups merged into calls, by first fit. A group is never split."""
     made: list[_Group] = []
     for group in groups:
         target = next((each for each in made[-LOOK_BACK:] if each.takes(group.pieces)), None)
@@ -158,12 +158,12 @@ def estimated_tokens(text: str) -> int:
 
 
 def message(tables: Iterable[str]) -> str:
-    """Return the user message, with the tables between tags."""
+    """Return the user message, with the tables inside tags."""
     return "<tables>\n" + "\n".join(tables) + "\n</tables>\n"
 
 
 def table_json(head: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> str:
-    """Return the JSON of a table: its head on the first line, then a line per column."""
+    """Return a table as JSON: its header on the first line, then one line per column."""
     lines = ",\n".join(map(encoded, columns))
     return f'{encoded(head)[:-1]}, "columns": [\n{lines}\n]}}' if columns else f'{encoded(head)[:-1]}, "columns": []}}'
 
@@ -175,7 +175,7 @@ def encoded(value: Any) -> str:
 
 
 def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[str, Any]:
-    """Return what the model sees of a table besides its columns; of its rows, only their number."""
+    """Return what the model sees of a table besides its columns; of the rows, it sees only the count."""
     table = facts.table
     return _filled(
         {
@@ -267,7 +267,7 @@ LONGEST_LABEL: Final = 120
 
 
 class Labels(Generic[Thing]):
-    """Unique names of things for the model. `names`: thing -> its name. The first of several keeps a shared name."""
+    """Unique names under which the model sees things. `names`: thing -> its name. The first one keeps a shared name."""
 
     def __init__(self, names: Mapping[Thing, str]) -> None:
         self._shown: dict[Thing, str] = {}
@@ -287,11 +287,11 @@ class Labels(Generic[Thing]):
         return found
 
     def shown(self, thing: Thing) -> str:
-        """Return the name of a thing as the model sees it."""
+        """Return the name of a thing that the model sees."""
         return self._shown[thing]
 
     def thing(self, label: str) -> Thing | None:
-        """Return the thing that a name in an answer stands for, ignoring letter case if only one thing matches."""
+        """Return the thing that a name in an answer refers to, ignoring letter case if only one thing matches."""
         if label in self._things:
             return self._things[label]
         alike = self._folded.get(label.strip().casefold(), [])

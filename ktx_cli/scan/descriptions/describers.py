@@ -1,4 +1,4 @@
-"""The describers of a connection, which also propose joins: by rules, by the model, and the estimator of a dry run.
+"""A connection's describers, which also propose joins: rules, the model, and the estimator for a dry run.
 
 An error that ends all model calls (no session, a limit, a budget) ends them for the whole run. Earlier answers are kept
 in the state database and in the commit, and the next run requests the rest.
@@ -33,16 +33,16 @@ Answer = TypeVar("Answer")
 
 
 class ModelAccess(Protocol):
-    """Calls the model for one run. `stopped`: the error after which it makes no more calls."""
+    """Makes the model calls of one run. `stopped`: the error after which it makes no more calls."""
 
     stopped: KtxError | None
 
     def ask(self, question: Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]) -> Answer:
-        """Return the answer of the model."""
+        """Return the model's answer."""
 
 
 class RuleDescriber:
-    """Describes by rules, and proposes the joins that earlier scans recorded."""
+    """Describes tables by rules, and proposes the joins that earlier scans recorded."""
 
     report = DescriptionReport("deterministic")
 
@@ -75,7 +75,7 @@ class _Options(TypedDict):
 
 
 class ModelDescriber:
-    """Describes and proposes with the model, except for what earlier answers cover."""
+    """Describes tables and proposes joins with the model, except where earlier answers are still valid."""
 
     report = DescriptionReport("llm")
 
@@ -92,7 +92,7 @@ class ModelDescriber:
         self._store, self._models, self._emit = _UsageStore(store), models, emit
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposals of the model, with those of earlier scans if some calls failed."""
+        """Return the model's proposals, and those of earlier scans if some calls failed."""
         kept = given.recorded().fixed
         if not self._config.scan.relationships.llm_proposals or not given.tables:
             return FixedHints(kept), report
@@ -113,7 +113,7 @@ class ModelDescriber:
         return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the descriptions of all tables that the model described, now or before without a change since."""
+        """Return the descriptions of all tables that the model described in this run, or before if unchanged since."""
         facts = wanted.facts()
         known: Mapping[TableRef, Described]
         known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
@@ -183,7 +183,7 @@ def _proposal_summary(proposals: Proposals) -> str:
 
 
 class _UsageStore:
-    """A store of answers that records which of them are used."""
+    """A store of answers that records which answers are used."""
 
     def __init__(self, store: StateEnrichmentStore) -> None:
         self._store = store
@@ -200,7 +200,7 @@ class _UsageStore:
         self._store.put(kind, key, value)
 
     def settle(self, connection: str, more: Collection[CachedAnswer], connections: Collection[str]) -> None:
-        """Record which answers a connection used in this run; `more` of them did not come from the store."""
+        """Record which answers a connection used in this run; `more` answers did not come from the store."""
         self._store.settle(connection, self._used | set(more), connections)
 
 
@@ -235,7 +235,7 @@ class _KeptAnswers:
 
 
 class Estimator:
-    """The describer of a dry run, which uses earlier answers and estimates the calls of a run."""
+    """The describer of a dry run, which uses earlier answers and estimates the calls that a run would make."""
 
     report = DescriptionReport("llm", to_ask=Estimate())
 
@@ -243,7 +243,7 @@ class Estimator:
         self._layout, self._config, self._prompts, self._answers = layout, config, prompts, answers
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposals of earlier runs."""
+        """Return the proposals from earlier runs."""
         if not self._config.scan.relationships.llm_proposals:
             return given.recorded(), report
         facts = given.facts()
@@ -275,7 +275,7 @@ class Estimator:
         return Estimate(0, missed, tokens + missed * prompt)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the texts of earlier runs."""
+        """Return the texts from earlier runs."""
         facts, prompt = wanted.facts(), self._prompts.describe
         known = answers_so_far(facts, prompt, wanted.recorded, _KeptAnswers(self._answers))
         if len(known) < len(facts):

@@ -1,4 +1,4 @@
-"""The context of a table to describe, its descriptions, their committed record, and the port of a describer."""
+"""The context for describing a table, its descriptions, their committed record, and the describer port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
-"""The key in `descriptions` of the manifest for the texts of each source."""
+"""The manifest key in `descriptions` for the texts from each source."""
 
 GENERATED_KEYS: Final = frozenset({"db", *TEXT_KEYS.values()})
 """The keys in `descriptions` that scans write. All others belong to people and other tools."""
@@ -41,7 +41,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class KnownTexts:
-    """The texts by people and other tools: source -> text, for the table and by column."""
+    """The texts written by people and other tools: source -> text, for the table and by column."""
 
     table: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class TableContext:
 
     @property
     def neighbours(self) -> tuple[TableRef, ...]:
-        """The other tables that it is joined with, sorted."""
+        """The tables that it is joined to, sorted."""
         found = {join.parent for join in self.joins_out} | {join.child for join in self.joins_in}
         return tuple(sorted(found - {self.ref}, key=ref_order))
 
@@ -89,7 +89,7 @@ class Described:
 
 
 def join_order(join: Join) -> tuple[Any, ...]:
-    """Return the sort key of a join."""
+    """Return a join's sort key."""
     return ref_order(join.child), join.child_columns, ref_order(join.parent), join.parent_columns
 
 
@@ -100,7 +100,8 @@ def gather_facts(
     accepted: Iterable[Join] = (),
     texts: Mapping[TableRef, KnownTexts] | None = None,
 ) -> list[TableContext]:
-    """Return the context of every table, sorted by ref. `accepted`: joins in addition to the declared foreign keys.
+    """Return the context of every table, sorted by table reference. `accepted`: joins besides the declared foreign
+    keys.
 
     A join to a table that is not among `tables` is ignored.
     """
@@ -124,13 +125,13 @@ def gather_facts(
 
 
 def mappings_in(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the mappings in a list of an entry. People edit shards, so the list may hold anything."""
+    """Return the mappings in a list of a manifest entry. People edit shards, so the list may hold anything."""
     found = entry.get(key)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def known_texts(entry: Entry) -> KnownTexts:
-    """Return the texts by people and other tools in a manifest entry."""
+    """Return the texts written by people and other tools in a manifest entry."""
     found = {str(each["name"]): _persons(each) for each in mappings_in(entry, "columns") if "name" in each}
     return KnownTexts(_persons(entry), {name: texts for name, texts in found.items() if texts})
 
@@ -146,7 +147,7 @@ def _persons(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def content_hash(facts: TableContext, version: str) -> str:
-    """Return the SHA-256 of the input for a table's texts: structure, comments, names of neighbours, and `version`.
+    """Return the SHA-256 of the input for a table's texts: structure, comments, neighbour names and `version`.
 
     `version` is that of the prompt or the rules. Rows, statistics, values and texts by people are not part of it.
     """
@@ -155,7 +156,7 @@ def content_hash(facts: TableContext, version: str) -> str:
 
 
 def structure_hash(table: Table, version: str) -> str:
-    """Return the SHA-256 of a table's structure and comments, and of `version`."""
+    """Return the SHA-256 of a table's structure , comments and `version`."""
     return sha256_of([version, structure(table)])
 
 
@@ -165,7 +166,7 @@ def sha256_of(value: Any) -> str:
 
 
 def structure(table: Table) -> dict[str, Any]:
-    """Return the part of a table that is hashed: without names of constraints, indexes and counts."""
+    """Return the part of a table that is hashed: without constraint names, indexes and counts."""
     return {
         "ref": [table.ref.schema, table.ref.name],
         "kind": table.kind.value,
@@ -187,25 +188,25 @@ def _column(column: Column) -> list[Any]:
 
 
 FEW_ROWS: Final = 10
-"""Smaller row counts are all reported the same way."""
+"""Smaller row counts are all reported in the same way."""
 
 MOST_VALUES: Final = 10
 LONGEST_VALUE: Final = 30
 MOST_COUNTED: Final = 20
-"""A column with more distinct values is not a code."""
+"""The maximum number of distinct values in a code column."""
 
 ROWS_A_VALUE: Final = 5
 """The minimum average number of rows per value of a code."""
 
 SAMPLED_ROWS: Final = 1000
-"""Values are not listed from a smaller sample."""
+"""The minimum sample size for listing values."""
 
 _YEAR: Final = re.compile(r"(\d{4})-\d\d-\d\d")
 _EMPTY: Final = ((0.9, "nearly every row"), (0.5, "most rows"), (0.1, "some rows"))
 
 
 def rows_text(facts: TableContext) -> str:
-    """Return `at least 2,000 rows` or `about 3,000 rows`; empty if the count is not known.
+    """Return `at least 2,000 rows` or `about 3,000 rows`, or an empty string if the count is unknown.
 
     A count is rounded down to 1, 2 or 5 with zeros, an estimate to its first digit.
     """
@@ -222,7 +223,7 @@ def rows_text(facts: TableContext) -> str:
 
 
 def empty_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return in words how much of a column is NULL; empty below a tenth."""
+    """Return in words how much of a column is NULL; empty if less than a tenth."""
     if profile is None or not profile.rows:
         return ""
     sample = "" if _complete(facts) else " of a sample"
@@ -233,7 +234,7 @@ def empty_text(facts: TableContext, profile: ColumnProfile | None) -> str:
 
 
 def years_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return `2021 to 2024`, if every row was read and values may be shown."""
+    """Return `2021 to 2024`, if all rows were read and values may be shown."""
     if profile is None or not _complete(facts):
         return ""
     first, last = _year(profile.minimum), _year(profile.maximum)
@@ -243,7 +244,7 @@ def years_text(facts: TableContext, profile: ColumnProfile | None) -> str:
 
 
 def values_text(facts: TableContext, profile: ColumnProfile | None) -> str:
-    """Return `3 values: open, paid, void` for a column with few values, without the values if they may not be shown.
+    """Return `3 values: open, paid, void` for a column with few values, or only their number if they may not be shown.
 
     From a sample, only values in at least one percent of its rows are listed.
     """
@@ -330,7 +331,7 @@ def with_descriptions(entry: Entry, described: Described | None) -> Entry:
 
 
 def _described(fields: dict[str, Any], key: str, text: str | None) -> dict[str, Any]:
-    """Return the fields with a text. New `descriptions` come after `table` in an entry, and last in a column."""
+    """Return the fields that have a text. New `descriptions` come after `table` in an entry, and last in a column."""
     if text is None:
         return fields
     if "descriptions" in fields or "table" not in fields:
@@ -455,7 +456,7 @@ class DescriptionReport(Record):
         return [each for each in (tables, joins) if each]
 
     def warnings(self, connection: str) -> list[ResultWarning]:
-        """Return warnings that say what failed and why."""
+        """Return warnings that state what failed and why."""
         found = []
         hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
         if self.failed:
@@ -482,11 +483,11 @@ class ProposalInput:
     record: RelationshipRecord
 
     def facts(self) -> list[TableContext]:
-        """Return the context of every table, including declared keys."""
+        """Return the context of every table, including the declared keys."""
         return gather_facts(self.tables, profiles={profile.ref: profile for profile in self.profiles})
 
     def recorded(self) -> FixedHints:
-        """Return the proposals of earlier scans."""
+        """Return the proposals from earlier scans."""
         from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
 
         return FixedHints(recorded_hints(self.record))
@@ -500,7 +501,7 @@ class Describer(Protocol):
         """The report before the first step."""
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the proposed joins, or those of the record if there are no newer ones."""
+        """Return the proposed joins, or the recorded ones if there are no newer ones."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return new and earlier descriptions. A table without one keeps its old text."""

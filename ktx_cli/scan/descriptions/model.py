@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.batches import Labels, Piece
 
 FRAME_TOKENS: Final = 30
-"""The tokens of `describe_table`, and of the brackets and line ends of a table."""
+"""The tokens of `describe_table`and of a table's brackets and line endings."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTable:
-    """A table without a new description, with the code and message of the `LlmError`.
+    """A table without a new description, with the `LlmError` code and message.
 
     The code `no_answer` means that the model omitted the table from its answers twice.
     """
@@ -98,16 +98,16 @@ class TableWork:
 
     @property
     def complete(self) -> bool:
-        """Whether everything has an answer."""
+        """Whether the table and all its columns have an answer."""
         return self.table_answered and not self.missing
 
     @property
     def begun(self) -> bool:
-        """Whether anything has an answer."""
+        """Whether the table or any of its columns has an answer."""
         return self.table_answered or bool(self.columns)
 
     def sized(self) -> SizedTable:
-        """Return the missing part, with its size in a message."""
+        """Return the missing part, with its size in a prompt."""
         return SizedTable(
             ref=self.facts.ref,
             head=estimated_tokens(encoded(self.head)) + FRAME_TOKENS,
@@ -153,7 +153,7 @@ KIND: Final = "description"
 """The kind of these answers in the store."""
 
 MAX_FAILED_CALLS: Final = 10
-"""After this many failed calls without a single old or new answer, ktx makes no more calls."""
+"""The number of failed calls without any old or new answer after which ktx makes no more calls."""
 
 Progress = Callable[[int, int], None]
 """Takes the number of finished tables and the total."""
@@ -213,7 +213,7 @@ async def describe(
 def answers_so_far(
     facts: Sequence[TableContext], prompt: Prompt, recorded: Mapping[TableRef, Described], store: EnrichmentStore
 ) -> dict[TableRef, Described]:
-    """Return the descriptions that `recorded` or the store has for a table's hash."""
+    """Return the descriptions that `recorded` or the store contains for a table's hash."""
     found: dict[TableRef, Described] = {}
     for each in facts:
         digest, record = content_hash(each, prompt.version), recorded.get(each.ref)
@@ -227,7 +227,7 @@ def answers_so_far(
 def open_tables(
     facts: Sequence[TableContext], prompt: Prompt, known: Mapping[TableRef, Described], privacy: Privacy
 ) -> dict[TableRef, TableWork]:
-    """Return the work for the tables that are not `known`."""
+    """Return the work units for the tables that are not `known`."""
     tables = table_labels(facts)
     return {
         each.ref: TableWork(each, content_hash(each, prompt.version), tables.shown(each.ref), privacy)
@@ -263,7 +263,7 @@ class _DescriptionRun:
     result: Descriptions = field(default_factory=Descriptions)
 
     async def ask(self, call: Call) -> None:
-        """Send the pieces of a call. If only this call fails, retry it once in smaller calls."""
+        """Send the pieces in a call. If only this call fails, retry it once in smaller calls."""
         error = await self._try(call)
         if error is None:
             return
@@ -301,7 +301,7 @@ class _DescriptionRun:
             if work.open and work.begun:
                 self._finish(work)
             elif work.open:
-                self._fail(work, "no_answer", "the model returned no description of this table")
+                self._fail(work, "no_answer", "the model returned no description for this table")
 
     def _give_up(self, call: Call, error: LlmError) -> None:
         """Fail the tables of a call. In the last pass, tables with some answers keep them."""
@@ -340,19 +340,19 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 ROLE: Final = "candidateExtraction"
-"""The role that describes tables and proposes joins, as in the TypeScript ktx."""
+"""The role that describes tables and proposes joins, as in ktx for TypeScript."""
 
 _OF_ONE_CALL: Final = frozenset({"context", "max_turns", "structured_output", "permission", "execution", "refusal"})
 _OVER_BUDGET: Final = "error_max_budget_usd"
 
 
 def is_of_one_call(error: LlmError) -> bool:
-    """Return whether other calls may still succeed: account, limits, budget and network are fine."""
+    """Return whether other calls may still succeed: there is no problem with the account, limits, budget or network."""
     return error.code in _OF_ONE_CALL and error.details.get("subtype") != _OVER_BUDGET
 
 
 def error_of_call(error: Exception) -> LlmError | None:
-    """Return the error of a call if it affects only this call, as unexpected errors do; else None."""
+    """Return the error of a call if it affects only that call, as unexpected errors do; else None."""
     if isinstance(error, LlmError):
         return error if is_of_one_call(error) else None
     if ends_more(error):
@@ -413,7 +413,7 @@ LONGEST_TABLE_TEXT: Final = 400
 
 
 LONGEST_COLUMN_TEXT: Final = 300
-"""In characters: well above the 30 and 20 words that the prompt requests."""
+"""Maximum lengths in characters, well above the 30 and 20 words that the prompt requests."""
 
 
 _FAILURE: Final = re.compile(
@@ -435,7 +435,7 @@ class _Answer(BaseModel):
 
 
 class ColumnAnswer(_Answer):
-    """The text of one column; null if it needs none."""
+    """The text for one column; null if it does not need one."""
 
     column: str = Field(max_length=200)
     description: str | None = Field(max_length=LONGEST_COLUMN_TEXT)
@@ -450,14 +450,14 @@ class TableAnswer(_Answer):
 
 
 class DescribeAnswer(_Answer):
-    """The answer of one call."""
+    """The answer to one call."""
 
     tables: list[TableAnswer] = Field(max_length=200)
 
 
 @dataclass(slots=True)
 class PieceTexts:
-    """The answer for a piece. `table_answered`: whether the table's own text was answered, although it may be None."""
+    """The answer for one piece. `table_answered`: whether the table's own text was answered, even if None."""
 
     piece: Piece
     table_answered: bool = False
@@ -479,7 +479,7 @@ class ParsedAnswer:
 def read_answer(
     answer: DescribeAnswer, call: tuple[Piece, ...], tables: Labels[TableRef], columns: Mapping[TableRef, Labels[str]]
 ) -> ParsedAnswer:
-    """Return the requested texts in an answer; of two for the same thing, the first."""
+    """Return the requested texts in an answer; the first of two for the same thing."""
     found = {piece.ref: PieceTexts(piece) for piece in call}
     parsed = ParsedAnswer(list(found.values()))
     for table in answer.tables:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Join, TableContext
 
 RULES_VERSION: Final = "rules 2"
-"""Increase this when the rules describe the same table differently."""
+"""Increase this number when the rules' texts for the same table change."""
 
 LOOKUP_COLUMNS: Final = 4
-"""A table with more columns is not a lookup table."""
+"""The maximum number of columns in a lookup table."""
 
 MOST_NOTABLE: Final = 3
-"""The maximum number of columns of one kind that the text of a table names."""
+"""The maximum number of columns of one kind that a table's text names."""
 
 _KINDS: Final = {
     TableKind.VIEW: "View",
@@ -85,7 +85,7 @@ def _other_key(facts: TableContext) -> tuple[str, ...]:
 
 
 def _linked(facts: TableContext) -> list[str]:
-    """Return the tables that a junction table links: at least two parents of the references in its key."""
+    """Return the tables that a junction table links: at least two, referenced by columns of its key."""
     key = facts.table.primary_key
     joins = [join for join in facts.joins_out if set(join.child_columns) <= set(key)]
     covered = {column for join in joins for column in join.child_columns}
@@ -105,7 +105,7 @@ def _is_lookup(facts: TableContext) -> bool:
 
 
 def _notable(facts: TableContext) -> str:
-    """Return the dates, measures and codes of a table, with their ranges and values."""
+    """Return the dates, measures and codes of a table with their ranges and values."""
     if _is_lookup(facts):
         return ""
     columns, profiles = facts.table.columns, facts.column_profiles()
@@ -145,7 +145,7 @@ def _and(words: Iterable[str]) -> str:
 
 
 def column_text(facts: TableContext, column: Column) -> str | None:
-    """Return the sentences about a column, or None if it needs none."""
+    """Return the sentences about a column, or None if the column does not need any."""
     profile = facts.column_profiles().get(column.name)
     references = [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
     sentences = [_key_text(facts, column), *references, _unique_text(facts, column)]
@@ -230,7 +230,7 @@ _UNITS: Final[Mapping[str, str]] = {
     "kwh": "in kilowatt-hours",
     **{code: f"in {code.upper()}" for code in ("usd", "eur", "gbp", "chf", "jpy", "cad", "aud", "sek", "pln", "brl")},
 }
-"""Last word of a name -> the unit. `m`, `s`, `min` and `pct` are absent because they are ambiguous."""
+"""The last word of a name -> the unit. `m`, `s`, `min` and `pct` are absent because they are ambiguous."""
 
 _ZONED: Final = re.compile(r"with time zone|timestamptz|datetimeoffset|timestamp_tz|timestamp_ltz", re.IGNORECASE)
 _CLOCK: Final = re.compile(r"date.*time|timestamp", re.IGNORECASE)
@@ -249,7 +249,7 @@ def is_measure(facts: TableContext, column: Column) -> bool:
 
 
 def unit(facts: TableContext, column: Column) -> str | None:
-    """Return the unit with which a name ends (`in cents` for `total_cents`), or None if it is not certain."""
+    """Return the unit that a name ends with (`in cents` for `total_cents`), or None if it is not certain."""
     words = tokens(column.name)
     if column.type is not SemanticType.NUMBER or len(words) < 2 or is_linked(facts, column):
         return None
@@ -273,7 +273,7 @@ def is_flag(column: Column) -> bool:
 
 
 def date_text(column: Column) -> str:
-    """Return what the type of a column says about time, or an empty text."""
+    """Return what a column's type says about time, or an empty string."""
     native = column.native_type
     if column.type is not SemanticType.TIME:
         return ""

@@ -48,7 +48,7 @@ _UNITS: Final = {
 }  # fmt: skip
 
 GROSS: Final = word_set("gross brutto ttc incl including inclusive brut lordo bruto grand total totaal gesamt")
-"""Words for amounts that include everything, such as taxes."""
+"""Words for amounts that include everything, for example taxes."""
 
 NET: Final = word_set("net netto ht excl excluding exclusive subtotal neto zwischensumme hors")
 TAX: Final = word_set("tax taxes vat mwst ust steuer tva iva gst btw impuesto")
@@ -60,7 +60,7 @@ SHARE: Final = word_set(
     "rate rates ratio ratios pct percent percentage prozent prozentsatz satz taux porcentaje tasa procent share shares"
     " anteil quote"
 )
-"""Words for numbers that are a part of something, as a percentage or fraction."""
+"""Words for numbers that express a part as a percentage or fraction."""
 
 _MONEY: Final = (
     FEE
@@ -92,7 +92,7 @@ _AMOUNT_OR_RATE: Final = (
         "margin marge commission commissions provision provisionen markup interest zinsen zins deduction deductions"
     )
 )
-"""Words for amounts that are often rates in percent; the profile decides."""
+"""Words for amounts that are often percentage rates; the profile decides."""
 
 _OF_THE_WHOLE: Final = word_set("total totals gesamt extended line final grand totale totaal insgesamt ttc ht")
 """Words that turn a unit price into a total: `total_price`."""
@@ -143,23 +143,23 @@ _LEVELS: Final = {
     **dict.fromkeys(("mrr", "arr", "acv", "balance", "saldo"), Additive.MONEY),
     **dict.fromkeys(("stock", "inventory", "headcount"), Additive.QUANTITY),
 }
-"""Words for levels, which are not additive although their changes are: `mrr_delta`."""
+"""Words for levels, which are not additive, unlike changes to them: `mrr_delta`."""
 
 _INVOICES: Final = word_set("invoice invoices bill bills rechnung rechnungen facture factures installment installments")
 _ABSENCES: Final = word_set(
     "absence absences leave leaves vacation vacations rental rentals stay stays trip trips abwesenheit abwesenheiten"
     " urlaub"
 )
-"""Last words of tables whose rows last for some days, which are additive."""
+"""Last words of tables whose rows have a duration in days, which is additive."""
 
 _DAYS_SPENT: Final = word_set("absence leave sick vacation holiday worked working billed billable rental absent")
 _MAILS: Final = word_set(
     "email emails mail mails send sends newsletter newsletters mailing mailings campaign campaigns"
 )
-"""Words for tables in which `open` means that somebody opened a message."""
+"""Words for tables in which `open` means that a recipient opened a message."""
 
 _COUNT_PREFIXES: Final = word_set("num number no nr nbr nb n anzahl cnt count nombre numero liczba")
-"""First words that turn a name into a count of what follows: `num_items`, `number_of_guests`."""
+"""First words that turn a name into a count of the things that follow: `num_items`, `number_of_guests`."""
 
 _OF: Final = word_set("of de der von di van")
 _ENDINGS: Final = tuple(
@@ -175,16 +175,16 @@ _WHOLE_WORDS: Final = word_set(
     "account accounts discount discounts country county mileage separate corporate estimate percentage subtotal"
     " average weekday weekdays accountid headcount template surcharge storage message package language manage"
 )
-"""Words that end in a word of the vocabulary but are not composed of it."""
+"""Words that end in a vocabulary word but are not compounds of it."""
 
 _FEWEST_AMOUNTS: Final = 30
-"""A discount or tax with more distinct values, some above 1, is an amount; rates have few."""
+"""The number of distinct values above which a discount or tax, if some exceed 1, is an amount: rates have few."""
 
 
 def additive(
     column: Column, profile: ColumnProfile | None, parts: tuple[str, ...] = (), table: tuple[str, ...] = ()
 ) -> AdditiveColumn | None:
-    """Return what a sum of the column would be, or None if it should not be summed.
+    """Return what a sum of the column means, or None if it should not be summed.
 
     `parts`: the words of its name without a prefix of the table. `table`: the words of the table's name. `profile` is
     None if the column was not sampled; names alone then decide.
@@ -199,7 +199,7 @@ def additive(
 
 
 def is_currency_column(column: Column) -> bool:
-    """Return whether a column holds the currency of its row's amounts."""
+    """Return whether a column contains the currency of its row's amounts."""
     known = word_set("currency currencies ccy waehrung devise moneda divisa valuta moeda waluta")
     return column.type is SemanticType.STRING and any(word in known for word in tokens(column.name))
 
@@ -231,7 +231,7 @@ def _expanded(words: tuple[str, ...]) -> frozenset[str]:
 
 
 def _kind_in_table(words: tuple[str, ...], profile: ColumnProfile | None, table: tuple[str, ...]) -> Additive | None:
-    """Return the meaning of a name that depends on several of its words or on the table's name."""
+    """Return the meaning of a name if it depends on several of its words or on the table's name."""
     if len(words) > 1 and words[-1] in _CHANGES and set(words[:-2]) <= {"net"}:
         return _LEVELS.get(words[-2])
     if words[-1] == "days" and (set(words[:-1]) & _DAYS_SPENT if words[:-1] else set(table[-1:]) & _ABSENCES):
@@ -277,7 +277,7 @@ def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def counted_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what a name that begins with a word such as `num` counts, or nothing for another name."""
+    """Return what a name that begins with a word such as `num` counts; empty for other names."""
     if len(words) < 2 or words[0] not in _COUNT_PREFIXES:
         return ()
     rest = words[2:] if len(words) > 2 and words[1] in _OF else words[1:]
@@ -291,7 +291,7 @@ def _varies(profile: ColumnProfile) -> bool:
 
 
 def _is_share(profile: ColumnProfile) -> bool:
-    """Return whether all values are fractions between 0 and 1, so that the column is a share whatever its name."""
+    """Return whether all values are fractions between 0 and 1, which makes the column a share, whatever its name."""
     if profile.kind is not ValueKind.NUMBER:
         return False
     low, high = profile.minimum, profile.maximum

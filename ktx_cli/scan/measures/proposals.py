@@ -32,16 +32,16 @@ MIN_ROWS = 50
 """A smaller table is a lookup table, or too small to judge."""
 
 MIN_ENTITIES = 20
-"""A smaller referenced table is a lookup table, so nobody asks how many of its rows occur."""
+"""The minimum size of a referenced table; a smaller one is a lookup table, and counts of its used rows are useless."""
 
 MOST_SUMS, MOST_ENTITIES, MOST_RATES, MOST_STATUS_RATES = 8, 4, 4, 3
 """The maximum number of proposed measures of one kind per table."""
 
 MOST_WORDS = 4
-"""A table name with more words is shortened to its last words in the names of measures."""
+"""The maximum number of words of a table name in measure names; longer names are shortened to their last words."""
 
 MOST_NULLS = 0.95
-"""A column with a larger share of NULLs gets no measure."""
+"""The maximum share of NULLs in a column that gets a measure."""
 
 _COPIES: Final = word_set("tmp temp stg stage staging raw bak backup old archive archived landing lnd src int ods copy")
 _MARTS: Final = word_set("fct fact mart marts rpt report reporting analytics gold dwh dw edw dim")
@@ -59,13 +59,14 @@ _ENTITIES: Final = frozenset(
     {"person", "customer", "supplier", "carrier", "organization", "unit", "place", "region", "store", "product"}
     | {"vehicle", "class", "state", "money", "calendar", "course", "student", "team", "account"}
 )
-"""Concepts of tables whose numbers describe a thing and are not additive: the cost of a product, the seats of a car."""
+"""Concepts for tables whose numbers describe a thing and are not additive: the cost of a product, the seats of a car.
+"""
 
 _THINGS: Final = frozenset({"store", "product", "vehicle"})
-"""Concepts of tables whose flags say what a thing is rather than what happened to it."""
+"""Concepts for tables whose flags say what a thing is rather than what happened to it."""
 
 _LOOKUPS: Final = frozenset({"region", "place", "class", "state", "money", "calendar"})
-"""Concepts of tables that other tables only refer to."""
+"""Concepts for tables that other tables only refer to."""
 
 _EVENTS: Final = word_set(
     "order orders item items line lines payment payments invoice invoices transaction transactions sale sales event"
@@ -81,7 +82,7 @@ _MOVEMENTS: Final = word_set(
     " order orders shipment shipments return returns"
 )
 _MOVED: Final = word_set("inventory stock stocks bestand time")
-"""Words for tables of states that, before such a word, name what is moved or recorded: `time_entries`."""
+"""Words for state tables that name a moved or recorded thing before such a word: `time_entries`."""
 
 _LINES: Final = word_set("item items line lines detail details position positions positionen")
 """Last words of tables whose rows are parts of something: `order_lines`."""
@@ -89,7 +90,7 @@ _LINES: Final = word_set("item items line lines detail details position position
 _COUNTED_EVENTS: Final = word_set(
     "clicks impressions conversions views pageviews visits sessions installs downloads opens signups orders"
 )
-"""Columns with numbers of events. A table with two of them has one row per day or campaign, which nobody counts."""
+"""Columns with event counts. A table with two of them has one row per day or campaign, which nobody counts."""
 
 _FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
 _NO_RATES: Final = word_set(
@@ -98,7 +99,7 @@ _NO_RATES: Final = word_set(
     " inaktiv open closed pending overdue due available unavailable stock published discontinued online offline expired"
     " suspended blocked paused subscribed unsubscribed newsletter opt opted unread"
 )
-"""Flags that questions filter by, and states that change; nobody asks for their share of the rows.
+"""Flags that questions filter by, and states that change, whose share of the rows is of no interest.
 
 A state describes the present, so its share of the rows of an earlier month says nothing about that month.
 """
@@ -110,20 +111,20 @@ _OUTCOMES: Final = listed(
     "cancelled canceled returned refunded failed rejected declined lost voided void bounced disqualified abandoned"
     " delayed won converted completed settled succeeded"
 )
-"""Final values of such columns whose share people ask for, the most watched first.
+"""Final values of such columns whose share is of interest, the most important first.
 
 Intermediate steps are not included: an order that was shipped is no longer `paid`. States that change with time, such
 as `past_due` and `expired`, are not included either.
 """
 
 _CLOSINGS: Final = (frozenset({"won", "lost"}),)
-"""Outcomes that exclude each other: the share of one is computed over the closed rows only."""
+"""Outcomes that exclude each other: their shares are computed over the closed rows only."""
 
 _HAPPENINGS: Final = word_set(
     "bounce churn return refund conversion cancellation purchase escalation reversal renewal complaint dispute"
     " chargeback redemption default exchange"
 )
-"""Nouns for what happens to a row, which follow its name in the name of a rate: `session_bounce_rate`."""
+"""Nouns for events that happen to a row, which follow the row's name in a rate's name: `session_bounce_rate`."""
 
 _AUDIT: Final = word_set(
     "created create creation updated update upd modified modify inserted loaded synced changed change deleted ingested"
@@ -133,7 +134,7 @@ _NOT_YET: Final = word_set(
     "expires expire expiry expiration expiring ablauf due faellig faelligkeit deadline until renewal renews next end"
     " ends expected estimated promised"
 )
-"""Words for times that may be later than the event and do not say when it happened: `due_date`."""
+"""Words for times that may be later than the event and do not state when it happened: `due_date`."""
 
 _PEOPLE_AT_WORK: Final = word_set("by updated modified editor approver parent")
 _PERIOD_STARTS: Final = re.compile(r"(dbt_)?(valid|effective|eff|gueltig|validity)_?(from|start|ab|since|begin|date)?")
@@ -145,7 +146,7 @@ _RESERVED: Final = word_set(
     " left like limit minute not null number of offset on or order over partition range right row rows select set"
     " table then to union unique user using value values when where with year month day hour second date time total"
 )
-"""Names that are quoted in an expression because some dialect reserves them."""
+"""Names that are quoted in an expression because they are reserved words in some dialect."""
 
 _PLAIN_TOTALS: Final = word_set("total totals sum grand tot summe gesamt")
 _GENERIC: Final = word_set(
@@ -157,7 +158,7 @@ _GENERIC: Final = word_set(
 _ALL_ROWS, _COUNT = "count(*)", "_count"
 _SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count"}
 _HEADERS: Final = word_set("header headers head heads")
-"""Last words of tables whose rows have lines in another table: a row of `order_headers` is an order."""
+"""Last words of tables whose rows have lines in another table: a row in `order_headers` is an order."""
 
 
 def propose_measures(
@@ -176,7 +177,7 @@ def propose_measures(
 def profiled_tables(
     tables: Iterable[Table], known: RelationshipRecord, profiles: Iterable[TableProfile]
 ) -> dict[TableRef, ProfiledTable]:
-    """Return the tables that have a profile, with the words of their names, their keys and their references."""
+    """Return the tables that have a profile, with their name words, keys and references."""
     by_ref = {table.ref: table for table in tables}
     sampled = {each.ref: each for each in profiles if each.ref in by_ref and each.unsampled is None}
     words = table_words(ref.name for ref in by_ref)
@@ -216,7 +217,7 @@ class ProfiledTable:
 
     @cached_property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """Column -> the words of its name without a prefix that most columns of the table share."""
+        """Column -> the words in its name, without a prefix shared by most columns of the table."""
         prefix = own_prefix(column.name for column in self.table.columns)
         found = {}
         for column in self.table.columns:
@@ -227,36 +228,36 @@ class ProfiledTable:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The columns of its key, unique sets and references."""
+        """The columns in the table's key, unique sets and references."""
         unique = (column for each in self.table.unique_keys for column in each.columns)
         return frozenset((*self.key, *unique, *(name for each in self.references for name in each.child_columns)))
 
     @cached_property
     def times(self) -> tuple[str, ...]:
-        """The columns that say when a row happened; those that only say when it was written come last."""
+        """The columns that state when a row happened; those that only state when it was written come last."""
         times = [each.name for each in self.table.columns if self._is_time(each) and not self._is_ahead(each.name)]
         return tuple(sorted(times, key=lambda name: bool(set(self.parts[name]) & _AUDIT)))
 
     @cached_property
     def _calendar_keys(self) -> frozenset[str]:
-        """Its columns that refer to a calendar: `order_date_key`."""
+        """The table's columns that refer to a calendar: `order_date_key`."""
         calendars = [each for each in self.references if "calendar" in concepts(tokens(each.parent.name))]
         return frozenset(each.child_columns[0] for each in calendars if len(each.child_columns) == 1)
 
     @cached_property
     def audit_times(self) -> frozenset[str]:
-        """Those of its times that only say when a row was written."""
+        """The time columns that only state when a row was written."""
         return frozenset(name for name in self.times if set(self.parts[name]) & _AUDIT)
 
     @cached_property
     def happens(self) -> bool:
-        """Whether its rows are events with a time of their own."""
+        """Whether the table's rows are events with a time of their own."""
         if not self.is_event or not self.times:
             return False
         return self.words[-1] in _EVENTS or bool(set(self.times) - self.audit_times)
 
     def _is_time(self, column: Column) -> bool:
-        """Return whether a column has a time type, holds dates as text, or refers to a calendar."""
+        """Return whether a column has a time type, contains dates as text, or refers to a calendar."""
         if column.name in self._calendar_keys:
             return True
         profile = self.profiles.get(column.name)
@@ -271,13 +272,13 @@ class ProfiledTable:
 
     @cached_property
     def entity(self) -> str:
-        """The singular of what a row is: `order_line`."""
+        """The singular noun for a row: `order_line`."""
         words = _of_whole(self.words)[-MOST_WORDS:]
         return "_".join((*words[:-1], stem(words[-1])))
 
     @property
     def has_periods(self) -> bool:
-        """Whether its rows are versions that are valid for a period."""
+        """Whether the table's rows are versions that are valid for a period."""
         return any(
             _PERIOD_STARTS.fullmatch("_".join(tokens(column.name))) is not None
             for column in self.table.columns
@@ -293,18 +294,18 @@ class ProfiledTable:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether its rows are places, classes or states that other tables refer to."""
+        """Whether the table's rows are places, classes or states that other tables refer to."""
         return self.words[-1] not in _EVENTS and bool(concepts(self.words) & _LOOKUPS)
 
     @property
     def is_bridge(self) -> bool:
-        """Whether it only connects other tables: all its columns are references, or say when a row was written."""
+        """Whether the table only connects others: all its columns are references, or state when a row was written."""
         own = [each for each in self.table.columns if each.name not in self.keys and each.name not in self.audit_times]
         return not own and (len(self.references) >= 2 or len(self.key) >= 2)
 
     @property
     def is_fact(self) -> bool:
-        """Whether people count its rows: there are many, with a time or references, and they are not settings or
+        """Whether a row count is useful: there are many rows, with a time or references, that are not settings or
         versions.
         """
         if self.rows < MIN_ROWS or self.profile.problem is not None or self.has_periods or self.is_bridge:
@@ -315,22 +316,22 @@ class ProfiledTable:
 
     @property
     def is_about_states(self) -> bool:
-        """Whether its name says that its rows are states, settings or aggregates."""
+        """Whether the table's name says that its rows are states, settings or aggregates."""
         return bool(set(self.words) & (_NO_FACTS - _MOVED if self.words[-1] in _MOVEMENTS else _NO_FACTS))
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether a row holds the numbers of several kinds of events."""
+        """Whether a row contains counts of several kinds of events."""
         return sum(words[-1] in _COUNTED_EVENTS for words in self.parts.values()) > 1
 
     @property
     def is_mart(self) -> bool:
-        """Whether its name or schema says that it is made for analysis."""
+        """Whether the table's name or schema says that it is made for analysis."""
         return bool(_MARTS & {*tokens(self.name)[:1], *tokens(self.table.ref.schema or "")})
 
     @property
     def is_copy(self) -> bool:
-        """Whether its name or schema says that it holds raw or staged data, or an old copy."""
+        """Whether the table's name or schema says that it contains raw or staged data, or an old copy."""
         name = tokens(self.name)
         return bool(_COPIES & {name[0], name[-1], *tokens(self.table.ref.schema or "")})
 
@@ -403,8 +404,7 @@ def _sums(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable], dialect
 
 
 def _adds_up(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable]) -> bool:
-    """Return whether its rows happened at a known time: their own, or that of a row that they refer to, as for order
-    lines.
+    """Return whether a table's rows have a known time: their own or, as for order lines, that of a referenced row.
 
     Lines count if their name says what they belong to, because orders with duplicates have no key to refer to. The time
     of writing is enough for rows about a person or a customer.
@@ -425,7 +425,7 @@ def _has_several_currencies(table: ProfiledTable) -> bool:
 
 
 def _sum_names(table: ProfiledTable, words: Sequence[str], kind: Additive) -> Iterator[str]:
-    """Yield names for the sum of a column with these words, best first."""
+    """Yield names for the sum of a column with these words, best name first."""
     named = counted_words(tuple(words)) or words
     spelled = [_SPELLED_OUT.get(word, word) for word in named if not word.isdigit()] or list(words)
     base = [word for word in spelled if word not in _PLAIN_TOTALS]
@@ -488,7 +488,7 @@ def _is_entity_reference(table: ProfiledTable, reference: Relationship, parent: 
 
 
 def _names(base: tuple[str, ...], parent: ProfiledTable) -> bool:
-    """Return whether the words of a column, without those for a key, mean the rows of a table."""
+    """Return whether the words of a column, without those for a key, name the rows of a table."""
     names = {parent.words, _of_whole(parent.words)}
     return bool(base) and any(
         phrase_alike(base, each) >= 0.75 or phrase_alike(base[-1:], each[-1:]) >= 0.75 for each in names
@@ -496,7 +496,7 @@ def _names(base: tuple[str, ...], parent: ProfiledTable) -> bool:
 
 
 def _role(table: ProfiledTable, column: str, parent: ProfiledTable) -> tuple[str, ...]:
-    """Return what to call the referenced rows, after the column if it adds a word, such as `billing_customer`."""
+    """Return a name for the referenced rows, based on the column if it adds a word, such as `billing_customer`."""
     base = key_base(table.parts[column], frozenset())[0]
     own = _of_whole(parent.words)[-MOST_WORDS:]
     added = base[: -len(own)]
@@ -505,7 +505,7 @@ def _role(table: ProfiledTable, column: str, parent: ProfiledTable) -> tuple[str
 
 
 def _of_whole(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a table's name without a last word such as `header`."""
+    """Return the words in a table's name without a last word such as `header`."""
     return words[:-1] if len(words) > 1 and words[-1] in _HEADERS else words
 
 
@@ -552,7 +552,7 @@ def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
 
 
 def _rate_name(row: str, words: tuple[str, ...], named: tuple[str, ...]) -> str:
-    """Return the name of the share of rows with a flag, which says what a row is: `returned_order_line_rate`.
+    """Return the name of the share of rows with a flag, which includes the row's name: `returned_order_line_rate`.
 
     `row`: the singular of what a row is. `words`: of the column. `named`: those without words such as `is`.
     """
@@ -567,7 +567,7 @@ def _rate_name(row: str, words: tuple[str, ...], named: tuple[str, ...]) -> str:
 
 
 def counted_entity(measures: Mapping[str, str]) -> str | None:
-    """Return the singular after which a proposed count of all rows is named, or None without such a count.
+    """Return the singular that the name of a proposed count of all rows is based on, or None if there is no such count.
 
     `measures`: names of the proposed measures of a table, with their expressions.
     """
@@ -590,7 +590,7 @@ def _status_rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMe
 def outcome_rates(
     table: str, entity: str, columns: Mapping[str, Iterable[str]], declared_by: str, dialect: Dialect
 ) -> Iterator[ProposedMeasure]:
-    """Yield the share of rows with an outcome, the most watched first.
+    """Yield the share of rows with an outcome, the most important first.
 
     `entity`: the singular of what a row is. `columns`: columns with the values that `declared_by` declares; those that
     are not statuses are ignored.

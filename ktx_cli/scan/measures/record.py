@@ -39,7 +39,7 @@ class ProposedMeasure:
 
 
 Proposals = Mapping[TableRef, tuple[ProposedMeasure, ...]]
-"""The proposed measures by table, without tables that have none."""
+"""The proposed measures by table, except tables without any."""
 
 
 def restricted(proposals: Proposals, tables: Iterable[Table]) -> dict[TableRef, tuple[ProposedMeasure, ...]]:

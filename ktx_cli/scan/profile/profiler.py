@@ -42,7 +42,7 @@ from ktx_cli.warehouses import (
 )
 
 TOP_VALUES = 10
-"""The number of most frequent values in a profile."""
+"""The number of values, most frequent first, in a profile."""
 
 _KINDS: Final[Mapping[type, ValueKind]] = {
     bool: ValueKind.BOOLEAN,
@@ -62,11 +62,11 @@ _AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
 
 _LONGEST_BYTES: Final = 128
 Fold = Callable[[str], str]
-"""Normalizes a text as a database does before comparing texts."""
+"""Normalizes text as a database does before comparisons."""
 
 
 def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
-    """Return how a dialect normalizes texts, or None if it compares them unchanged.
+    """Return how a dialect normalizes text, or None if it compares text unchanged.
 
     `exact`: whether a column compares letter case.
     """
@@ -76,7 +76,7 @@ def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
 
 
 def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozenset[str] = frozenset()) -> SampledTable:
-    """Return the profile of a sample, with its counts and values.
+    """Return the profile of a sample, including its counts and values.
 
     If the dialect normalizes texts, counts and values are those of normalized texts, but the profile shows them as they
     are stored. `exact`: columns that compare letter case.
@@ -129,7 +129,9 @@ def comparable(value: Any, fold: Fold | None = None) -> Any:
 
 
 def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[ColumnProfile, dict[Any, int] | None]:
-    """Return the profile, and value -> count, or None if values cannot be compared. Normalizes `values` in place."""
+    """Return the profile, and its counts by value, or None if the values cannot be compared. Normalizes `values` in
+    place.
+    """
     try:
         counted: Counter[Any] = Counter(values)
     except TypeError:  # lists and mappings of nested types
@@ -156,7 +158,7 @@ def _finite_numbers(types: set[type], counted: Iterable[Any]) -> bool:
 
 
 def _spellings(alike: Mapping[Any, Any]) -> dict[str, str]:
-    """Return folded text -> its spelling in the first row that has it."""
+    """Return folded text -> its first spelling in the sample."""
     spelled: dict[str, str] = {}
     for value, folded in alike.items():
         if isinstance(value, str):
@@ -237,12 +239,12 @@ PROBLEMS: Final[Mapping[Unsampled, str]] = {
     Unsampled.NOT_READ: "its rows are not read because of `scan.views`",
     Unsampled.OUT_OF_TIME: "the time limit for profiling was reached",
 }
-"""What reports say about a table without a sample if there is no error to quote."""
+"""The reason that reports give for a table without a sample if there is no error to quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """One column of a sample of `rows` rows.
+    """One column in a sample of `rows` rows.
 
     `distinct` counts values other than NULL; it is None if values cannot be compared. `minimum` and `maximum` are
     values, `shortest` and `longest` are text lengths in characters. `top`: the most frequent values with their counts.
@@ -263,12 +265,12 @@ class ColumnProfile:
 
     @property
     def filled(self) -> int:
-        """The number of rows in the sample that have a value."""
+        """The number of rows in the sample with a value."""
         return self.rows - self.nulls
 
     @property
     def unique(self) -> bool:
-        """Whether the sample has values and none of them repeats."""
+        """Whether the sample has values and none of them is repeated."""
         return self.distinct is not None and 0 < self.distinct == self.filled
 
 
@@ -292,13 +294,13 @@ class TableProfile:
 
     @property
     def complete(self) -> bool:
-        """Whether every row was read."""
+        """Whether all rows were read."""
         return self.method is SampleMethod.ALL and self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
 class SampledTable:
-    """A profile with the values of its sample, which the inference of relationships needs.
+    """A profile with its sample's values, which relationship inference needs.
 
     `counts`: column -> value -> number of rows, for columns with comparable values. `values`: column -> values row by
     row, NULL as None. `exact`: columns that compare letter case, unlike others of the database.
@@ -311,7 +313,7 @@ class SampledTable:
 
 
 CELLS = 8_000_000
-"""The maximum number of values in memory over all tables. Wide databases get smaller samples."""
+"""The maximum number of values in memory across all tables. Wide databases get smaller samples."""
 
 FEWEST_ROWS = 500
 """The minimum number of rows in a sample, regardless of `CELLS`."""
@@ -321,7 +323,7 @@ _EXECUTED_KINDS = (TableKind.VIEW, TableKind.FOREIGN)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of profiling: rows per table, bytes of values per table, total seconds, tables at once.
+    """The limits of profiling: rows and value bytes per table, total seconds, and concurrent tables.
 
     `views`: which views and foreign tables may be read.
     """
@@ -342,7 +344,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """All tables with their samples, in order, the number of `statements`, and what the budget cut.
+    """All tables with their samples, in order, the number of `statements`, and the limits that were reached.
 
     `not_read`: the number of views and foreign tables that `scan.views` excludes.
     """
@@ -438,16 +440,17 @@ def _profile(
 
 
 def _seed(table: Table) -> int:
-    """Return a number that is constant for a table."""
+    """Return a number that is always the same for a table."""
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
 
 
 class SparedTableError(SourceError):
-    """A statement names a table whose rows must not be read."""
+    """Raised for a statement that names a table whose rows must not be read."""
 
 
 class SparingConnector(ForwardingConnector):
-    """Refuses every statement that names one of some tables in the form of `table_path`, which all of a scan use.
+    """Refuses every statement that names one of the given tables as `table_path` writes it, like all statements of a
+    scan.
 
     Closing it does not close the inner connector.
     """

@@ -1,4 +1,4 @@
-"""Reuse the last scan's results while nothing changed: digests of their inputs, and relationships as JSON."""
+"""Reuse the last scan's results if nothing has changed: digests of their inputs, and relationships as JSON."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _PURE: Final = frozenset(
         " row_number rtrim string_agg substr substring sum total trim upper char decimal numeric varchar",
     )
 )
-"""Words before a parenthesis in view definitions that return the same rows every time."""
+"""Words allowed before a parenthesis in view definitions that always return the same rows."""
 
 
 def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) -> str | None:
-    """Return a text that differs if a scan may have other results, or None if that cannot be known.
+    """Return a string that differs if a scan may have other results, or None if that is unknown.
 
-    It covers the data, the structure, the settings and ktx itself. It cannot be known if a view or generated column may
-    change without a change of the data.
+    It covers the data, the structure, the settings and ktx itself. The result is unknown if a view or generated column
+    may change without a change to the data.
     """
     evidence = connector.evidence() if isinstance(connector, Evident) else None
     if evidence is None or not all(_is_steady(table, connector.dialect) for table in tables):
@@ -52,12 +52,12 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
 
 
 def hints_digest(hints: FixedHints) -> str:
-    """Return a text that differs if other joins are proposed. Hints from views are part of the structure."""
+    """Return a string that differs if other joins are proposed. Hints from views are part of the structure."""
     return _digest(map(repr, hints.fixed))
 
 
 def record_digest(record: RelationshipRecord) -> str:
-    """Return a text that differs if keys or relationships lead to other measures and decision points."""
+    """Return a string that differs if keys or relationships lead to other measures and decision points."""
     inferred = RelationshipRecord(record.keys, record.relationships)
     return _digest([record_text(inferred).decode("utf-8", "surrogatepass")])
 
@@ -70,7 +70,7 @@ def _stored() -> TypeAdapter[Any]:
 
 
 def relationships_to_json(record: RelationshipRecord) -> str | None:
-    """Return a record as JSON, or None if it would not round-trip (a condition on a value without JSON)."""
+    """Return a record as JSON, or None if it would not round-trip (a condition on a value without a JSON form)."""
     from pydantic_core import PydanticSerializationError
 
     try:

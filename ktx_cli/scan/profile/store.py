@@ -66,7 +66,7 @@ class SearchedLists:
 
 @dataclass(frozen=True, slots=True)
 class ValueMatches:
-    """Matches, best first, and the searched lists. `more`: whether there are others beyond the limit."""
+    """Matches, best first, and the lists that were searched. `more`: whether there are others beyond the limit."""
 
     matches: tuple[ValueMatch, ...]
     searched: tuple[SearchedLists, ...]
@@ -75,7 +75,7 @@ class ValueMatches:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of a scan for the next one: everything that is made from values of rows.
+    """The results of a scan for the next one: everything derived from row values.
 
     `fingerprint`: of data and settings. `hints`: their digest. `relationships`: the inferred ones as JSON. `known`: the
     digest of the record that they became. `measures` and `decisions`: the proposals with this record, in the format of
@@ -106,7 +106,7 @@ def save_values(
     privacy: Privacy,
     profiled_at: Mapping[TableRef, str] | None = None,
 ) -> None:
-    """Replace everything stored of a connection in one transaction. `strict` stores counts and lengths but no values.
+    """Replace everything stored for a connection in one transaction. `strict` stores counts and lengths but no values.
 
     `profiled_at`: as `load_profile_times` returns it.
     """
@@ -137,13 +137,13 @@ def save_results(database: sqlite3.Connection, connection: str, results: StoredR
 
 
 def forget_values(database: sqlite3.Connection, connection: str) -> None:
-    """Delete everything stored of a connection."""
+    """Delete everything stored for a connection."""
     with transaction(database):
         _forget(database, connection)
 
 
 def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableProfile, ...]:
-    """Return the profiles of a connection, by schema and name. Values have the form of `plain_value`."""
+    """Return a connection's profiles, by schema and name. Values have the form of `plain_value`."""
     rows = database.execute(
         "SELECT schema_name, table_name, profile FROM profiles WHERE connection = ? ORDER BY 1, 2", (connection,)
     )
@@ -151,7 +151,7 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
 
 
 def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
-    """Return table -> when it was last profiled, in ISO 8601."""
+    """Return table -> the time of its last profile, in ISO 8601."""
     rows = database.execute(
         "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS at FROM profiles"
         " WHERE connection = ? AND at IS NOT NULL",
@@ -161,7 +161,7 @@ def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[Ta
 
 
 def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
-    """Return the results of the last scan of a connection, or None if there are none or another version stored them."""
+    """Return the results of a connection's last scan, or None if there are none or a different version stored them."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
     stored = {} if row is None else json.loads(row[0])
     names = {each.name for each in fields(StoredResults)}
@@ -176,7 +176,7 @@ def comes_back_equal(profile: TableProfile) -> bool:
 def find_values(
     database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
 ) -> ValueMatches:
-    """Search the value lists for a text: exact, in any letter case, as a prefix, or anywhere."""
+    """Search the value lists for a text: exact, ignoring letter case, as a prefix, or anywhere."""
     wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
@@ -193,7 +193,7 @@ def find_values(
 
 
 def without_private(sampled: SampledTable) -> TableProfile:
-    """Return the profile without values of columns whose values may not be kept."""
+    """Return the profile without the values of columns whose values may not be stored."""
     columns = (
         _column_without_values(each)
         if _is_private(sampled, each)
@@ -204,7 +204,7 @@ def without_private(sampled: SampledTable) -> TableProfile:
 
 
 def without_values(profile: TableProfile) -> TableProfile:
-    """Return a profile without any value."""
+    """Return a profile without values."""
     return replace(profile, columns=tuple(map(_column_without_values, profile.columns)))
 
 
@@ -312,7 +312,7 @@ class ProfileStore:
     privacy: Privacy
 
     def profiled_at(self) -> Mapping[TableRef, str]:
-        """Return table -> when it was last profiled."""
+        """Return table -> the time of its last profile."""
         with translated(self.state):
             return load_profile_times(self.database, self.connection)
 
@@ -334,7 +334,7 @@ class ProfileStore:
         return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
     def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary) -> None:
-        """Replace everything stored of the connection, including the last results."""
+        """Replace everything stored for the connection, including the last results."""
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
         late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
         # A table that was not reached keeps its old time, so that it comes first in the next run.
@@ -352,5 +352,5 @@ class ProfileStore:
 
 
 def shown_to_models(sampled: Iterable[SampledTable], privacy: Privacy) -> tuple[TableProfile, ...]:
-    """Return the profiles as a model may see them: values of rows only if `scan.privacy` is `off`."""
+    """Return the profiles as a model may see them: with row values only if `scan.privacy` is `off`."""
     return tuple(without_private(each) if privacy == "off" else without_values(each.profile) for each in sampled)

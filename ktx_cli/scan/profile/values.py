@@ -1,4 +1,4 @@
-"""The value dictionary: the values of columns with few values, so that filters can be written without reading rows.
+"""The value dictionary: the values of columns with few values, which let agents write filters without reading rows.
 
 A list comes from the type (native enums), from the sample if that is the whole table, or else from one statement per
 table. If the statement fails or takes too long, the list has the values of the sample and is marked as incomplete.
@@ -40,7 +40,7 @@ class DictionaryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The lists of a connection, the hidden columns with the reason, and what could not be read."""
+    """A connection's lists, the hidden columns with the reason, and problems with reading lists."""
 
     columns: tuple[ColumnValues, ...] = ()
     hidden: tuple[tuple[TableRef, str, Refusal], ...] = ()
@@ -58,7 +58,8 @@ def build_dictionary(
     deadline: float,
     failures: Failures = STRICT,
 ) -> Dictionary:
-    """Return the dictionary of a connection, which is empty for `strict`. `deadline`: of `core.clock.monotonic`.
+    """Return the dictionary of a connection, which is empty if privacy is `strict`. `deadline`: of
+    `core.clock.monotonic`.
 
     If a table or column fails, the others continue; raises `SourceError` only if the database is unreachable.
     `failures` notes unexpected errors; the strict default raises them.
@@ -82,7 +83,7 @@ def build_dictionary(
 def _of_table(
     table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits
 ) -> tuple[list[ColumnValues], list[tuple[TableRef, str, Refusal]]]:
-    """Return the lists of a table, and the columns whose values are hidden."""
+    """Return a table's lists, and the columns whose values are hidden."""
     columns: list[ColumnValues] = []
     hidden: list[tuple[TableRef, str, Refusal]] = []
     for found in _lists(table, sample, reader, limits):
@@ -103,7 +104,7 @@ class _Found:
 
 
 def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits) -> Iterator[_Found]:
-    """Add the list of every column of a table that has few values."""
+    """Add the list for every column of a table that has few values."""
     profiles = {each.name: each for each in sample.profile.columns}
     lookups = []
     for column in table.columns:
@@ -127,7 +128,7 @@ def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: Dict
 
 
 def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryLimits) -> bool:
-    """Return whether the sample suggests few values: texts, booleans, and integers that are codes."""
+    """Return whether the sample suggests few values: text, booleans, or integers that are codes."""
     if not profile.distinct:
         return False
     if profile.kind is ValueKind.INTEGER:
@@ -137,7 +138,7 @@ def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryL
 
 
 def _suffices(sample: SampledTable, profile: ColumnProfile, dialect: str) -> bool:
-    """Return whether the sample has every value of a column as the database spells it."""
+    """Return whether the sample has every value of a column in the database's spelling."""
     is_folded = dialect_named(dialect).folds_texts and profile.kind is not ValueKind.INTEGER
     return sample.profile.complete and not is_folded
 
@@ -156,7 +157,7 @@ COLUMNS_AT_ONCE = 40
 """The number of columns per statement. SQLite limits unions to 500 parts and rows to the same width."""
 
 Counts = dict[Any, int]
-"""Value -> its number of rows."""
+"""Value -> its row count."""
 
 
 @dataclass(slots=True)
@@ -173,8 +174,7 @@ class ValueReader:
     statements: int = 0
 
     def read(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
-        """Return column -> all its values, or None if it has more than `most`; columns that could not be read are
-        absent.
+        """Return column -> all its values, or None if there are more than `most`; omit columns that could not be read.
 
         Raises `SourceError` only if the database is unreachable.
         """
@@ -208,7 +208,7 @@ class ValueReader:
             yield column.name, None if lists is None else self._few(lists[0])
 
     def _lists(self, listing: Listing) -> list[Counts] | None:
-        """Return the values of every column of a statement, or None if it returned more rows than expected."""
+        """Return the values of every column in a statement, or None if it returned more rows than expected."""
         self.statements += 1
         result = self.connector.query(listing.sql, max_rows=listing.rows + 1)
         if len(result.rows) > listing.rows:
@@ -231,16 +231,16 @@ class ValueReader:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A statement, and a function that reads its rows: (position of the column, value, count), or None for NULL."""
+    """A statement, and a function that reads its rows: (column position, value, count), or None for NULL."""
 
     sql: str
     rows: int
-    """The number of rows above which a list is truncated."""
+    """The number of rows above which a list is incomplete."""
     columns: int
     flagged: bool
 
     def read(self, row: Sequence[Any]) -> tuple[int, Any, int] | None:
-        """Return the column of a row, one of its values, and the number of table rows with that value."""
+        """Return a result row's column, one of its values, and the number of table rows with that value."""
         count = int(row[-1])
         if self.flagged:
             place = next(at for at in range(self.columns) if int(row[self.columns + at]) == 0)
@@ -251,7 +251,7 @@ class Listing:
 
 
 def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
-    """Return one statement for all columns: grouping sets if the dialect has them, else a union.
+    """Return one statement for all columns: with grouping sets if the dialect has them, else a union.
 
     `most`: the maximum number of values per column; the statement reads one more to detect that there are more. `text`:
     the number of characters to which values are truncated.
@@ -271,7 +271,7 @@ def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: 
 
 
 def list_one(table: Table, column: Column, dialect: str, *, most: int, text: int) -> Listing:
-    """Return the statement for one column."""
+    """Return the statement for a single column."""
     return Listing(_branch(table, [column], 0, dialect, most, text), most + 2, 1, flagged=False)
 
 
@@ -281,7 +281,7 @@ def _union(table: Table, columns: Sequence[Column], dialect: str, *, most: int, 
 
 
 def _branch(table: Table, columns: Sequence[Column], place: int, dialect: str, most: int, text: int) -> str:
-    """Return the SELECT of one column's values, in a column of their own to keep types and collations apart."""
+    """Return the SELECT of one column's values, in a separate column to keep types and collations apart."""
     value = value_of(columns[place], dialect, text)
     inner = f"SELECT {value} AS v FROM {table_path(table.ref, dialect)}"
     counts = f"SELECT v, COUNT(*) AS n FROM ({inner}) AS s GROUP BY v"

@@ -1,4 +1,4 @@
-"""Confluence Cloud, read over its API."""
+"""Confluence Cloud, read through its API."""
 
 from __future__ import annotations
 

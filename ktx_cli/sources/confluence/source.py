@@ -1,4 +1,4 @@
-"""Read pages of Confluence Cloud: those of the configured spaces, or all that the account can read."""
+"""Read Confluence Cloud pages: those of the configured spaces, or all that the account can read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConfluenceSource(DocumentSource):
         self._sleep = sleep
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read what changed since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
+        """Read the changes since the last fetch. Raises `SourceError` or `NotReadyError`, and then nothing changes."""
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
             return _read(ConfluenceApi(client), entry, PageFetch(context, site.base_url, entry.max_pages))
@@ -94,7 +94,7 @@ def _read(api: ConfluenceApi, entry: Any, pages: PageFetch) -> Snapshot:
 
 
 def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: PageFetch) -> list[ResultWarning]:
-    """Note the spaces that cannot be read. Raises `SourceError` if there are no others."""
+    """Record the spaces that cannot be read. Raises `SourceError` if there are no others."""
     seen = {str(space.get("key")) for space in spaces}
     missing = [key for key in keys if key not in seen]
     hint = "check the keys and the permissions of the account"
@@ -126,7 +126,7 @@ def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) 
 
 
 def _moment(page: Thing) -> str:
-    """Return what changes whenever a page does: its version, name and location."""
+    """Return the attributes that change whenever a page does: its version, name and location."""
     version = page.get("version")
     if not isinstance(version, Mapping):
         return ""
@@ -185,7 +185,7 @@ class ConfluenceApi:
         self._client = client
 
     def spaces(self, keys: Sequence[str]) -> Iterator[Thing]:
-        """Yield the spaces with these keys that the account can read, or all of them without keys."""
+        """Yield the spaces with these keys that the account can read, or all of them if no keys are given."""
         wanted = {"keys": ",".join(keys)} if keys else {"status": "current"}
         return self._listed("api/v2/spaces", wanted)
 
@@ -217,7 +217,7 @@ class ConfluenceApi:
 
 
 def _cursor(listed: Thing) -> str | None:
-    """Return the address of the next part, or None at the end."""
+    """Return the URL of the next part, or None at the end."""
     links = listed.get("_links")
     following = links.get("next") if isinstance(links, Mapping) else None
     if not isinstance(following, str):
@@ -242,13 +242,13 @@ _RENAMED: Final = {
 _SILENT: Final = frozenset(
     ("ac:parameter", "ac:task-id", "ac:task-uuid", "ac:task-status", "ac:emoticon", "ac:placeholder")
 )
-"""Elements whose text belongs to the program, not to the page."""
+"""Elements whose text belongs to the application, not the page."""
 
 _PANELS: Final = {"info": "Info", "note": "Note", "warning": "Warning", "tip": "Tip"}
 
 
 def body_markdown(storage: str) -> str:
-    """Return the body of a page as Markdown, without what a macro would compute."""
+    """Return the body of a page as Markdown, without content that a macro would compute."""
     return markdown_of(visible(_Converter().read(tokens(storage[:MAX_HTML]))))
 
 
@@ -277,7 +277,7 @@ class _Converter:
                 yield token
 
     def _listen(self, token: Token) -> None:
-        """Keep the relevant content of a silent element: the language of code, whether a task is done."""
+        """Keep the relevant content of a hidden element: a code block's language or a task's status."""
         if token.kind == "end" and token.name == self._silent:
             self._silent = self._parameter = ""
         elif token.kind == "text" and self._parameter == "language" and self._languages:
@@ -323,7 +323,7 @@ class _Converter:
             yield from (Token("end", "strong"), Token("end", "p"))
 
     def _link(self, token: Token) -> Iterator[Token]:
-        """Write the target of a link without text of its own."""
+        """Write the target of a link that does not have its own text."""
         if token.kind == "start":
             self._target, self._linked = "", False
         if (token.kind == "end" or token.empty) and self._target and not self._linked:

@@ -21,9 +21,7 @@ class DbtConnection(SourceConnection):
         path=True,
         example="https://git.example.com/data/dbt.git",
     )
-    branch: str | None = setting(
-        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
-    )
+    branch: str | None = setting(None, "Branch to read. Defaults to the repository's default branch.", example="main")
     path: str | None = setting(None, "Folder of the dbt project in the repository.", path=True, example="transform")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     profiles_path: str | None = setting(

@@ -1,4 +1,4 @@
-"""Descriptions, tests and constraints of a dbt project, as items of the manifest's shards, and its tests as joins."""
+"""A dbt project's descriptions, tests and constraints as items in the manifest's shards, and its tests as joins."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TEST_SETTINGS: Final = frozenset({"where", "limit", "enabled"})
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Converts nodes into items for the shards, and collects in `references` what their tests refer to."""
+    """Converts nodes into items for the shards, and collects the columns that their tests refer to in `references`."""
 
     project: Project
     context: ProjectContext
@@ -114,7 +114,7 @@ class _Reader:
         return known.description if len(root) == 2 else known.columns.get(root[3], "")
 
     def _tags(self) -> None:
-        """Write the tags of the entry, its configuration and its group."""
+        """Write the tags from an entry, its configuration and its group."""
         found: list[str] = []
         for item in filter(None, (self._node.group, self._node.item)):
             config = item.item("config")
@@ -125,7 +125,7 @@ class _Reader:
             self._want(("tags", TOOL), tags, what, self._node.item.at("tags"), self._target)
 
     def _freshness(self) -> None:
-        """Write how fresh a source must be, from the table or else its group. Null disables the check."""
+        """Write how fresh a source must be, according to the table or else its group. Null disables the check."""
         values: dict[str, Any] = {}
         for item in filter(None, (self._node.group, self._node.item)):
             for each in filter(None, (item, item.item("config"))):
@@ -172,7 +172,7 @@ class _Reader:
     def _column_test(
         self, test: Any, column: Column, root: Steps, what: str, place: Place, target: str
     ) -> Iterator[tuple[str, Place]]:
-        """Yield the rules in a test, and write or note its other contents."""
+        """Yield the rules in a test, and write or record its other contents."""
         name, arguments = _test(test)
         label, why = f"test `{name}` of {what}", _limits(test, arguments)
         if why is not None:
@@ -188,7 +188,7 @@ class _Reader:
             self._report.dropped(label, "it contains nothing that questions can use", place)
 
     def _want_rates(self, column: Column, values: list[str], place: Place) -> None:
-        """Propose rates for the outcomes among the values of a status, if a scan proposes to count the rows."""
+        """Propose rates for outcomes among a status column's values, if a scan proposes to count the rows."""
         shard, source, context = self._table.shard, self._table.source, self._facts.context
         proposed = proposed_measures(context, shard, source.name)
         entity = counted_entity(proposed)
@@ -242,7 +242,7 @@ class _Reader:
 
 
 def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return the name of a test and its arguments, in any of the forms that dbt has used."""
+    """Return a test's name and arguments, in any of the forms that dbt has used."""
     if not isinstance(test, Mapping):
         return str(test), {}
     name = test.get("test_name") or next((key for key in test if key not in ("name", "config", "tags")), "")
@@ -263,7 +263,7 @@ def unique_columns(item: Item) -> Iterator[str]:
 
 
 def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
-    """Return why a test does not hold for every row, or None if it does."""
+    """Return why a test does not hold for every row, or None if it applies to all rows."""
     settings: dict[Any, Any] = {}
     blocks = [test, *test.values()] if isinstance(test, Mapping) else []
     for block in (*blocks, arguments):
@@ -288,12 +288,12 @@ def _values(arguments: Mapping[str, Any]) -> list[str]:
 
 MANY, ONE, BACK = "many_to_one", "one_to_one", "one_to_many"
 MANUAL: Final = "manual"
-"""The `source` of such a join: of the three values that every version reads, the one for a declaration."""
+"""The `source` of such a join: of the three values that every version reads, the one for declared joins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A column whose values are those of `field` in the relation `to`."""
+    """A column whose values come from `field` in the relation `to`."""
 
     table: LayerTable
     column: str
@@ -310,7 +310,7 @@ def add_joins(
     wanted: Wanted,
     report: Report,
 ) -> None:
-    """Add the joins for references, on both tables as a scan writes them, or once in a file for one table."""
+    """Add the joins for references, on both tables like a scan, or once in a single table's file."""
     for each in references:
         target = tables.get(each.to)
         why = _why_not(each, target, wanted)
@@ -343,7 +343,7 @@ def _why_not(each: Reference, target: LayerTable | None, wanted: Wanted) -> str 
 
 
 def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
-    """Return whether a key of the database or a test declares a column unique."""
+    """Return whether a database key or a test declares a column unique."""
     source = table.source
     if source.keyed and source.grain == (column,):
         return True
@@ -353,7 +353,7 @@ def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
 
 
 def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether somebody else joins the two by these columns, from either side and with any alias."""
+    """Return whether another join connects the two tables by these columns, from either side and with any alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
         steps = ("tables", table.source.name, "joins", join_step(_join(other, pair, MANY)))
@@ -385,7 +385,7 @@ def want_semantics(
     wanted: Wanted,
     warnings: list[ResultWarning],
 ) -> list[Fidelity]:
-    """Add what the importer makes of each connection's semantic models, and return the outcome."""
+    """Add the sources imported from each connection's semantic models, and return the outcome."""
     reports: list[tuple[Fidelity, ...]] = []
     used = sorted({table.connection for table in tables.values()})
     if not files or not used:

@@ -1,4 +1,4 @@
-"""The SQL models of a dbt project: their rules, and the compiled SQL if it is current."""
+"""A dbt project's SQL models: their rules, and the compiled SQL if it is current."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
 
 PASSED_ON: Final = ("ephemeral", "view", "")
-"""Materializations that keep no rows of their own: rows that they filter are missing from everything built on them."""
+"""Materializations that do not keep their own rows: if they filter rows, all dependent models lack them."""
 
 EPHEMERAL_CTE: Final = "__dbt__cte__"
 """The names that dbt gives to the CTEs of ephemeral models."""
@@ -40,7 +40,7 @@ class SqlModel:
 def read_models(
     project: Project, tables: Mapping[Relation, LayerTable], models: Mapping[str, Model]
 ) -> dict[Relation, SqlModel]:
-    """Return the models that have SQL, each after those that it reads. Models that cannot be read say why.
+    """Return the models that have SQL, each after the models that it reads. Models that cannot be read say why.
 
     `tables`: relation -> its table. `models`: the semantic layers of the databases.
     """
@@ -52,7 +52,7 @@ def read_models(
 
 
 def _in_order(nodes: Mapping[Relation, Node]) -> Iterator[Node]:
-    """Yield each node after those that it refers to. In a cycle, which dbt rejects, keep the original order."""
+    """Yield each node after the nodes that it refers to. In a cycle, which dbt rejects, keep the original order."""
     done: set[Relation] = set()
     for start in nodes:
         stack = [(start, False)]
@@ -96,7 +96,7 @@ class _Reader:
         self.found[node.relation] = SqlModel(node, query.path, connection, dialect, text, facts, table)
 
     def _connection(self, node: Node) -> str:
-        """Return the connection of the model's table, else the one with most of the relations that it reads."""
+        """Return the connection of the model's table, else the one with most of the relations that the model reads."""
         if node.relation in self._tables:
             return self._tables[node.relation].connection
         counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The files of a dbt project: those in the folders that its `dbt_project.yml` names, with dbt's defaults."""
+"""The files of a dbt project: those in the folders named in its `dbt_project.yml`, or in dbt's default folders."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _DEFINITIONS: Final[Mapping[str, str]] = {
 _QUERIES: Final = ("model-paths", "snapshot-paths")
 _NO_QUERIES: Final = ("macro-paths", "analysis-paths", "test-paths", "function-paths")
 _CODE_FOLDERS: Final = frozenset(_DEFINITIONS[key] for key in _NO_QUERIES)
-"""Folders of SQL other than models, by the names of their settings in dbt."""
+"""Folders for SQL other than models, by the names of dbt's settings."""
 
 _FORMER: Final[Mapping[str, str]] = {"model-paths": "source-paths", "seed-paths": "data-paths"}
-"""Setting -> its name before dbt 1.0."""
+"""Setting -> its name in dbt versions before 1.0."""
 
 _WRITTEN: Final[Mapping[str, str]] = {
     "target-path": "target",
@@ -121,7 +121,7 @@ def load_settings(path: str, content: bytes) -> dict[str, Any]:
 
 
 def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = None) -> Guided:
-    """Return a selector for the files of dbt projects: files with `suffixes`, and `limits` (path -> bytes).
+    """Return a selector for dbt project files: files with `suffixes`, and `limits` (path -> bytes).
 
     Hidden files are excluded. A folder without a `dbt_project.yml` is read completely.
     """
@@ -188,7 +188,7 @@ def _folder(path: str) -> str:
 
 
 PATH: Final = "target/manifest.json"
-"""Where dbt writes it, relative to the project."""
+"""The path where dbt writes the manifest, relative to the project."""
 
 MOST_BYTES: Final = 300_000_000
 _OLDEST: Final = 4
@@ -224,20 +224,21 @@ class Known:
     reads: tuple[Relation, ...] = ()
 
     def compiled_of(self, text: str) -> str:
-        """Return the compiled SQL if it belongs to this text, else nothing."""
+        """Return the compiled SQL if it was compiled from this text, else an empty string."""
         return self.code if self.raw_sha256 == code_digest(text) else ""
 
 
 def code_digest(text: str) -> str:
-    """Return the sha256 of a model's SQL as dbt reads it: without leading and trailing blanks."""
+    """Return the sha256 of a model's SQL as dbt reads it: without leading or trailing blanks."""
     return hashlib.sha256("\n".join(text.strip().splitlines()).encode("utf-8", "replace")).hexdigest()
 
 
 _MOST_CODE: Final = 100_000
-"""The maximum number of characters of compiled SQL that are kept per model."""
+"""The maximum length of the compiled SQL that is kept per model."""
 
 _VOLATILE: Final = re.compile(r"run_started_at|invocation_id|modules\.|env_var|thread_id|flags\.")
-"""Functions whose compiled SQL differs in each run. It is not kept, so that an unchanged project stays unchanged."""
+"""Functions whose compiled SQL differs from run to run. It is not kept, so that an unchanged project stays unchanged.
+"""
 
 
 def reduced(content: bytes, where: str) -> bytes:
@@ -260,7 +261,7 @@ def reduced(content: bytes, where: str) -> bytes:
 
 
 def read_reduced(file: RawFile | None) -> tuple[str, list[Known]]:
-    """Return the project's name and its tables, or nothing without a manifest."""
+    """Return the project's name and its tables, or nothing if there is no manifest."""
     if file is None:
         return "", []
     document = json.loads(file.read())
@@ -290,7 +291,7 @@ def _node(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relation_of_id(unique_id: str) -> Relation | None:
-    """Return the relations that `model.shop.orders` and `source.shop.web.orders` stand for."""
+    """Return the relations that IDs such as `model.shop.orders` and `source.shop.web.orders` refer to."""
     kind, *parts = unique_id.split(".")
     if kind == "source" and len(parts) >= 3:
         return ("source", parts[-2], parts[-1])
@@ -315,14 +316,14 @@ def _shared(node: Mapping[str, Any]) -> dict[str, Any]:
 
 PROJECT: Final = "dbt_project"
 CONFIGURATION: Final = frozenset({PROJECT, "packages", "dependencies", "profiles", "selectors", "package-lock"})
-"""Stems of YAML files that configure dbt and define nothing."""
+"""Stems of YAML files that configure dbt and do not define anything."""
 
 EPHEMERAL: Final = "it is ephemeral, so it has no table"
 DISABLED: Final = "it is disabled"
-EXPOSURE: Final = "it says who uses a model, which belongs on a wiki page"
+EXPOSURE: Final = "it lists the users of a model, which belong on a wiki page"
 _TOPS: Final = {
     "saved_queries": "ktx does not store queries in the semantic layer",
-    "groups": "it says who owns a model, which belongs on a wiki page",
+    "groups": "it lists the owner of a model, which belongs on a wiki page",
     "macros": STEERS,
     "unit_tests": STEERS,
     "data_tests": "singular tests contain nothing that questions can use",
@@ -347,7 +348,7 @@ class QueryFile:
 
     @property
     def place(self) -> Place:
-        """The line where it begins."""
+        """The line where the entry begins."""
         return Place(self.path)
 
 
@@ -412,7 +413,7 @@ def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None,
 
 
 def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
-    """Return the models and snapshots by name; of two with one name, which dbt rejects, the first."""
+    """Return the models and snapshots by name; for duplicate names, which dbt rejects, the first."""
     found: dict[str, QueryFile] = {}
     for path, text in sorted(texts.items()):
         if path.endswith(SQL):
@@ -450,7 +451,7 @@ def _load(path: str, text: str, report: Report) -> SourceFile | None:
 
 
 def _settings(documents: Mapping[str, SourceFile]) -> dict[str, Any]:
-    """Return `dbt_project.yml`, the outermost of several."""
+    """Return `dbt_project.yml`; if there are several, the outermost."""
     found = [path for path in documents if PurePosixPath(path).stem == PROJECT]
     return documents[min(found, key=lambda path: (path.count("/"), path))].document if found else {}
 
@@ -479,7 +480,7 @@ class _Reader:
         self._seen: set[Relation] = set()
 
     def read(self, path: str, file: SourceFile) -> None:
-        """Read what one YAML file describes."""
+        """Read the descriptions in one YAML file."""
         top = Item(file.document, file.place)
         for key, kind in _KINDS.items():
             for item in top.items(key):
@@ -528,7 +529,7 @@ class _Reader:
         return self._queries.get(relation[-1]) or self._queries.get(_latest(item) or "")
 
     def add_the_rest(self) -> None:
-        """Add models that no YAML describes, and tables of installed packages that only the compiled manifest has."""
+        """Add models without a YAML entry, and tables that are only in the compiled manifest of installed packages."""
         for name, query in self._queries.items():
             relation: Relation = ("ref", name)
             if relation not in self._seen:
@@ -550,7 +551,7 @@ class _Reader:
         return Name(known.table, known.schema, known.database)
 
     def _name(self, kind: str, item: Item, group: Item | None, path: str, query: QueryFile | None) -> Name:
-        """Return the name of a table as far as the YAML specifies it."""
+        """Return the name parts of a table that the YAML specifies."""
         if group is not None:
             schema = self._text(group, "schema") if group.has("schema") else group.text("name")
             name = self._text(item, "identifier") or item.text("name") or ""
@@ -570,7 +571,7 @@ class _Reader:
         return DISABLED if enabled is False else None
 
     def _config(self, kind: str, item: Item, path: str, key: str, query: QueryFile | None) -> Any:
-        """Return a setting of the SQL file, else of the entry, else of `dbt_project.yml` for the file's folders."""
+        """Return a setting from the SQL file, else the entry, else the folders in `dbt_project.yml`."""
         own = None if query is None else query.rendered.config.get(key)
         own = _stated(item, key) if own is None else own
         if own is None:
@@ -595,7 +596,7 @@ def _stated(item: Item, key: str) -> Any:
 
 
 def _latest(item: Item) -> str | None:
-    """Return the table name of the latest version of a model, or None for a model without versions."""
+    """Return the table name of a model's latest version, or None for a model without versions."""
     versions = [each for each in item.values.get("versions") or () if isinstance(each, Mapping)]
     if not versions:
         return None
@@ -606,7 +607,7 @@ def _latest(item: Item) -> str | None:
 
 
 def _folder_setting(settings: Any, folders: tuple[str, ...], key: str) -> Any:
-    """Return a setting of the innermost folder that has it, skipping parent folders above those it names."""
+    """Return a setting of the innermost folder that sets it, skipping parent folders above those in the settings."""
     found = None
     for index in range(-1, len(folders)):
         if index >= 0 and isinstance(settings, Mapping) and folders[index] in settings:

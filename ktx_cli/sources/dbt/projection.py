@@ -1,4 +1,6 @@
-"""Write the deterministic part of a dbt project: texts and tests of the manifest, joins, semantic models, SQL facts."""
+"""Write the content of a dbt project that needs no model: texts and tests of the manifest, joins, semantic models, SQL
+facts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manife
 
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
-"""An object without a table: where it is, what it is, and why it has none."""
+"""An object without a table: its location, its kind, and the reason."""
 
 
 def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
@@ -68,7 +70,7 @@ def projected(entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projec
 
 
 def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedConvention]:
-    """Yield what the variables of a project state about its time zone and fiscal year."""
+    """Yield what a project's variables state about its time zone and fiscal year."""
     paths = [path for path in snapshot.files if PurePosixPath(path).name in dbt.PROJECT_FILES]
     if paths:
         path = min(paths, key=lambda each: (each.count("/"), each))
@@ -76,7 +78,7 @@ def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedCon
 
 
 def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, LayerTable], list[_Missed]]:
-    """Return relation -> table for relations with exactly one table; the others are reported and returned."""
+    """Return relation -> table for relations with exactly one table; other relations are reported and returned."""
     found: dict[Relation, LayerTable] = {}
     missed: list[_Missed] = []
     for node in project.nodes:
@@ -120,7 +122,7 @@ def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[Res
 
 
 def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
-    """Return what `model:` in semantic models refers to."""
+    """Return the relation that `model:` in semantic models refers to."""
     from ktx_cli.semantic import read_documents
 
     documents = read_documents(project.semantic_files, Report(), rest=False)
@@ -131,7 +133,7 @@ def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
 def _left(
     project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity], models: Iterable[SqlModel]
 ) -> Iterable[str]:
-    """Yield what a model would add."""
+    """Yield what a language model would add."""
     for exposure in project.exposures:
         kind = exposure.text("type") or "exposure"
         label = exposure.text("label") or exposure.text("name") or "?"
@@ -151,11 +153,13 @@ def _left(
 NO_TABLE: Final = "no scanned database has its table"
 SEVERAL_TABLES: Final = "several scanned tables match it"
 INERT: Final = frozenset({STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
-"""Reasons for leaving something out that no agent can do anything about."""
+"""Reasons for omissions that an agent cannot do anything about."""
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not use, by file, if an agent may do better. For SQL, the facts cover it."""
+    """Return the parts that the rules could not use, by file, if an agent may be able to use them. For SQL, the facts
+    cover it.
+    """
     found: defaultdict[str, list[Fidelity]] = defaultdict(list)
     for each in report:
         if each.kind is not Kind.KEPT and each.why not in INERT and not each.place.path.endswith(dbt.SQL):
@@ -164,7 +168,7 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
 
 
 def handled(snapshot: Snapshot, report: Iterable[Fidelity], notes: Mapping[str, str]) -> frozenset[str]:
-    """Return the files with nothing left for agents: settings, fully projected YAML, and SQL without rules."""
+    """Return the files that have nothing for agents to do: settings, fully projected YAML, and SQL without rules."""
     open_files = losses(report)
     return frozenset(
         path
@@ -179,7 +183,7 @@ _MOST_RULES: Final = 25
 
 
 def sql_note(facts: ModelFacts) -> str:
-    """Return the facts in the SQL of a model in as few lines as possible."""
+    """Return the facts in a model's SQL in as few lines as possible."""
     lines = [f"- {one_line(each, 300)}" for each in facts.lines[:_MOST_RULES]]
     if len(facts.lines) > _MOST_RULES:
         lines.append(f"- and {len(facts.lines) - _MOST_RULES} more: read the file")
@@ -195,7 +199,9 @@ _LONGEST: Final = 300
 
 
 def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Report, tool: str) -> None:
-    """Add the facts in each model's SQL to its table, with the filters of the views and ephemeral models it reads."""
+    """Add the facts in each model's SQL to its table, with the filters from the views and ephemeral models that it
+    reads.
+    """
     for relation, model in models.items():
         if model.table is None:
             continue
@@ -210,7 +216,7 @@ def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Re
 
 
 def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[str, Any]:
-    """Return how the rows and columns of a model are computed, as far as it is known."""
+    """Return how a model's rows and columns are computed, as far as known."""
     facts = models[relation].facts
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
@@ -228,7 +234,7 @@ def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[
 
 
 def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterator[tuple[str, Rule]]:
-    """Yield the rules of the models without rows of their own on which a model is built, each with its model.
+    """Yield (model, rule) for the models without stored rows that a model is built on.
 
     For models without a table, all rules are included, as nothing else states them; for views, only their filters.
     """
@@ -246,6 +252,6 @@ def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterat
 
 
 def _plain(texts: list[str], most: int) -> list[str]:
-    """Return texts on one line each, without those that contain what looks like a secret or personal data."""
+    """Return each text on one line, omitting those that appear to contain a secret or personal data."""
     lines = (one_line(text, _LONGEST) for text in texts)
     return [line for line in dict.fromkeys(lines) if not any((*secrets(line), *personal_data(line)))][:most]

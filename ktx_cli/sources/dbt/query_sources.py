@@ -29,7 +29,7 @@ _TYPES: Final = {
 
 
 class _Unfit(Exception):
-    """Why a model cannot become a source."""
+    """The reason why a model cannot become a source."""
 
 
 def want_sources(
@@ -65,7 +65,7 @@ def want_sources(
 
 
 def is_candidate(node: Node) -> bool:
-    """Return whether a node has no table because of its materialization, but SQL that defines its rows."""
+    """Return whether a node has no table because of its materialization but has SQL that defines its rows."""
     return node.virtual is not None and node.query is not None and node.materialized in PASSED_ON
 
 
@@ -110,7 +110,7 @@ def _want(
 def _errors(
     connection: str, documents: Mapping[str, Mapping[str, Any]], layer: Model, context: ProjectContext
 ) -> dict[str, str]:
-    """Return source -> the first error that its definition would have in the semantic layer."""
+    """Return source -> the first error that its definition would cause in the semantic layer."""
     if not documents:
         return {}
     trial, folder = Workspace(context.workspace), Layout.context_paths(connection)[0]
@@ -141,7 +141,7 @@ class _Compiler:
         self.layer = model_without_ours(self.context, self.connection)
 
     def document(self, model: SqlModel) -> dict[str, Any]:
-        """Return the definition of the source for a model. Raises `_Unfit` if there is none."""
+        """Return the source definition for a model. Raises `_Unfit` if there is none."""
         name = model.node.shown
         alike = next((each for each in self.layer.sources if each.casefold() == name.casefold()), None)
         if alike is not None:
@@ -171,7 +171,7 @@ class _Compiler:
             raise _Unfit("its columns are unknown")
 
     def _tree(self, model: SqlModel, *, typed: bool) -> tuple[Any, dict[Relation, LayerTable]]:
-        """Return the query over tables, with models without a table as CTEs, and the tables.
+        """Return the query over tables, with CTEs for models without a table, and the tables.
 
         `typed`: give each table a plain name, for which `_schema` has the columns.
         """
@@ -230,7 +230,7 @@ class _Compiler:
         trail: tuple[Relation, ...],
         typed: bool,
     ) -> None:
-        """Add a model without a table to the CTEs, after those that it reads."""
+        """Add a model without a table to the CTEs, after the models that it reads."""
         shown, model = ".".join(relation[1:]), self.models.get(relation)
         if relation in inlined:
             return
@@ -252,7 +252,7 @@ class _Compiler:
         return table
 
     def _require_open(self, sql: str, used: Mapping[Relation, LayerTable]) -> None:
-        """Raise an error if anything that the query reads is protected, or the guard would refuse it."""
+        """Raise an error if anything that the query reads is protected, or if the guard would refuse the query."""
         for table in used.values():
             parts = table.source.table or ()
             for source in sources_of(self.layer, parts):
@@ -265,7 +265,7 @@ class _Compiler:
             raise _Unfit(error.problem) from None
 
     def _columns(self, model: SqlModel) -> list[dict[str, Any]]:
-        """Return the columns with types derived from those of the tables, and descriptions from the dbt YAML."""
+        """Return the columns with types derived from the tables, and descriptions from the dbt YAML."""
         types = self._types(model)
         texts = {item.text("name"): item.text("description") for item in model.node.item.items("columns")}
         found = []
@@ -303,7 +303,7 @@ class _Compiler:
         return []
 
     def _inherited(self, model: SqlModel, trail: tuple[Relation, ...]) -> list[str]:
-        """Return the grain of a model that only selects rows and columns of one table or model."""
+        """Return the grain of a model that only selects rows and columns from one table or model."""
 
         def key_of(table: Any) -> list[str]:
             relation = model.rendered.references.get(table.name)
@@ -330,11 +330,11 @@ class _Compiler:
 
 
 _MORE_ROWS: Final = ("joins", "laterals", "group", "pivots", "connect", "match")
-"""Clauses of a SELECT that change its rows from those of the table that it reads."""
+"""Clauses that make the rows of a SELECT differ from those of the table that it reads."""
 
 
 def _kept_key(query: Any, around: Mapping[str, tuple[Any, Any]], key_of: Callable[[Any], list[str]]) -> list[str]:
-    """Return the key of the rows of a query that only filters rows and picks columns of one relation, else nothing.
+    """Return the key of a query's rows if it only filters rows and picks columns of one relation, else nothing.
 
     `around`: the CTEs that it may read, by name. `key_of`: returns the key of a table.
     """
@@ -393,7 +393,7 @@ def _schema(table: LayerTable) -> dict[str, str]:
 
 
 def _type_of(projection: Any) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a column for its type, or none if it is unknown."""
+    """Yield the manifest keys for a column's type, or nothing if the type is unknown."""
     kind = projection.type
     if kind is None:
         return

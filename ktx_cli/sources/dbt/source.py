@@ -29,7 +29,7 @@ class DbtSource(Source):
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read YAML, Markdown and SQL in the folders that `dbt_project.yml` names, and the stable part of the manifest.
+        """Read YAML, Markdown and SQL in the folders named in `dbt_project.yml`, and the stable part of the manifest.
 
         Raises the errors of `fetch_files`, and `ConfigError` if there is no project or its settings cannot be read,
         because they determine its files.
@@ -50,7 +50,7 @@ class DbtSource(Source):
         return check_files(origin, context, functools.partial(self._lack, entry, origin))
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-        """Return what is wrong if there is no YAML among the files."""
+        """Return the problem if there is no YAML among the files."""
         if any(path.endswith(dbt.YAML) and PurePosixPath(path).stem != dbt.CREDENTIALS for path in paths):
             return None
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
@@ -70,14 +70,14 @@ class DbtSource(Source):
         return projected(entry, snapshot, context)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit for a small project, else one for each YAML file that changed, itself or in SQL of its
-        models.
+        """Return one unit for a small project, else one for each YAML file that changed or has models with changed
+        SQL.
         """
         return units(snapshot, changes, projection)
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
-    """Return the snapshot with the kept part of the compiled manifest, or without one that cannot be read."""
+    """Return the snapshot with the kept part of the compiled manifest, or without it if it cannot be read."""
     file = snapshot.files.get(manifest.PATH)
     if file is None:
         return snapshot
@@ -106,7 +106,7 @@ _MOST_CHARACTERS: Final = 40_000
 
 
 def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-    """Return the units for what changed. A changed peer file starts no unit.
+    """Return the units for the changes. A changed peer file starts no unit.
 
     A small project is one unit. Otherwise each YAML or Markdown file is a unit, with the SQL of the models that it
     describes; models that no YAML describes form a unit per folder.
@@ -151,7 +151,7 @@ _NAMED: Final = re.compile(r"""(?:^|[\s{,\[])["']?name["']?\s*:\s*["']?(\w+)""",
 
 
 def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]:
-    """Return the YAML file that describes each SQL file: the nearest one with the name of its model."""
+    """Return the YAML file that describes each SQL file: the nearest one that names its model."""
     naming: defaultdict[str, list[str]] = defaultdict(list)
     queries: list[str] = []
     for path in readable:
@@ -169,7 +169,7 @@ def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]
 
 
 def _peers(path: str, readable: Iterable[str]) -> tuple[str, ...]:
-    """Return the files nearest to another: those that share most of its folders."""
+    """Return the files nearest to another: those that share the most folders with it."""
     others = sorted((each for each in readable if each != path), key=lambda each: _distance(path, each))
     return tuple(sorted(others[:MOST_PEERS]))
 
@@ -186,13 +186,13 @@ def _distance(path: str, other: str) -> tuple[int, int, str]:
 
 
 class _Notes:
-    """Notes for agents about files: what no rule could place, and the facts in their SQL."""
+    """Notes for agents about files: content that no rule could place, and the facts in their SQL."""
 
     def __init__(self, lost: Mapping[str, list[Fidelity]], queries: Mapping[str, str]) -> None:
         self._lost, self._queries = lost, queries
 
     def of(self, paths: Iterable[str]) -> str:
-        """Return the notes of files, truncated to fit into a request."""
+        """Return the notes on files, truncated to fit into a request."""
         texts = {path: note(path, self._lost.get(path, ())) or self._queries.get(path, "") for path in paths}
         kept, left, room = [], [], _MOST_CHARACTERS
         for path, text in texts.items():
@@ -207,7 +207,7 @@ class _Notes:
 
 
 def note(path: str, lost: Iterable[Fidelity]) -> str:
-    """Return the notes for a file: what no rule could place."""
+    """Return the notes for a file: content that no rule could place."""
     several = list(lost)
     if not several:
         return ""

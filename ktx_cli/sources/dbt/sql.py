@@ -17,7 +17,7 @@ _LONGEST_TEXT: Final = 400
 _MOST_RULES: Final = 200
 _MOST_COLUMNS: Final = 500
 _DEEPEST: Final = 40
-"""The maximum depth of nested queries through which a column is traced."""
+"""The maximum depth of nested queries that a column is traced through."""
 
 
 class RuleKind(StrEnum):
@@ -33,7 +33,7 @@ class RuleKind(StrEnum):
 
 
 FILTERS: Final = (RuleKind.FILTER, RuleKind.GROUP_FILTER, RuleKind.JOIN_FILTER, RuleKind.LATEST)
-"""The rules that decide which rows a model has."""
+"""The rules that determine a model's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """The facts in the SQL of a model.
+    """The facts in a model's SQL.
 
     `references`: the models and sources that it reads. `grain`: the columns by which its rows are grouped.
     `has_all_columns`: whether all output columns are known, unlike with `SELECT *` from a table that was not scanned.
@@ -100,12 +100,12 @@ class ModelFacts:
 
     @property
     def filters(self) -> tuple[Rule, ...]:
-        """The rules that decide which rows there are."""
+        """The rules that determine which rows there are."""
         return tuple(rule for rule in self.rules if rule.kind in FILTERS)
 
     @property
     def says_something(self) -> bool:
-        """Whether it contains anything to write about the model."""
+        """Whether there is anything to write about the model."""
         return bool(self.rules or self.problem) or any(comment.is_telling for comment in self.comments)
 
     @property
@@ -127,14 +127,16 @@ Origins = tuple[tuple[Relation, str], ...]
 """Columns of models and sources."""
 
 _Output = dict[str, tuple[str, Origins]]
-"""Column of a query -> its expression (empty for an unchanged column) and its origins."""
+"""Query column -> its expression (empty if unchanged) and its origins."""
 
 Columns = Mapping[Relation, tuple[str, ...]]
 """The columns of models and sources, as far as known."""
 
 
 def parse_query(sql: str, dialect: str) -> Any:
-    """Return the tree of the only query in a text. Raises `ValueError` if there is none, or it is nested too deeply."""
+    """Return the tree of the single query in a text. Raises `ValueError` if there is none or it is too deeply
+    nested.
+    """
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -157,7 +159,7 @@ def parse_query(sql: str, dialect: str) -> Any:
 def read_facts(
     name: str, path: str, rendered: Rendered, dialect: str, columns: Columns | None = None, own: str = ""
 ) -> ModelFacts:
-    """Return the facts in the SQL of a model. Never raises an error because of the content of a file.
+    """Return the facts in a model's SQL. Never raises an error because of the content of a file.
 
     `columns`: of the relations that it refers to. `own`: the name of the model's own table, whose conditions concern
     incremental runs.
@@ -188,7 +190,7 @@ def read_facts(
 
 
 def query_lines(sql: str, dialect: str) -> list[str]:
-    """Return the facts about rows and columns of a query in words with SQL, or nothing if it cannot be read."""
+    """Return the facts about a query's rows and columns in words with SQL, or nothing if the query cannot be read."""
     facts = read_facts("", "", Rendered(sql), dialect)
     computed = {column.name for column in facts.columns if column.expression}
     rules = [rule.shown for rule in facts.rules if rule.kind in FILTERS or rule.scope or rule.column not in computed]
@@ -259,7 +261,7 @@ class _Reader:
         )
 
     def _numbered(self, select: Any) -> dict[str, Any]:
-        """Return the row numbers that the sources of a query compute, by column."""
+        """Return the row numbers that a query's sources compute, by column."""
         found: dict[str, Any] = {}
         sources = [self._query_of(each) for each in _sources(select)]
         for query in (select, *filter(None, sources)):
@@ -276,7 +278,7 @@ class _Reader:
 
     @staticmethod
     def _dedup(condition: Any, numbered: Mapping[str, Any]) -> Any:
-        """Return the row number whose first row a condition keeps, or None for another condition."""
+        """Return the row number whose first row a condition selects, or None for other conditions."""
         if not isinstance(condition, exp.EQ) or condition.expression.sql() != "1":
             return None
         if isinstance(condition.this, exp.Column):
@@ -335,7 +337,7 @@ class _Reader:
         return tuple(self._grouped(each, query) for each in group.expressions)
 
     def _grouped(self, each: Any, query: Any) -> str:
-        """Return a key of GROUP BY, resolving a position to the column."""
+        """Return a GROUP BY key, with a position resolved to its column."""
         if isinstance(each, exp.Literal) and not each.is_string and each.name.isdigit():
             index = int(each.name) - 1
             if 0 <= index < len(query.expressions):
@@ -343,14 +345,14 @@ class _Reader:
         return self._text(each)
 
     def columns(self) -> tuple[OutputColumn, ...]:
-        """Return the columns of the query with their origins."""
+        """Return a query's columns with their origins."""
         output = self._output(self._tree, 0)
         return tuple(
             OutputColumn(name, text, origins) for name, (text, origins) in list(output.items())[:_MOST_COLUMNS]
         )
 
     def _output(self, query: Any, depth: int) -> _Output:
-        """Return the columns of a query: name -> expression, and origins."""
+        """Return a query's columns: name -> expression, and origins."""
         while isinstance(query, exp.Subquery):
             query = query.this
         known = self._outputs.get(id(query))
@@ -408,7 +410,7 @@ class _Reader:
         return found
 
     def _columns_of(self, source: Any, depth: int) -> dict[str, Origins]:
-        """Return the columns of a FROM item with their origins."""
+        """Return the columns of a FROM clause item with their origins."""
         query = self._query_of(source)
         if query is not None:
             return {name: origins for name, (_, origins) in self._output(query, depth + 1).items()}
@@ -441,14 +443,14 @@ class _Reader:
 
 
 def _sources(select: Any) -> list[Any]:
-    """Return the items in FROM and JOIN of a query."""
+    """Return the FROM and JOIN items of a query."""
     clause = select.args.get("from_") or select.args.get("from")
     joins = select.args.get("joins") or ()
     return [each.this for each in (clause, *joins) if each is not None and each.this is not None]
 
 
 def _scope(select: Any) -> str | None:
-    """Return the name of the CTE that contains a query, empty for none, or None for a query inside a condition."""
+    """Return the name of the CTE that contains a query: empty without a CTE, None for a query inside a condition."""
     node = select.parent
     while node is not None:
         if isinstance(node, exp.CTE):
@@ -460,7 +462,7 @@ def _scope(select: Any) -> str | None:
 
 
 def _conditions(node: Any) -> list[Any]:
-    """Return the parts of a condition that must all be true."""
+    """Return the parts of a condition that are combined with AND."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()
@@ -508,6 +510,6 @@ def _kind_of_value(node: Any) -> RuleKind | None:
 
 
 def _line(node: Any) -> int:
-    """Return the line at which a part of a query begins, 0 if unknown."""
+    """Return the line at which a part of a query begins, or 0 if unknown."""
     lines = (each.meta.get("line") for each in node.find_all(exp.Identifier))
     return min((int(line) for line in lines if line), default=0)

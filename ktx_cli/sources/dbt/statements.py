@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def statements_of_models(
     models: Mapping[Relation, SqlModel], tables: Mapping[Relation, LayerTable], connection: str
 ) -> Find:
-    """Return a finder for the rules of dbt models that read the columns of a decision point, with their lines."""
+    """Return a finder for dbt model rules that read the columns of a decision point, with their lines."""
     reads: dict[Relation, frozenset[tuple[str, ...]]] = {}
     for relation, model in models.items():
         found: set[tuple[str, ...]] = set()
@@ -59,7 +59,7 @@ def statements_of_models(
 
 
 def _fiscal_years(models: Iterable[SqlModel]) -> Iterator[Statement]:
-    """Yield the columns of models for fiscal years that are computed by shifting a date by months."""
+    """Yield model columns for fiscal years that are computed by shifting a date by some months."""
     for model in models:
         for column in model.facts.columns:
             words = {*name_words(column.name), *name_words(model.facts.name)}
@@ -83,13 +83,13 @@ def _renamed(model: SqlModel, wanted: set[str]) -> Iterator[Statement]:
 
 
 _COMPUTED: Final = frozenset({DecisionKind.AMOUNT, DecisionKind.UNIT, DecisionKind.CURRENCY, DecisionKind.DATE})
-"""Kinds of points that computed columns decide rather than filters."""
+"""Kinds of points that are decided by computed columns rather than filters."""
 
 _EITHER: Final = frozenset({RuleKind.MAPPING, RuleKind.FALLBACK})
 
 
 def _rules(model: SqlModel, *, computed: bool) -> Iterator[tuple[int, str, str]]:
-    """Yield line, words and SQL of the decisions of a model: filters and mappings, or else computed columns."""
+    """Yield line, words and SQL of a model's decisions: filters and mappings, or else computed columns."""
     for rule in model.facts.rules:
         if not computed or rule.kind in _EITHER:
             yield rule.line, rule.shown, rule.text

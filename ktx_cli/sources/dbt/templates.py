@@ -1,4 +1,4 @@
-"""Resolve the Jinja in the texts and SQL files of a dbt project. Known calls are resolved; nothing is executed.
+"""Resolve the Jinja in texts and SQL files of a dbt project. Known calls are resolved; nothing is executed.
 
 What only dbt can resolve becomes a placeholder, so that the rest can be parsed, and is shown unchanged. Each line of
 the result corresponds to the same line of the file.
@@ -50,7 +50,7 @@ class Texts:
         raise UnresolvedError(f"only dbt can resolve `{call.shown}`")
 
     def variable(self, call: Call) -> Any:
-        """Return the value of the variable in a call of `var`. Raises `UnresolvedError` if it has none."""
+        """Return the value of the variable in a `var` call. Raises `UnresolvedError` if it has none."""
         name = call.argument(0, "name")
         value = self.variables.get(name) if isinstance(name, str) else None
         value = call.argument(1, "default") if value is None else value
@@ -74,11 +74,11 @@ def variables_of(project: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MOST_CHARACTERS: Final = 100_000
-"""Longer files are not read. The guard has the same limit for statements."""
+"""The maximum length of a file that is read. The guard has the same limit for statements."""
 
 _MOST_PIECES: Final = 4_000
 _LONGEST: Final = 10_000
-"""The maximum number of characters in one piece of Jinja."""
+"""The maximum length of one piece of Jinja."""
 
 _FAULTS: Final = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, LookupError)
 _REFERENCE: Final = re.compile(r"\b(?:ref|source)\(\s*(?:'[^'\n]{1,200}'|\"[^\"\n]{1,200}\")[^()]{0,200}\)")
@@ -97,14 +97,14 @@ _SILENT: Final = frozenset({"macro", "call", "test", "docs", "materialization"})
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment of SQL or Jinja, and the line at which it begins."""
+    """A SQL or Jinja comment, and the line where it begins."""
 
     text: str
     line: int
 
     @property
     def is_telling(self) -> bool:
-        """Return whether it says more than the name of a section, such as `-- final`."""
+        """Return whether the comment says more than a section name, such as `-- final`."""
         return len(re.findall(r"\w+", self.text)) > 2
 
 
@@ -133,7 +133,7 @@ class Rendered:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the query is what dbt would run, except for the names of tables."""
+        """Whether the query is the one that dbt would run, except for table names."""
         return not (self.open or self.omitted or self.problem)
 
     @property
@@ -142,7 +142,7 @@ class Rendered:
         return tuple(dict.fromkeys((*self.open.values(), *self.omitted)))
 
     def shown(self, sql: str) -> str:
-        """Return a piece of the query for people, with names of models and unresolved Jinja."""
+        """Return a human-readable part of the query, with model names and unresolved Jinja."""
         for placeholder in sorted(_placeholders(sql), key=len, reverse=True):
             known = self.references.get(placeholder)
             text = known[-1] if known else self.open.get(placeholder)
@@ -186,11 +186,11 @@ class _Piece:
 
 
 _END: Final = re.compile(r"'(?:[^'\\]|\\.){0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"|\}\}|%\}|#\}", re.DOTALL)
-"""What can end a piece of Jinja, and the strings in it, where it does not end."""
+"""Tokens that can end a piece of Jinja, and the strings in which they do not."""
 
 
 def _pieces(text: str, dialect: str) -> Iterator[_Piece]:
-    """Yield the parts of a file in order; together they are the whole file."""
+    """Yield the parts of a file in order; together they make up the whole file."""
     lines, escapes = _lexicon(dialect)
     mark = re.compile("|".join(map(re.escape, ["{{", "{%", "{#", "'", '"', "`", "/*", *lines])))
     inside = {quote: re.compile(rf"\{{[{{%#]|{quote}" + (r"|\\." if escapes else ""), re.DOTALL) for quote in "'\"`"}
@@ -223,7 +223,7 @@ def _pieces(text: str, dialect: str) -> Iterator[_Piece]:
 
 
 def _end(text: str, opened: str, at: int, missing: set[str]) -> int | None:
-    """Return where a piece of Jinja or a comment ends, or None if it does not."""
+    """Return the end of a piece of Jinja or a comment, or None if there is none."""
     close = _CLOSING.get(opened) or ("*/" if opened == "/*" else "\n")
     if close in missing:
         return len(text) if close == "\n" else None
@@ -457,7 +457,7 @@ class _Reader:
         return ast.literal_eval(node)
 
     def _any_or_all(self, node: ast.BoolOp) -> bool:
-        """Return the value of `and` or `or`, for which one known operand can be enough."""
+        """Return the value of `and` or `or`, which may only need one known operand."""
         decides = isinstance(node.op, ast.Or)
         unknown = False
         for each in node.values:
@@ -507,7 +507,7 @@ class _Reader:
 
 
 def _written(value: Any) -> str:
-    """Return a value as Jinja writes it. A list or None cannot be part of a query."""
+    """Return a value in the form that Jinja writes. A list or None cannot be part of a query."""
     if not isinstance(value, str | int | float):
         raise _Unknown
     return str(value)

@@ -25,9 +25,7 @@ class DocumentsConnection(SourceConnection):
         path=True,
         example="https://git.example.com/docs/handbook.git",
     )
-    branch: str | None = setting(
-        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
-    )
+    branch: str | None = setting(None, "Branch to read. Defaults to the repository's default branch.", example="main")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     max_knowledge_creates: int = page_creates()
     max_knowledge_updates: int = page_updates()

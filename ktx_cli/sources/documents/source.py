@@ -33,7 +33,7 @@ _LEFT_OUT: Final = frozenset(("node_modules",))
 
 @dataclass(slots=True)
 class Found:
-    """Files by path, sorted, and what was skipped. `complete`: nothing that was there before can be missing."""
+    """Files by path, sorted, and the skipped files. `complete`: nothing that was there before can be missing."""
 
     files: dict[str, RawFile] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Walk:
             return []
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> Path | None:
-        """Process a directory entry, and return a folder that is to be read too."""
+        """Process a directory entry, and return it if it is a folder to read."""
         if not is_utf8(entry.name):
             self._leave(path, "its name is not UTF-8")
         elif entry.is_symlink():
@@ -110,7 +110,7 @@ class _Walk:
         return None
 
     def _own(self, entry: os.DirEntry[str], path: str) -> None:
-        """Skip what ktx keeps in a project: files that it made from documents are not documents."""
+        """Skip folders that ktx writes in a project: files made from documents are not documents."""
         if entry.name not in _NEVER_NAMED and entry.is_dir():
             self._leave(f"{path}/", "folder that ktx writes to")
 
@@ -136,7 +136,7 @@ class _Walk:
             self._paths[path] = place
 
     def _link(self, entry: os.DirEntry[str], path: str) -> None:
-        """Add the file that a link inside the folder points to. A linked folder is read at its own location."""
+        """Add the target file of a link inside the folder. A linked folder is read at its own location."""
         if Path(path).suffix.lower() not in self._suffixes and not entry.is_dir():
             return
         place = Path(os.path.realpath(entry.path))
@@ -180,7 +180,7 @@ def _content(place: Path, path: str) -> bytes:
 
 
 def _unchanged(place: Path, path: str, digest: str) -> bytes:
-    """Return the content that was hashed, because a later content must not be mistaken for it."""
+    """Return the hashed content, because later content must not be mistaken for it."""
     content = _content(place, path)
     if hashlib.sha256(content).hexdigest() != digest:
         message = f"{path} changed while it was being read"
@@ -199,7 +199,7 @@ MOST = 5
 
 
 class Unread:
-    """Notes files without a reader. Hidden files are ignored."""
+    """Records files without a reader. Hidden files are ignored."""
 
     def __init__(self) -> None:
         self._paths: list[str] = []
@@ -210,7 +210,7 @@ class Unread:
             self._paths.append(path)
 
     def skipped(self) -> tuple[Skipped, ...]:
-        """Return one line for all of them: the count, the first names, and the kinds."""
+        """Return one line for all these files: the count, the first names, and the kinds."""
         if not self._paths:
             return ()
         paths = [one_line(path.encode("utf-8", "backslashreplace").decode()) for path in sorted(self._paths)]
@@ -223,7 +223,7 @@ FOLDER_NAMES: Final = (
     "docs", "doc", "documentation", "handbook", "handbooks", "guide", "guides", "manual", "manuals", "wiki", "kb",
     "knowledge", "knowledge-base", "knowledge_base", "notes", "policies", "playbooks", "runbooks", "glossary",
 )  # fmt: skip
-"""Names of folders in which people keep documents."""
+"""Names of folders in which documents are usually kept."""
 
 SEVERAL: Final = 2
 """The minimum number of pages in a folder of documents."""
@@ -232,7 +232,7 @@ _MARKDOWN: Final = (".md", ".markdown")
 _OF_SOFTWARE: Final = (
     "readme", "changelog", "contributing", "license", "code_of_conduct", "security", "agents", "claude",
 )  # fmt: skip
-"""Pages about a repository rather than a business."""
+"""Names of pages about a repository rather than a business."""
 
 
 class DocumentsSource(DocumentSource):
@@ -242,7 +242,7 @@ class DocumentsSource(DocumentSource):
     skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read and hash the files; those of a folder are not copied."""
+        """Read and hash the files; files in a folder are not copied."""
         if getattr(entry, "repo_url", None):
             return _from_repository(entry, context)
         found = read_folder(_local(entry.path, context), SUFFIXES, stopped=context.stopped)
@@ -257,7 +257,7 @@ class DocumentsSource(DocumentSource):
         return f"folder {_local(entry.path, context)}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit per file, with small files of one folder combined."""
+        """Return one unit per file, with small files in the same folder combined."""
         return document_units(snapshot, changes, NEIGHBOURS, lambda raw: _folder_of(raw.path))
 
     def folders(self, entry: Any, root: Path) -> Iterable[Path]:
@@ -293,7 +293,7 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
 
 
 def _wanted(path: str) -> int:
-    """Return the maximum number of bytes to read of a file, 0 if it is not wanted."""
+    """Return the maximum number of bytes to read from a file, or 0 if it is not needed."""
     return MAX_FILE_BYTES if _is_document(path) and not PurePosixPath(path).name.startswith(".") else 0
 
 
@@ -331,7 +331,7 @@ def _folder_of(path: str) -> str:
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
-    """Yield the folders with a typical name for documents and several pages."""
+    """Yield the folders with several pages and a typical name for documents."""
     pages = {folder.path: sum(map(_is_page, folder.files)) for folder in folders}
     for path in topmost([path for path in pages if path.name.lower() in FOLDER_NAMES]):
         count = sum(count for inner, count in pages.items() if inner.is_relative_to(path))

@@ -31,9 +31,7 @@ class LookMlConnection(SourceConnection):
         example="https://git.example.com/bi/lookml.git",
         min_length=1,
     )
-    branch: str | None = setting(
-        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
-    )
+    branch: str | None = setting(None, "Branch to read. Defaults to the repository's default branch.", example="main")
     path: str | None = setting(None, "Folder of the LookML project in the repository.", path=True, example="models")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
     mappings: LookMlMappings = setting(LookMlMappings, "Looker settings of the project.")

@@ -19,9 +19,7 @@ class MetricFlowRepository(Block):
         example="https://git.example.com/data/metrics.git",
         min_length=1,
     )
-    branch: str | None = setting(
-        None, "Branch to read. Defaults to the default branch of the repository.", example="main"
-    )
+    branch: str | None = setting(None, "Branch to read. Defaults to the repository's default branch.", example="main")
     path: str | None = setting(None, "Folder of the definitions in the repository.", path=True, example="metrics")
     auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
 
