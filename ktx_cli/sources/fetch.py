@@ -107,7 +107,7 @@ class ApiFetch:
         self.keep(path)
 
     def report(self, done: int, total: int) -> None:
-        """Report the progress of the fetch."""
+        """Report the fetch's progress."""
         self.context.emit(StepProgress("fetch", done, total, self.context.connection))
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
@@ -135,7 +135,7 @@ class ApiFetch:
 
 
 def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
-    """Return path -> moment of the last fetch, or None if it belongs to another site or is invalid."""
+    """Return path -> moment from the last fetch, or None if that fetch belongs to another site or is invalid."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:
@@ -146,7 +146,7 @@ def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
 
 
 class PageFetch:
-    """The pages of a fetch so far. `site`: the address; pages of another address are not reused.
+    """The pages fetched so far. `site`: the address; pages of another address are not reused.
 
     `limit`: the maximum number of pages read in this run; unchanged pages do not count.
     """
@@ -163,7 +163,9 @@ class PageFetch:
         self._last = _entries(context.cursor, site)
 
     def unchanged(self, path: str, moment: str) -> bool:
-        """Reuse a page from the last fetch if its source says it is unchanged. Returns False if it must be read."""
+        """Reuse a page from the last fetch if the source says that it is unchanged. Returns False if it must be
+        read.
+        """
         if not moment or self._last.get(path, ("",))[0] != moment:
             return False
         raw = self._before(path)
@@ -173,7 +175,7 @@ class PageFetch:
         return raw is not None
 
     def below(self, path: str) -> tuple[str, ...]:
-        """Return what `put` recorded about a page the last time it was read."""
+        """Return what `put` recorded about a page when it was last read."""
         return self._last.get(path, ("",))[1:]
 
     def may_read(self, path: str) -> bool:
@@ -192,14 +194,14 @@ class PageFetch:
         self._files[path] = self.context.raw.put(path, content)
 
     def keep(self, path: str) -> None:
-        """Keep a page from the last fetch, if it had one; the next fetch reads it."""
+        """Keep a page from the last fetch, if there was one; the next fetch reads it again."""
         raw = self._before(path)
         if raw is not None:
             self._files[path] = raw
             self._entries[path] = ("", *self.below(path))
 
     def skip(self, what: str, reason: str, *, missing: bool = False, for_good: bool = False) -> None:
-        """Note what could not be read. `missing`: it may still exist, so nothing counts as deleted.
+        """Record an item that could not be read. `missing`: it may still exist, so nothing counts as deleted.
 
         `for_good`: no later run can read it either while it is unchanged.
         """
@@ -230,7 +232,9 @@ class PageFetch:
 
 
 def _entries(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> moment and children of the last fetch, or nothing if it belongs to another site or is invalid."""
+    """Return path -> moment and children from the last fetch, or nothing if that fetch belongs to another site or
+    is invalid.
+    """
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:

@@ -1,4 +1,4 @@
-"""Metrics that a document states as a formula, such as `Gross margin = (revenue - cost) / revenue`, without a model.
+"""Metrics that a document states as formulas, such as `Gross margin = (revenue - cost) / revenue`, without a model.
 
 A formula becomes a proposed measure only if all its names are measures or additive columns of one source of one
 database, and no document states a different formula.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _READ: Final = (".md", ".markdown", ".txt")
 _LONGEST_LINE: Final = 300
 _MOST_WORDS: Final = 6
-"""The maximum number of words in the name of a metric or column; more words are a sentence."""
+"""The maximum number of words in the name of a metric or column; a longer text is a sentence."""
 
 _START: Final = re.compile(r"^(?:[\s>]|[-*+]\s|\d+[.)]\s|#+\s)*")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -51,7 +51,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula of a document. `pieces`: its operators, parentheses and numbers unchanged, its names as words."""
+    """A formula in a document. `pieces`: its operators, parentheses and numbers unchanged, its names as words."""
 
     name: Words
     pieces: tuple[str | Words, ...]
@@ -59,21 +59,21 @@ class Formula:
     line: int
     text: str
     problem: str = ""
-    """Why it cannot be a measure whatever its names are, or an empty text."""
+    """Why the formula cannot be a measure, whatever its names refer to, or an empty string."""
 
     @property
     def slug(self) -> str:
-        """The name of the measure."""
+        """The measure's name."""
         return "_".join(self.name)
 
     @property
     def operands(self) -> frozenset[Words]:
-        """The names from which it is computed."""
+        """The names that the formula is computed from."""
         return frozenset(each for each in self.pieces if isinstance(each, tuple))
 
 
 def formulas_in(raw: str, text: str) -> Iterator[Formula]:
-    """Yield the formulas of a document: single lines outside of code."""
+    """Yield the formulas in a document: single lines outside of code."""
     for number, line in outside_fences(without_comments(text)):
         if line.count("=") == 1 and len(line) <= _LONGEST_LINE and "|" not in line:
             found = _formula(raw, number + 1, line)
@@ -109,11 +109,11 @@ def _formula(raw: str, number: int, line: str) -> Formula | None:
 _ORDER_WORDS: Final = frozenset((
     "disregard", "ignore", "instruction", "instructions", "please", "prompt", "prompts", "you", "your",
 ))  # fmt: skip
-"""Words for instructions to agents, which no metric has in its name."""
+"""Words for instructions to agents, which do not appear in metric names."""
 
 
 def _problem(formula: Formula) -> str:
-    """Return what is wrong with the numbers in a formula: a division by zero, or an amount plus a constant."""
+    """Return the problem with the numbers in a formula: a division by zero, or an amount plus a constant."""
     tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
     assert tree is not None  # `_adds_up` read it.
     if any(_is_zero(each.expression) for each in tree.find_all(exp.Div)):
@@ -153,8 +153,8 @@ def _words(name: str) -> Words | None:
 
 
 def _adds_up(formula: Formula) -> bool:
-    """Return whether it holds for sums as well as for rows: only sums, differences, quotients, and products with a
-    number.
+    """Return whether a formula is valid for sums as well as for rows: only sums, differences, quotients, and products
+    with a number.
     """
     tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
     allowed = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Column, exp.Identifier, exp.Literal)
@@ -179,8 +179,8 @@ def _expr(formula: Formula, names: Mapping[Words, str]) -> str:
 
 
 def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written, tuple[Fidelity, ...]]:
-    """Propose measures for the formulas of documents in the manifest, and remove those that no document states any
-    more.
+    """Propose measures for the formulas of documents in the manifest, and remove those that are no longer in any
+    document.
 
     Returns what was written, and the outcome for each formula.
     """
@@ -205,7 +205,7 @@ def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written
 
 
 def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, report: Report) -> str:
-    """Add the measure of a formula, or return why there is none; an empty text means that it was added."""
+    """Add the measure for a formula, or return why there is none; an empty string means that it was added."""
     formula = formulas[0]
     if len({each.pieces for each in formulas}) > 1:
         return "documents state different formulas for it"
@@ -238,7 +238,7 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
 
 
 def _missing(formula: Formula, models: Iterable[Model]) -> str:
-    """Return why no source has all names of a formula as measures or amounts."""
+    """Return why no source has all names in a formula as measures or amounts."""
     for model in models:
         dialect = dialect_named(model.dialect)
         for source in _candidates(model):
@@ -252,7 +252,7 @@ def _missing(formula: Formula, models: Iterable[Model]) -> str:
 
 
 def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:
-    """Yield the sources of the manifest that have all names of a formula, with the expression for each name."""
+    """Yield the sources of the manifest that have all names in a formula, with the expression for each name."""
     dialect = dialect_named(model.dialect)
     for source in _candidates(model):
         names = {words: _operand(source, words, dialect) for words in formula.operands}
@@ -262,14 +262,14 @@ def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[W
 
 
 def _candidates(model: Model) -> Iterator[Source]:
-    """Yield the sources of the manifest that are visible to everyone."""
+    """Yield the manifest's sources that are visible to everyone."""
     for source in model.sources.values():
         if source.generated and source.place is not None and source.visibility is Visibility.PUBLIC:
             yield source
 
 
 def _columns(source: Source, words: Words) -> list[LayerColumn]:
-    """Return the columns with a name that are visible to everyone."""
+    """Return the columns with a given name that are visible to everyone."""
     return [
         each
         for each in source.columns.values()

@@ -1,4 +1,4 @@
-"""Files of a folder on disk or of a git repository, as raw files of a source.
+"""Files in a folder on disk or in a git repository, as a source's raw files.
 
 In a repository, only committed files are read, directly from the git objects: nothing is checked out. Links are not
 followed; submodules and LFS files are reported as skipped.
@@ -35,17 +35,17 @@ MAX_BYTES: Final = 5_000_000
 """The maximum size of a file, unless a source sets another."""
 
 LEFT_OUT: Final = frozenset({"node_modules", "dbt_packages", "dbt_modules", "logs", "__pycache__", "venv"})
-"""Folders, in addition to hidden ones, for packages and the output of tools."""
+"""Folders for packages and tool output, in addition to hidden folders."""
 
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 Wanted = Callable[[str], int]
-"""Takes a path and returns the maximum number of bytes to read of it, or 0 if it is not wanted."""
+"""Takes a path and returns the maximum number of bytes to read from it, or 0 if it is not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guided:
-    """A selection of files that depends on the content of some of them, such as `dbt_project.yml`.
+    """A selection of files that depends on the content of some files, such as `dbt_project.yml`.
 
     `is_guide`: takes a path. `wanted`: takes the contents of all guides by path.
     """
@@ -55,7 +55,7 @@ class Guided:
 
 
 Lack = Callable[[str, Iterable[str]], ConfigError | None]
-"""Takes a location and the paths in it, and returns what is wrong if a required file is missing."""
+"""Takes a location and the paths in it, and returns the problem if a required file is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Origin:
 
 
 def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted | Guided) -> Snapshot:
-    """Return the wanted files, never those that ktx itself keeps in a project.
+    """Return the selected files, but never those that ktx itself keeps in a project.
 
     Raises `ConfigError` for settings whose target does not exist, `RepositoryUnreachableError`,
     `RepositoryDeniedError`, `BranchMissingError`, `SecretError`, `StorageError`, `CancelledError`.
@@ -122,8 +122,8 @@ def _is_repository(path: Path) -> bool:
 
 
 def inner_path(path: str | None, where: str) -> str:
-    """Return the normalized path of a folder in a repository, empty for the root. Raises `ConfigError` if it is
-    outside.
+    """Return the normalized path of a folder in a repository, or an empty string for the root. Raises `ConfigError` if
+    it is outside.
     """
     parts = [part for part in (path or "").replace("\\", "/").split("/") if part not in ("", ".")]
     if (path or "").startswith(("/", "~")) or ".." in parts or any(not part.isprintable() for part in parts):
@@ -200,7 +200,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _why_not(folder: Path, path: str, place: Path, limit: int) -> str | None:
-    """Return why a file is not read, or None if it is."""
+    """Return why a file is not read, or None if it can be read."""
     if place.is_symlink():
         real = Path(os.path.realpath(place))
         if not real.is_relative_to(folder):
@@ -249,7 +249,7 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, ch
 
 
 def _without_own(entries: list[Entry]) -> list[Entry]:
-    """Return the entries without those that ktx keeps in projects among them."""
+    """Return the entries, except those that ktx keeps in projects among them."""
     roots = {folder for entry in entries for folder, _, name in [entry.path.rpartition("/")] if name == CONFIG_NAME}
     own = {f"{root}/{name}".lstrip("/") for root in roots for name in OWN_NAMES}
     return [entry for entry in entries if not own.intersection(_ancestry(entry.path))]

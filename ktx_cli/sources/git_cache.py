@@ -1,4 +1,4 @@
-"""Copies of git repositories: addresses, fetching one branch at low cost, and the errors of a remote."""
+"""Copies of git repositories: addresses, cheap fetching of one branch, and errors from a remote."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FORMS: Final = "use https://host/org/repo.git, ssh://git@host/org/repo.git, git
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The location of a repository: `url` without credentials, `path` of a local one.
+    """The location of a repository: `url` without credentials, `path` of a local repository.
 
     `user` and `password`: the credentials in the URL.
     """
@@ -56,12 +56,12 @@ class Address:
 
     @property
     def is_web(self) -> bool:
-        """Whether it is reached over HTTP or HTTPS."""
+        """Whether the repository is reached over HTTP or HTTPS."""
         return self.url.startswith(("https://", "http://"))
 
     @property
     def is_plain(self) -> bool:
-        """Whether traffic can be read on the way, except to a server on this machine."""
+        """Whether traffic can be intercepted, except to a server on this machine."""
         return self.url.startswith("http://") and self.host not in ("localhost", "127.0.0.1", "::1")
 
     def header(self, token: str | None) -> str | None:
@@ -139,7 +139,7 @@ def _url(text: str, scheme: str, where: str) -> Address:
 
 
 FOLDER: Final = "repositories"
-"""The folder of the copies below the cache."""
+"""The folder for the copies in the cache."""
 
 MOST_LISTED: Final = 100_000_000
 """The maximum size of a repository's file list in bytes, which is about a million files."""
@@ -147,7 +147,7 @@ MOST_LISTED: Final = 100_000_000
 _TIP: Final = "refs/ktx/tip"
 _HEADS: Final = "refs/heads/"
 _MOST_PACKS: Final = 100
-"""The number of fetches after which a copy is recreated, because nothing else makes it smaller."""
+"""The number of fetches after which a copy is recreated, because only that makes it smaller."""
 
 _DROPPED: Final = ("SSH_ASKPASS", "GIT_CURL_VERBOSE", "GIT_CREDENTIAL_HELPER")
 _SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
@@ -155,7 +155,7 @@ _SSH: Final = "ssh -o BatchMode=yes -o ConnectTimeout=20"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A repository to copy: its address, the wanted branch (None: its default branch) and the resolved token.
+    """A repository to copy: its address, the branch (None for the default branch) and the resolved token.
 
     `where`: the connection in `ktx.yaml`, for errors, such as `connections.analytics`. `project_dir`: the project,
     whose programs are not run.
@@ -171,7 +171,7 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a commit: `mode` as git has it, `blob` its id, `size` in bytes."""
+    """A file in a commit: `mode` as in git, `blob` as its ID, and `size` in bytes."""
 
     path: str
     mode: str
@@ -187,7 +187,7 @@ class Copy:
         self._git, self._folder = git, folder
 
     def entries(self, below: str) -> list[Entry]:
-        """Return everything below a folder (empty: the root) with relative paths, or nothing if the folder does not
+        """Return everything below a folder (empty for the root) with relative paths, or nothing if the folder does not
         exist.
         """
         tree = f"{self.commit}:{below}" if below else f"{self.commit}^{{tree}}"
@@ -195,7 +195,7 @@ class Copy:
         return [_entry(line) for line in listed.split(b"\0") if line]
 
     def _listed(self, tree: str, missing: tuple[int, ...]) -> bytes:
-        """Return the file list of a tree, empty for exit codes in `missing`. A tree that contains itself ten times is
+        """Return the file list of a tree; empty for exit codes in `missing`. A tree that contains itself ten times is
         not read.
         """
         where = ("--git-dir", str(self._folder))
@@ -259,7 +259,7 @@ def look_at(remote: Remote, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _prepare(folder: Path) -> None:
-    """Create the folder, and delete copies of earlier addresses of the connection."""
+    """Create the folder, and delete copies from the connection's earlier addresses."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for other in folder.parent.iterdir():
@@ -328,7 +328,7 @@ class _Fetch:
             self._clear()
 
     def _tip(self) -> str | None:
-        """Return the commit of the copy, or None if it has none that can be read."""
+        """Return the commit of the copy, or None if it does not have a readable one."""
         if not (self._folder / "HEAD").is_file():
             return None
         output = self._local("rev-parse", "--verify", "--quiet", f"{_TIP}^{{commit}}", ok=range(256))
@@ -367,7 +367,7 @@ class _Fetch:
         return self._git.read("config", "--get", "core.sshCommand", ok=(0, 1), variables=own).code == 0
 
     def _settings(self) -> dict[str, str]:
-        """Return git settings as variables, so that the token is in no argument and no file."""
+        """Return git settings as environment variables, which keep the token out of arguments and files."""
         settings = [("fetch.unpackLimit", "1"), ("http.lowSpeedLimit", "1000"), ("http.lowSpeedTime", "60")]
         if self._header is not None:
             # Prevent other credential helpers from answering, and redirects from carrying the header to another host.
@@ -379,7 +379,7 @@ class _Fetch:
 
 
 def _likely(heads: Mapping[str, str]) -> str:
-    """Return the default branch of a server that does not announce one."""
+    """Return the likely default branch of a server that does not announce one."""
     return next((name for name in ("main", "master") if name in heads), min(heads, default="main"))
 
 
@@ -394,21 +394,21 @@ def _entry(line: bytes) -> Entry:
 
 
 def _size(line: bytes, blob: str) -> int | None:
-    """Return the size in a line of `cat-file --batch`, or None if the copy has no such blob."""
+    """Return the size in a line of `cat-file --batch`, or None if the copy does not have the blob."""
     name, kind, size = (*line.decode("ascii", "replace").split(), "", "", "")[:3]
     return int(size) if name == blob and kind == "blob" else None
 
 
 class RepositoryUnreachableError(SourceError):
-    """A repository that does not respond or does not exist."""
+    """Raised for a repository that does not respond or does not exist."""
 
 
 class RepositoryDeniedError(NotReadyError):
-    """A repository that rejects the credentials, or requires some."""
+    """Raised for a repository that rejects the credentials or requires some."""
 
 
 class BranchMissingError(ConfigError):
-    """A branch that the repository does not have. `details.branches` lists its branches."""
+    """Raised for a branch that does not exist in the repository. `details.branches` lists its branches."""
 
 
 _DENIED: Final = (
@@ -446,7 +446,7 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
 
 
 def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> BranchMissingError:
-    """Return the error for a branch that the repository does not have. `where` is the setting."""
+    """Return the error for a branch that does not exist in the repository. `where` is the setting."""
     known = sorted(branches)
     near = did_you_mean(branch, known)
     hint = (

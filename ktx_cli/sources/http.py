@@ -1,4 +1,4 @@
-"""The HTTP client of all sources that are read over the network: bounded in time, size and number of retries.
+"""The HTTP client of all sources that are read over the network: with limits on time, size and retries.
 
 It sends nothing to other hosts, shows no secret in an error, and checks for cancellation while it waits.
 """
@@ -162,7 +162,9 @@ class HttpClient:
             raise SourceError(message, hint=self.site.hints["address"]) from error
 
     def _once(self, request: _Request) -> tuple[HttpResponse | KtxError, float | None]:
-        """Return a response, or the error of a retryable attempt and the seconds that the site asks to wait."""
+        """Return a response, or the error from a retryable attempt and the number of seconds to wait that the site
+        asks for.
+        """
         import httpx2
 
         try:
@@ -202,7 +204,7 @@ class HttpClient:
 
     @contextmanager
     def _timed(self, request: _Request) -> Iterator[None]:
-        """Apply the time limit of one request to what this thread sends and reads."""
+        """Apply the time limit of one request to everything that this thread sends and reads."""
         self._current.label, self._current.until = request.label, self._monotonic() + ANSWER_SECONDS
         try:
             yield
@@ -210,7 +212,7 @@ class HttpClient:
             del self._current.label, self._current.until
 
     def _left(self) -> float:
-        """Return the remaining seconds of this thread's request. Raises if there are none, or the run is cancelled."""
+        """Return the remaining seconds for this thread's request. Raises if there are none, or the run is cancelled."""
         self._look()
         left: float = self._current.until - self._monotonic()
         if left > 0:
@@ -246,7 +248,7 @@ class HttpClient:
             return HttpResponse(response.status_code, headers, content), None
 
     def _inside(self, response: httpx2.Response, location: str, label: str) -> str:
-        """Return the target of a redirect if it is on this site; credentials go to no other."""
+        """Return the target of a redirect if it is on this site, because credentials are not sent to any other."""
         target = response.url.join(location)
         here, there = (_origin(url) for url in (response.url, target))
         if there not in (here, ("https", here[1], 443)):
@@ -282,7 +284,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return parameters without those that have no value."""
+    """Return the parameters that have a value."""
     return {name: value for name, value in params.items() if value is not None} if params else None
 
 
@@ -292,7 +294,7 @@ def _shown(path: str) -> str:
 
 
 Left = Callable[[], float]
-"""Returns the remaining seconds of this thread's request. Raises if there are none."""
+"""Returns the remaining seconds for this thread's request. Raises if there are none."""
 
 
 def bound(client: httpx2.Client, left: Left) -> None:
@@ -305,7 +307,7 @@ def bound(client: httpx2.Client, left: Left) -> None:
 
 
 class _Backend:
-    """A network backend of httpcore2 whose waits all end with the request's time limit."""
+    """An httpcore2 network backend whose waits all end with the request's time limit."""
 
     def __init__(self, inner: Any, left: Left) -> None:
         self._inner, self._left = inner, left
@@ -327,7 +329,7 @@ class _Backend:
 
 
 class _Stream:
-    """A connection of httpcore2 whose waits all end with the request's time limit."""
+    """An httpcore2 connection whose waits all end with the request's time limit."""
 
     def __init__(self, inner: Any, wait: _Wait) -> None:
         self._inner, self._wait = inner, wait
@@ -353,7 +355,7 @@ class _Stream:
 
 
 class _Wait:
-    """Call what may wait with the shorter of its own time limit and the request's."""
+    """Call a blocking function with the shorter of its own time limit and the request's."""
 
     def __init__(self, left: Left) -> None:
         self._left = left
@@ -370,27 +372,27 @@ class _Wait:
 
 
 RETRIED: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
-"""Responses for which a retry may help."""
+"""Responses after which a retry may help."""
 
 _SHOWN_CHARACTERS: Final = 200
 _READ_OF_AN_ERROR: Final = 20_000
 
 
 class HttpStatusError(SourceError):
-    """A site returned an error. `status`: the HTTP status, 0 without a response."""
+    """Raised if a site returned an error. `status`: the HTTP status, 0 without a response."""
 
     status: int = 0
 
 
 class HttpAuthError(NotReadyError):
-    """A site rejected the credentials (401), or denied access (403); `status` says which."""
+    """Raised if a site rejected the credentials (401), or denied access (403); `status` says which."""
 
     status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and when a request is retried; times in seconds.
+    """How often and when to retry a request; times are in seconds.
 
     The delay is drawn from 0 to `base * 2 ** n`, at most `cap` ("full jitter", Brooker, AWS Architecture Blog, 2015).
     If a site asks to wait longer than `longest_wait`, the request fails.
@@ -408,11 +410,11 @@ class RetryPolicy:
 
 
 CHECKING: Final = RetryPolicy(tries=2, cap=2.0, longest_wait=5.0)
-"""For checking whether a site responds, while a person waits."""
+"""The policy for checking whether a site responds while a user waits."""
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds in a `Retry-After` header, or None if it is not usable. `now` is Unix time."""
+    """Return the seconds in a `Retry-After` header, or None if the value is unusable. `now` is Unix time."""
     if not value:
         return None
     if re.fullmatch(r"\s*[0-9]{1,9}(?:\.[0-9]{0,9})?\s*", value):
@@ -426,7 +428,9 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def error_text(content: bytes) -> str:
-    """Return the message in an error response in one line: from its JSON, or its text unless that is a web page."""
+    """Return the message in an error response on one line: from its JSON, or from its text unless that is a web
+    page.
+    """
     text = content[:_READ_OF_AN_ERROR].decode("utf-8", "replace").strip()
     try:
         body = json.loads(text)
@@ -477,7 +481,7 @@ class Site:
 
     @property
     def hints(self) -> Mapping[str, str]:
-        """Return the hints of this site's errors."""
+        """Return the hints for this site's errors."""
         return {
             "credential": Hint(
                 "check `{}` and the permissions of its owner in {}",
@@ -491,7 +495,7 @@ class Site:
 
 
 def open_client(site: Site, timeout: float) -> httpx2.Client:
-    """Return a client for this site; `timeout` in seconds. Raises `ConfigError` for an invalid address."""
+    """Return a client for this site; `timeout` is in seconds. Raises `ConfigError` for an invalid address."""
     import httpx2
 
     from ktx_cli import __version__
@@ -535,7 +539,7 @@ def _proxy(site: Site) -> str | None:
 
 
 def sendable(headers: Mapping[str, str], site: Site) -> dict[str, str]:
-    """Return headers without blanks around their values; an HTTP error would show an invalid value."""
+    """Return headers with values stripped of blanks; an HTTP error would show an invalid value."""
     stripped = {name: value.strip() for name, value in headers.items()}
     if all(value.isascii() and value.isprintable() for value in stripped.values()):
         return stripped

@@ -1,4 +1,4 @@
-"""Ownership of parts of a YAML file: pointers such as `measures.revenue`, and merges that respect edits by people.
+"""Ownership of parts of a YAML file: pointers such as `measures.revenue`, and merges that respect people's edits.
 
     pointer = step { "." step }
     step    = a word without dots and quotes | '"' text with '""' for each '"' in it '"'
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Steps = tuple[str, ...]
 Pointer = str | Steps
-"""A pointer as text or as its steps."""
+"""A pointer as a string or as its steps."""
 
 LISTS: Final = frozenset(
     {"columns", "column_overrides", "measures", "proposed_measures", "segments", "policies", "parameters", "joins"}
@@ -45,7 +45,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""The value at a pointer that does not exist."""
+"""The result for a pointer to a value that does not exist."""
 
 
 def steps_of(pointer: Pointer) -> Steps:
@@ -66,7 +66,7 @@ def steps_of(pointer: Pointer) -> Steps:
 
 
 def text_of(steps: Steps) -> str:
-    """Return the text of a pointer."""
+    """Return a pointer as a string."""
     return ".".join(_pointers_written(step) for step in steps)
 
 
@@ -75,7 +75,7 @@ def _pointers_written(step: str) -> str:
 
 
 def join_step(join: Mapping[str, Any]) -> str:
-    """Return the step that identifies a join among the joins of its source."""
+    """Return the step that identifies a join among its source's joins."""
     alias = join.get("alias")
     return str(alias) if alias else f"{join.get('to')} on {' '.join(str(join.get('on')).split())}"
 
@@ -92,7 +92,7 @@ def get(document: Any, steps: Steps) -> Any:
 
 
 def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
-    """Return the document with the value set; containers on the way are copied, missing ones created.
+    """Return the document with the value set; containers on the path are copied, and missing ones are created.
 
     `under`: the key under which the document is. Raises `ValueError` if a value on the way is not a collection.
     """
@@ -154,7 +154,7 @@ def _names_target(item: Mapping[str, Any], step: str) -> bool:
 
 
 def is_below(steps: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether a pointer refers to a part of what another one refers to."""
+    """Return whether a pointer refers to part of the value that another one refers to."""
     return len(steps) > len(other) and tuple(steps[: len(other)]) == tuple(other)
 
 
@@ -165,7 +165,7 @@ _ORIGINS: Final = (("table",), ("sql",))
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The result of a merge, with pointers as text.
+    """The result of a merge, with pointers as strings.
 
     `text`: of the file, or None without a file. `owned`: what to store for the next merge. `kept`: items that differ in
     the source but that somebody edited. `gone`: items that somebody deleted and that the source still has.
@@ -176,7 +176,7 @@ class Applied:
     kept: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     is_changed: bool = False
-    """Return whether a file of an overlay changed; see `write`."""
+    """Return whether a file in an overlay changed; see `write`."""
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class _Merge:
     gone: list[str] = field(default_factory=list)
 
     def want(self, steps: Steps, value: Any, known: str | None) -> None:
-        """Update an item of the document from the source. `known`: the hash of what the source wrote last."""
+        """Update an item in the document from the source. `known`: the hash of what the source wrote last."""
         pointer, present, digest = text_of(steps), get(self.document, steps), digest_of(value)
         if known is None and present is MISSING:
             self._write(steps, value)
@@ -218,7 +218,7 @@ class _Merge:
             self.owned[text_of(steps)] = digest_of(value)
 
     def forget(self, steps: Steps, known: str) -> None:
-        """Remove an item that the source no longer has, unless somebody changed it."""
+        """Remove an item that the source no longer has, unless it was edited."""
         present = get(self.document, steps)
         if present is MISSING:
             return
@@ -231,7 +231,7 @@ class _Merge:
 def apply(
     text: bytes | None, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, where: str = "the file"
 ) -> Applied:
-    """Return the file merged with the items of a source.
+    """Return the file merged with a source's items.
 
     `wanted`: every item of the source, none inside another one; missing parts of the file are added in this order.
     `owned`: what the last merge returned. `where` names the file in errors. A file that somebody deleted stays deleted;
@@ -259,7 +259,7 @@ def apply(
 def write(
     workspace: Workspace, path: str, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, overwrite: bool = False
 ) -> Applied:
-    """Update a file of an overlay with the items of a source, see `apply`. `overwrite`: ignore its content."""
+    """Update a file in an overlay with a source's items; see `apply`. `overwrite`: ignore its content."""
     before = workspace.read(path)
     applied = apply(None if overwrite else before, wanted, owned, where=path)
     if applied.text == before:
@@ -269,7 +269,7 @@ def write(
 
 
 def where_now(owned: Owned, models: Mapping[str, Model]) -> Owned:
-    """Return what a source owns, the parts of a manifest in the shards that have their tables now.
+    """Return the items that a source owns, with manifest items at the current shards of their tables.
 
     A scan moves tables to other shards when `semantic.layout` changes. `models`: the semantic layers as they are.
     """
@@ -282,7 +282,7 @@ def where_now(owned: Owned, models: Mapping[str, Model]) -> Owned:
 
 
 def _shard_of(model: Model, pointer: str, path: str) -> str:
-    """Return the shard of the table that a pointer is below; `path` where the model has no such table."""
+    """Return the shard of the table that a pointer is in, or `path` if the model does not have that table."""
     source = model.sources.get(str(steps_of(pointer)[1])) if len(steps_of(pointer)) > 1 else None
     return path if source is None or source.place is None or not source.generated else source.place.path
 
@@ -309,7 +309,7 @@ def _loaded(text: bytes | None, where: str) -> dict[str, Any]:
 
 
 def _others(document: dict[str, Any], left: Mapping[Steps, str]) -> tuple[str, ...]:
-    """Return which identity of a source in the file (`table`, `sql`) is somebody else's; the file is then kept."""
+    """Return which identity of a source in the file (`table`, `sql`) was written by others; the file is then kept."""
     if not any(steps in left for steps in _ORIGINS):
         return ()
     rest = _Merge(document)
@@ -338,7 +338,7 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
 
 
 def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> Mapping[str, Mapping[str, str]]:
-    """Return path -> pointers and digests of what sources such as dbt wrote without a model; see `wrote_join`.
+    """Return path -> pointers and digests of items that sources such as dbt wrote without a model; see `wrote_join`.
 
     `blobs`: the paths below `raw-sources/`. Raises `ConfigError` for a manifest that cannot be read.
     """
@@ -352,7 +352,9 @@ def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> 
 
 
 def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
-    """Return what sources wrote into the manifest of a connection; a scan may have moved it to other shards since."""
+    """Return the items that sources wrote into a connection's manifest; a scan may have since moved them to other
+    shards.
+    """
     folder = f"{Layout.schema_path(connection)}/"
     shards = [items for path, items in written.items() if path.startswith(folder)]
     return {pointer: digest for items in shards for pointer, digest in items.items()}
@@ -388,7 +390,7 @@ def declared_joins(
 
 
 def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> pointers of what the sources of a connection wrote without a model and that still exists.
+    """Return path -> pointers to existing items that a connection's sources wrote without a model.
 
     A wiki page is owned as a whole. Raises `ConfigError` for a manifest or a file that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""The questions that each passage of a document answers, and synonyms of its topics, as written by a model.
+"""The questions that each passage of a document answers, and synonyms for its topics, written by a model.
 
 They are stored in the state database, one row per document. The questions of a passage apply only to the text for which
 they were written.
@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from ktx_cli.project import hash_of
 
 PathStamps = Mapping[str, str]
-"""The path of a document -> a digest of its questions."""
+"""Document path -> a digest of its questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassageQuestions:
-    """What search finds a passage by in addition to its own words."""
+    """The texts by which search finds a passage, besides its own words."""
 
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
@@ -28,22 +28,22 @@ class PassageQuestions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuestions:
-    """The questions of a document's passages."""
+    """The questions for a document's passages."""
 
     path: str
     sha256: str = ""
-    """The content for which every passage has its questions, or an empty text if some are missing."""
+    """The content for which every passage has questions, or an empty string if some are missing."""
     passages: Mapping[str, PassageQuestions] = field(default_factory=dict)
-    """`passage_digest` -> the questions of the passage."""
+    """`passage_digest` -> the passage's questions."""
 
 
 def passage_digest(title: str, heading: str, text: str) -> str:
-    """Return a digest that identifies a passage as a model read it."""
+    """Return a digest that identifies a passage in the form that a model read."""
     return hashlib.sha256(json.dumps([title, heading, text]).encode()).hexdigest()
 
 
 def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, str]:
-    """Return the documents of a source for which questions were requested.
+    """Return a source's documents for which questions were requested.
 
     Each path has the sha256 of the content for which every passage has its questions, empty if some are missing.
     """
@@ -52,7 +52,7 @@ def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, s
 
 
 def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """Return source of documents -> path -> a digest of its questions."""
+    """Return document source -> path -> a digest of its questions."""
     found: dict[str, dict[str, str]] = {}
     for connection, path, stamp in database.execute("SELECT connection, path, stamp FROM passage_questions"):
         found.setdefault(connection, {})[path] = stamp
@@ -60,7 +60,7 @@ def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def load_questions(database: sqlite3.Connection, connection: str, path: str) -> DocumentQuestions:
-    """Return the questions of a document's passages, or none if it has none yet."""
+    """Return the questions for a document's passages, or none if there are none yet."""
     row = database.execute(
         "SELECT sha256, passages FROM passage_questions WHERE connection = ? AND path = ?", (connection, path)
     ).fetchone()
@@ -71,7 +71,7 @@ def load_questions(database: sqlite3.Connection, connection: str, path: str) -> 
 
 
 def save_questions(database: sqlite3.Connection, connection: str, documents: Iterable[DocumentQuestions]) -> None:
-    """Replace the questions of documents; the caller has a transaction."""
+    """Replace the questions for documents; the caller has a transaction."""
     for each in documents:
         passages = json.dumps(
             {digest: [found.questions, found.synonyms] for digest, found in each.passages.items()}, sort_keys=True
@@ -81,7 +81,7 @@ def save_questions(database: sqlite3.Connection, connection: str, documents: Ite
 
 
 def forget_questions(database: sqlite3.Connection, connection: str, paths: Collection[str]) -> None:
-    """Delete the questions of all documents of a source except for some paths; the caller has a transaction."""
+    """Delete the questions for all documents of a source except some paths; the caller has a transaction."""
     stored = database.execute("SELECT path FROM passage_questions WHERE connection = ?", (connection,)).fetchall()
     gone = [(connection, path) for (path,) in stored if path not in paths]
     database.executemany("DELETE FROM passage_questions WHERE connection = ? AND path = ?", gone)

@@ -15,7 +15,7 @@ from ktx_cli.semantic import Fidelity, Model
 from ktx_cli.sources.deliveries import RawStore
 
 Owned = Mapping[str, Mapping[str, str]]
-"""Path of a project file -> what the source owns in it, see `ktx_cli.sources.ownership`."""
+"""Path of a project file -> the items that the source owns in it; see `ktx_cli.sources.ownership`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class FetchContext:
 
     @property
     def cache_folder(self) -> Path:
-        """The folder with copies of repositories."""
+        """The folder for copies of repositories."""
         return self.cache or self.layout.cache
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """The inputs of a projection: the overlay to which it writes, and the current semantic layer of each database."""
+    """The inputs of a projection: the overlay to write to, and the current semantic layer of each database."""
 
     connection: str
     workspace: Workspace
@@ -58,7 +58,7 @@ class ProjectContext:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a source wrote without a model.
+    """The content that a source wrote without a model.
 
     `artifacts`: path of a file written -> raw files it comes from. `owned`: what the source owns in those files, see
     `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw files
@@ -77,7 +77,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """The evidence that agents give about a source's files, if its units write nothing themselves.
+    """The evidence that agents give about a source's files, if its units do not write anything themselves.
 
     `tool`, `description`: of the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models
     with the discriminator `kind`; its `slug`, `table` or `name` identifies a piece within a file, and a later piece
@@ -94,7 +94,7 @@ class EvidenceForm:
 
 @dataclass(frozen=True, slots=True)
 class DigestForm:
-    """Units that need no tools: a model writes a text about each, for many units in one call.
+    """Units that need no tools: in one call, a model writes a text about each of many units.
 
     `prompt`: the name of the packaged prompt. `applies`: whether a unit, with one file, is of this kind. `brief`: takes
     the file's content and returns what the model gets of it, with its name as `table`. `evidence`: takes that name and
@@ -109,7 +109,7 @@ class DigestForm:
 
 @dataclass(frozen=True, slots=True)
 class UnitEvidence:
-    """A piece of evidence as JSON, the raw file it is about, and the key of the unit that gave it."""
+    """A piece of evidence as JSON, the raw file that it is about, and the key of the unit that provided it."""
 
     unit: str
     raw_path: str
@@ -118,7 +118,7 @@ class UnitEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a source wrote after its units were merged.
+    """The content that a source wrote after its units were merged.
 
     `owned`: what the source owns in project files; None keeps the result of the projection. `pages`: key of a wiki page
     -> its status, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files it comes from.
@@ -136,7 +136,7 @@ class Conclusion:
 
 
 class Source(ABC):
-    """One kind of context source. `entry` is its connection in `ktx.yaml`.
+    """A kind of context source. `entry` is its connection in `ktx.yaml`.
 
     `kind` names its folder among the raw sources. `documents`: its files are texts by people, which are triaged and
     kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents give, if they write
@@ -150,7 +150,7 @@ class Source(ABC):
     digest: ClassVar[DigestForm | None] = None
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """Return a one-line description of what is there. Raises `KtxError` like a fetch.
+        """Return a one-line description of the available content. Raises `KtxError` like a fetch.
 
         The default implementation fetches the source; a source that can answer after one request overrides it.
         """
@@ -162,7 +162,7 @@ class Source(ABC):
         """Read the source. Raises `KtxError` if it cannot be read at all; then nothing of it changes."""
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write what needs no model into the overlay, always from the whole snapshot; the same input gives the same
+        """Write content that needs no model into the overlay, always from the whole snapshot; equal input gives equal
         output.
 
         The default implementation writes the catalog of documents, because their content needs a model.
@@ -186,16 +186,16 @@ class Source(ABC):
 
     @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return the work for the changes, in a stable order."""
+        """Return the work units for the changes, in a stable order."""
 
     def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
-        """Return the skills that the agent of a unit loads. Defaults to all of the source."""
+        """Return the skills that a unit's agent loads. Defaults to all of the source."""
         return self.skills
 
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:
-        """Write what follows from the evidence of merged units into the overlay. The default implementation writes
+        """Write conclusions from the merged units' evidence into the overlay. The default implementation writes
         nothing.
 
         Called in every run that could read the source, with or without a model, before the overlay is checked;
@@ -212,5 +212,5 @@ class Source(ABC):
 
 
 def documents_left(count: int) -> tuple[str, ...]:
-    """Return what a model would add to a source of documents, in words."""
+    """Return a description of what a model would add to a document source."""
     return (f"{plural(count, 'document')} could be turned into wiki pages",) if count else ()

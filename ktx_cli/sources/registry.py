@@ -1,4 +1,4 @@
-"""The kinds of context sources: what ktx knows about each without reading it, and the sources of a connection.
+"""The kinds of context sources: facts about each that are known without reading it, and a connection's sources.
 
 A kind is the object `SOURCE` of its folder, `ktx_cli/sources/<driver>/__init__.py`, or of an installed package with the
 entry point group `ktx.sources`. Only what is needed is imported: its settings, its detector, its source.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ktx_cli.sources.port import Source
 
 GIT_TOKEN: Final = "Token for a private repository, as a secret reference."
-"""The description of the setting with a token for git."""
+"""The description of the setting for a git token."""
 
 
 def _is_web_address(value: str) -> bool:
@@ -61,7 +61,7 @@ def page_updates() -> Any:
 
 
 OF_DATABASES: Final = ("query_history",)
-"""The folders of sources without a driver, which belong to the connections of databases."""
+"""The folders of sources without a driver, which belong to database connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +80,15 @@ class SourceKind(project.Kind):
 
     # What setup detects.
     noun: str = ""
-    """What to call what the detector finds, such as `dbt project`."""
+    """The name for what the detector finds, such as `dbt project`."""
     detector: str = ""
     """A function as `package.module:Name` that takes the folders near a project and yields `Detected` objects."""
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Setting -> the environment variables that may hold its value. The source is offered if every setting has one."""
+    """Setting -> the environment variables that may contain its value. The source is offered if every setting has
+    one.
+    """
     presets: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of a connection that is offered this way."""
+    """Additional settings for a connection offered this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Detected:
 
 
 def topmost(paths: Sequence[PurePosixPath]) -> list[PurePosixPath]:
-    """Return the paths that are not inside another one, in order."""
+    """Return the paths that are not inside another path, in order."""
     return [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
 
 
@@ -118,7 +120,7 @@ def detected(kind: SourceKind, folders: Sequence[Folder]) -> Iterator[Detected]:
 
 
 def source_for(driver: str) -> Source:
-    """Return the source of a driver.
+    """Return the source for a driver.
 
     Raises `NotSupportedError` for a driver without a source, `PluginError` for a plug-in that cannot be loaded.
     """
@@ -132,7 +134,7 @@ def source_for(driver: str) -> Source:
 
 
 def sources_of(entry: project.Connection) -> tuple[Source, ...]:
-    """Return the sources of a connection: that of its driver, or those that a database has. Raises as `source_for`."""
+    """Return the sources of a connection: its driver's source, or those of a database. Raises as `source_for`."""
     if not isinstance(entry, project.Database):
         return (source_for(entry.driver),)
     return tuple(project.imported(kind.source)() for kind in _kinds_of(entry))

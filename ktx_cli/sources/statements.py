@@ -1,4 +1,4 @@
-"""Statements of sources about decision points, and the sentences of documents that make them, with their locations.
+"""Sources' statements about decision points, and the sentences in documents that make them, with their locations.
 
 Every projection reads the statements again from the whole source, and replaces the previous ones. Superseded documents
 and drafts do not count, nor do sentences with secrets or personal data.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ktx_cli.project import Workspace
 
 MOST: Final = 2
-"""The maximum number of statements per point that are kept of one source."""
+"""The maximum number of statements per point that are kept from one source."""
 
 LONGEST: Final = 240
 """The maximum length of a kept statement."""
@@ -54,7 +54,7 @@ _COUNTS: Final = re.compile(
     r"|zählen|zählt|gezählt|ausgeschlossen|einbezogen|cuentan|comptent)(?!\w)",
     re.IGNORECASE,
 )
-"""Words in sentences that say what counts."""
+"""Words in sentences that define what counts."""
 
 _ABOUT: Final[Mapping[DecisionKind, frozenset[str]]] = {
     DecisionKind.INTERNAL: _words(
@@ -96,13 +96,13 @@ _SECOND_WORD: Final[Mapping[DecisionKind, frozenset[str]]] = {
     ),
     DecisionKind.ENTITY: _words("one each single"),
 }
-"""Kind -> further words, one of which its sentences must contain too."""
+"""Kind -> further words, one of which its sentences must also contain."""
 
 
 def record_statements(
     workspace: Workspace, source: str, databases: Iterable[str], find: Callable[[str, tuple[FoundPoint, ...]], Find]
 ) -> None:
-    """Write what a source states about the decision points of databases. `source`: its connection.
+    """Write a source's statements about decision points of databases. `source`: its connection.
 
     `find` takes a connection and its points, and returns a finder for the statements about a point.
     """
@@ -134,7 +134,7 @@ def _first(statements: Iterable[Statement]) -> list[Statement]:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A sentence of a document. `line`: from 1. `heading`: the one above it."""
+    """A sentence in a document. `line`: from 1. `heading`: the one above it."""
 
     text: str
     path: str
@@ -143,27 +143,27 @@ class _Sentence:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Its words in lower case."""
+        """The sentence's words in lower case."""
         return frozenset(each.casefold() for each in _WORD.findall(self.text))
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """Its words in the singular, with those of its heading."""
+        """The words in the sentence and its heading, in the singular."""
         return frozenset(map(stem, self.words))
 
     @property
     def is_fit(self) -> bool:
-        """Whether it may be shown."""
+        """Whether the sentence may be shown."""
         return not any((*secrets(self.text), *personal_data(self.text), *hidden_characters(self.text),
                         *instructions(self.text)))  # fmt: skip
 
     def statement(self) -> Statement:
-        """Return it as a statement."""
+        """Return the sentence as a statement."""
         return Statement(one_line(self.text, LONGEST), self.path, self.line)
 
 
 def statements_of_documents(snapshot: Snapshot) -> Callable[[tuple[FoundPoint, ...]], Find]:
-    """Return a function that takes the points of a database, and returns a finder for the sentences about them.
+    """Return a function that takes a database's points and returns a finder for sentences about them.
 
     A sentence belongs to the points whose things it names best: `orders` to those of orders, and not of purchase
     orders.
@@ -192,7 +192,7 @@ def statements_of_documents(snapshot: Snapshot) -> Callable[[tuple[FoundPoint, .
 
 
 _CLOSE: Final = 0.05
-"""Scores that differ by less are equal."""
+"""The difference below which two scores count as equal."""
 
 
 def _best(scores: Mapping[PointKey, float]) -> dict[DecisionKind, float]:
@@ -236,7 +236,7 @@ def _of_paragraph(lines: list[tuple[int, str]], path: str, heading: str) -> Iter
 
 
 def _score(sentence: _Sentence, point: FoundPoint) -> float:
-    """Return how certainly a sentence is about a point, 0 if it is not."""
+    """Return how certain it is that a sentence is about a point, or 0 if it is not."""
     kind = point.kind
     if kind is DecisionKind.FISCAL_START:
         return float(any(each.setting == FISCAL_YEAR_START for each in stated_conventions(sentence.text)))
@@ -259,6 +259,6 @@ def _score(sentence: _Sentence, point: FoundPoint) -> float:
 
 
 def _values(point: FoundPoint) -> frozenset[str]:
-    """Return the words of the values that conditions of a point name."""
+    """Return the words in the values that a point's conditions name."""
     quoted = (found for each in point.alternatives for found in re.findall(r"'([^'%]+)'", each.filter or ""))
     return frozenset(word.casefold() for text in quoted for word in _WORD.findall(text) if len(word) > 2)

@@ -1,4 +1,4 @@
-"""Items that context sources write into the files of a semantic layer; people's items in the same files are kept.
+"""Items that context sources write into a semantic layer's files; people's items in the same files are kept.
 
 A `Source` in this module is a source of the semantic layer; the other kind is called a context source.
 """
@@ -46,7 +46,8 @@ _BY_TOOL: Final = ("descriptions", "default_time_dimension", "tags", "freshness"
 
 @dataclass(slots=True)
 class Wanted:
-    """The items that a context source writes: path -> item -> value, and path -> the raw files they come from.
+    """The items that a context source writes: path -> item -> value, and path -> the raw files that the items come
+    from.
 
     `soft`: items that may already exist, which is not reported. `left`: folders whose files are not changed, except for
     those of the manifest.
@@ -58,7 +59,7 @@ class Wanted:
     left: set[str] = field(default_factory=set)
 
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
-        """Add an item; the first value counts."""
+        """Add an item; the first value for it counts."""
         if soft:
             self.soft.add((path, owned.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
@@ -67,7 +68,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written, as in `Projection`."""
+    """The items that were written, as in `Projection`."""
 
     artifacts: Mapping[str, tuple[str, ...]]
     owned: Mapping[str, Mapping[str, str]]
@@ -75,7 +76,7 @@ class Written:
 
 
 def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> ResultWarning | None:
-    """Do not change the files of a connection if one of them cannot be read, because it may be about anything.
+    """Do not change a connection's files if one of them cannot be read, because it may contain any of the items.
 
     Returns a warning about it, or None if all files can be read.
     """
@@ -88,7 +89,7 @@ def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> Re
 
 
 def model_without_ours(context: ProjectContext, connection: str) -> Model:
-    """Return the semantic layer of a connection without what the context source wrote outside of the manifest.
+    """Return a connection's semantic layer without the context source's items outside the manifest.
 
     An import into it does not depend on the last import.
     """
@@ -107,7 +108,7 @@ _ORDER: Final = {Kind.KEPT: 0, Kind.APPROXIMATED: 1, Kind.DROPPED: 2}
 
 
 def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
-    """Return the reports of one input for several connections as one: what one of them could place counts as placed."""
+    """Combine the reports on one input for several connections: an item placed in any of them counts as placed."""
     found: dict[tuple[str, str, int], list[Fidelity]] = {}
     for report in reports:
         for each in report:
@@ -120,7 +121,7 @@ def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
 
 
 def proposed_measures(context: ProjectContext, path: str, source: str) -> dict[str, str]:
-    """Return the names of the proposed measures of a manifest entry, with their expressions."""
+    """Return the names and expressions of the proposed measures in a manifest entry."""
     entry: Mapping[str, Any] = parse_shard(context.workspace.read(path) or b"", path).tables.get(source, {})
     found = entry.get(PROPOSED_MEASURES) or ()
     return {str(each.get("name")): str(each.get("expr")) for each in found if isinstance(each, Mapping)}
@@ -129,7 +130,7 @@ def proposed_measures(context: ProjectContext, path: str, source: str) -> dict[s
 def want_files(
     files: Mapping[str, str], report: Iterable[Fidelity], connection: str, tree: Tree, tool: str, wanted: Wanted
 ) -> None:
-    """Add the items of imported files to the file of each source name, or else to the file of the import."""
+    """Add the items of imported files to the file of each source name, or else to the import's file."""
     folder = Layout.context_paths(connection)[0]
     there = {file.document["name"]: file.path for file in read_files(tree, connection).own}
     raws: dict[str, set[str]] = {}
@@ -147,7 +148,7 @@ def want_files(
 
 
 def _free_path(path: str, tree: Tree, tool: str) -> str:
-    """Return the path, or another one if it belongs to a file about another source."""
+    """Return the path, or another one if the path belongs to a file about another source."""
     content = tree.read(path)
     if content is None or text_of(content).startswith(IMPORT_HEADER.format(tool=tool)):
         return path
@@ -160,7 +161,7 @@ def _free_path(path: str, tree: Tree, tool: str) -> str:
 
 
 def items_of(document: Mapping[str, Any]) -> dict[Steps, Any]:
-    """Return the items of a source's file by pointer."""
+    """Return the items in a source's file by pointer."""
     found: dict[Steps, Any] = {}
     for key, value in document.items():
         if key in _NAMED:
@@ -225,7 +226,7 @@ def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """The texts about one table. `parts`: its name, outermost first, without parts unknown to the context source.
+    """The texts about a table. `parts`: its name, outermost first, without parts unknown to the context source.
 
     `columns`: name -> text. `raw`: the raw file they come from.
     """
@@ -243,7 +244,7 @@ class TableText:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What was written: as in `Projection`."""
+    """The items that were written, as in `Projection`."""
 
     artifacts: Mapping[str, tuple[str, ...]]
     owned: Mapping[str, Mapping[str, str]]
@@ -252,7 +253,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of a table: the shard it is in, its name there, the parts of the table's name, and its values."""
+    """A table's entry: its shard, its name there, the parts of the table's name, and its values."""
 
     path: str
     name: str
@@ -260,7 +261,7 @@ class Entry:
     values: Mapping[str, Any]
 
     def column(self, name: str) -> Mapping[str, Any] | None:
-        """Return the column of that name, else the only one that differs only in case."""
+        """Return the column with that name, else the single one that differs only in case."""
         columns = [each for each in self.values.get("columns") or [] if isinstance(each.get("name"), str)]
         exact = [each for each in columns if each["name"] == name]
         alike = exact or [each for each in columns if each["name"].casefold() == name.casefold()]
@@ -268,7 +269,7 @@ class Entry:
 
 
 class Entries:
-    """The entries of a connection's manifest, by the names of their tables."""
+    """The entries in a connection's manifest, by table name."""
 
     def __init__(self, workspace: Workspace, connection: str) -> None:
         self._by_tail: dict[tuple[str, ...], list[Entry]] = {}
@@ -288,7 +289,7 @@ class Entries:
             self._by_tail.setdefault(_folded(parts[start:]), []).append(entry)
 
     def find(self, parts: Sequence[str]) -> Entry | None:
-        """Return the only entry of a table by the parts of its name that both sides know, or None.
+        """Return the single entry that matches a table by the name parts that both sides know, or None.
 
         A catalog that the manifest omits and a schema that the source omits do not matter. Of several entries, the one
         with exactly that name counts.
@@ -334,7 +335,7 @@ def _place(
     wanted: dict[str, dict[Pointer, str]],
     origins: dict[str, set[str]],
 ) -> None:
-    """Add a text to an entry, and note the outcome."""
+    """Add a text to an entry, and record the outcome."""
     what, place = f"descriptions of `{text.shown}`", Place(text.raw)
     if entry is None:
         report.dropped(what, f"`{connection}` has no such table, or several", place)
@@ -356,7 +357,7 @@ def _place(
 
 
 def _is_in_database(values: Mapping[str, Any], text: str) -> bool:
-    """Return whether the database's own comment is this text."""
+    """Return whether a text equals the database's own comment."""
     descriptions = values.get("descriptions")
     return isinstance(descriptions, Mapping) and str(descriptions.get("db") or "").split() == text.split()
 
@@ -367,19 +368,19 @@ def _folded(parts: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LayerTable:
-    """A table of the manifest: its connection, and its source in the semantic layer."""
+    """A table in the manifest: its connection, and its source in the semantic layer."""
 
     connection: str
     source: Source
 
     @property
     def shard(self) -> str:
-        """The path of the shard it is in."""
+        """The path of the table's shard."""
         return "" if self.source.place is None else self.source.place.path
 
     @property
     def text(self) -> str:
-        """Its name as a `table:` has it."""
+        """The table's name as in a `table:` key."""
         *outer, name = self.source.table or (self.source.name,)
         prefix = "".join(f"{physical_name(TableRef(None, part))}." for part in outer)
         return prefix + physical_name(TableRef(None, name))
@@ -417,7 +418,7 @@ def _manifest_model(context: ProjectContext, connection: str) -> Model:
 
 
 class Tables:
-    """The tables of all databases of a project."""
+    """The tables in all of a project's databases."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._by_name: dict[str, list[LayerTable]] = {}
@@ -448,7 +449,7 @@ def _schema(source: Source) -> str:
 
 
 def _without_copies(found: Iterable[LayerTable]) -> list[LayerTable]:
-    """Return one source per table: if a second source is over the same table, the one with the table's own name."""
+    """Return one source per table: if several sources use the same table, the one with the table's own name."""
     groups: dict[tuple[str, tuple[str, ...]], list[LayerTable]] = {}
     for each in found:
         groups.setdefault((each.connection, each.source.table or ()), []).append(each)

@@ -88,7 +88,7 @@ BUILT_IN: Final = (
     "sqlite", "duckdb", "files", "postgres", "mysql", "sqlserver", "clickhouse", "snowflake", "bigquery", "redshift",
     "databricks", "trino",
 )  # fmt: skip
-"""The drivers of databases, in the order that all lists use; each is a folder of this package."""
+"""The database drivers, in the order used in all lists; each is a folder in this package."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

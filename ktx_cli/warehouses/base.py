@@ -1,4 +1,4 @@
-"""The base of all connectors: errors, session limits, table drafts, and the files of a connection."""
+"""The base of all connectors: errors, session limits, table drafts, and a connection's files."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ STATEMENT_SECONDS = 30.0
 """The maximum duration of one statement."""
 
 STOP_SECONDS = 5.0
-"""The time for a server to stop a statement after its limit, before ktx closes its session."""
+"""The time that a server has to stop a statement after its limit before ktx closes the session."""
 
 CONNECT_SECONDS = 10
-"""The time limit for reaching a server, including all its addresses, TLS and the login."""
+"""The time limit for connecting to a server, including all its addresses, TLS and the login."""
 
 LOCK_SECONDS = 5
-"""The maximum time that a statement waits for a lock of another session."""
+"""The maximum time that a statement waits for another session's lock."""
 
 MAX_RESULT_BYTES = 128 * 1024 * 1024
-"""The approximate memory limit of a result; further rows are dropped, and the result says so."""
+"""The approximate memory limit of a result; further rows are dropped, which the result reports."""
 
 REASON_LENGTH = 200
 """The maximum length of the reason why an object cannot be read."""
 
 SETTLED_SECONDS = 2.0
-"""The minimum age of a file's last change to distinguish it from one in the same tick of the file system's clock."""
+"""The minimum age of a file's last change that distinguishes it from another change in the same tick of the file
+system's clock.
+"""
 
 LOCKED = "locked by another session"
-"""Why an object cannot be read while another session has locked it."""
+"""The reason why an object locked by another session cannot be read."""
 
 
 class LockedError(SourceError):
-    """The object that a statement reads is locked by another session for longer than ktx waits."""
+    """Raised if an object is locked by another session for longer than ktx waits."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class TableDraft:
         self.columns.append(port.Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
 
     def allow(self, name: str, values: Sequence[str]) -> None:
-        """Set the texts that a column allows."""
+        """Set the values that a text column allows."""
         for place, column in enumerate(self.columns):
             if column.name == name:
                 self.columns[place] = replace(column, values=tuple(values))
@@ -110,7 +112,7 @@ def fill(
 
 
 class BaseConnector:
-    """The base class that names the connection in errors and closes it; subclasses do the rest."""
+    """The base class that names the connection in errors and closes it; everything else is up to subclasses."""
 
     dialect: str = ""
     placeholder: str = "?"
@@ -129,7 +131,7 @@ class BaseConnector:
 
     @property
     def whole_seconds(self) -> int:
-        """The same, for servers that count whole seconds, where 0 would mean no limit."""
+        """The statement limit for servers that use whole seconds, where 0 would mean no limit."""
         return max(1, math.ceil(self.statement_seconds))
 
     @property
@@ -143,8 +145,8 @@ class BaseConnector:
         return SourceError(one_line(message).rstrip("."), where=self.where, hint=hint, details=details, code=code)
 
     def timeout(self, *, of_the_user: bool = True) -> SourceError:
-        """Return the error for a statement that exceeded its time limit: the user's, or one of ktx's own on the
-        catalog.
+        """Return the error for a statement that exceeded its time limit: a user's statement, or one of ktx's own
+        catalog queries.
         """
         if of_the_user:
             what, hint = "the statement", "narrow it with a WHERE clause or a LIMIT"
@@ -190,16 +192,17 @@ class BaseConnector:
 
 
 SESSION_ENDED = "session_ended"
-"""The key in an error's details for this case; see `lost_its_session`."""
+"""The key in an error's details for a lost session; see `lost_its_session`."""
 
 
 def lost_its_session(error: SourceError) -> bool:
-    """Return whether a statement ended its session, so that a similar one might do so again."""
+    """Return whether a statement ended its session, which means that a similar statement might do so again."""
     return bool(error.details.get(SESSION_ENDED))
 
 
 def file_evidence(files: Iterable[Path], header_bytes: int = 0) -> str | None:
-    """Return a text that changes with a file, or None if one is missing or changed in the last `SETTLED_SECONDS`.
+    """Return a string that changes with a file, or None if the file is missing or changed in the last
+    `SETTLED_SECONDS`.
 
     It is built from identity, size, change time (which no program can set back) and the first `header_bytes` of each
     file.
@@ -228,7 +231,7 @@ def has_bytes(path: Path) -> bool:
 
 
 def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
-    """Return at most `max_rows` rows in `MAX_RESULT_BYTES` of memory, and whether there were more.
+    """Return up to `max_rows` rows in `MAX_RESULT_BYTES` of memory, and whether there were more.
 
     One extra row is taken from `rows`, none if `max_rows` is 0 or the bytes are used up.
     """
@@ -243,7 +246,7 @@ def capped(rows: Iterable[Sequence[Any]], max_rows: int) -> tuple[tuple[tuple[An
 
 
 def reason(error: object) -> str:
-    """Return why an object cannot be read in one short line: the first paragraph of a database's error.
+    """Return a short line on why an object cannot be read: the first paragraph of a database's error.
 
     Suggestions of other names, positions in ktx's own statements, and lines of the user's data are removed.
     """
@@ -265,7 +268,7 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def leading_keyword(sql: str) -> tuple[str, int]:
-    """Return the first word of a statement in capitals, and the offset after it.
+    """Return the first word of a statement in capitals, and the offset of its end.
 
     White space, comments and opening parentheses before it are skipped. Comments that servers interpret differently
     (nested ones, MySQL's executable `/*!`, `--` without a blank, a bare carriage return) and anything else that is not
@@ -313,7 +316,7 @@ def _comment_end(sql: str, position: int) -> int | None:
 
 
 def driver_error_name(driver: BaseException) -> str:
-    """Return the name of the class of an error that a driver raised."""
+    """Return the class name of an error raised by a driver."""
     return driver.kind if isinstance(driver, EngineError) else type(driver).__name__
 
 
@@ -335,7 +338,7 @@ def source_path(spec: port.ConnectionSpec) -> Path:
 
 
 def option_file(spec: port.ConnectionSpec, key: str, value: str) -> str:
-    """Return the absolute path of a file in a setting. `key` is the name of the setting (`ssl.ca`).
+    """Return the absolute path of the file named in a setting. `key` is the name of the setting (`ssl.ca`).
 
     Raises `ConfigError` if the file does not exist or this user cannot read it.
     """
@@ -408,11 +411,11 @@ FLAG = ("true", "false", "1", "0", "yes", "no", "on", "off")
 """The values of a boolean parameter."""
 
 ADDRESS = {"host": ANY, "port": ANY, "user": ANY, "password": ANY}
-"""Parameters that the URL of any server may have."""
+"""Parameters allowed in the URL of any server."""
 
 
 def folded(value: str) -> str:
-    """Return a value of a fixed list in the spelling of the list."""
+    """Return a value from a fixed list in the list's spelling."""
     return value.strip().lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""The base of the connectors of cloud warehouses: sessions, errors, connection tests and introspection."""
+"""The base for cloud warehouse connectors: sessions, errors, connection tests and introspection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
 
 
 class ClientError(Exception):
-    """A client library's error of any class. Its text contains no secret; `cause` is the original error."""
+    """An error of any class in a client library. Its text contains no secret; `cause` is the original error."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(text)
@@ -36,19 +36,19 @@ class Identity:
     user: str | None
     database: str
     facts: tuple[str, ...] = ()
-    """Other useful facts, in a few words each."""
+    """Other useful facts, each in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The permissions of the user: whether anything can be written (None: unknown), and facts for reports."""
+    """The user's permissions: whether anything can be written (None if unknown), and facts for reports."""
 
     can_write: bool | None
     facts: tuple[str, ...] = ()
 
 
 class CloudConnector(ServerConnector):
-    """Sessions on a warehouse that is identified by an account, workspace or project, not only by host and port."""
+    """Sessions in a warehouse that is identified by an account, workspace or project, not only by host and port."""
 
     placeholder = "?"
     default_port = 443
@@ -58,9 +58,9 @@ class CloudConnector(ServerConnector):
     schema_keys: ClassVar[tuple[str, ...]] = ("schemas",)
     """The settings with the schemas to read; the first one that is set counts."""
     default_schemas: tuple[str, ...] = ()
-    """The schemas to read if no setting lists any: one from the URL."""
+    """The schemas to read if no setting lists any, such as one from the URL."""
     secret_keys: ClassVar[tuple[str, ...]] = ("password", "token")
-    """The settings that no message may show."""
+    """The settings that must not be shown in messages."""
 
     def __init__(self, spec: port.ConnectionSpec, address: ServerAddress, place: str) -> None:
         # ServerConnector's own version reads the address from `url`, `host` and `port`.
@@ -87,7 +87,7 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> port.QueryResult:
-        """Run a statement of the user and return at most `max_rows` of its rows."""
+        """Run a user's statement and return at most `max_rows` rows."""
 
     @abstractmethod
     def _client_errors(self) -> tuple[type[Exception], ...]:
@@ -95,7 +95,7 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _explain(self, error: Exception, text: str) -> tuple[str, str | None, str]:
-        """Return (message, hint, error code) for a client's error. `text` is its text without secrets."""
+        """Return (message, hint, error code) for a client library's error. `text` is its text without secrets."""
 
     @abstractmethod
     def _identity(self, read: Reader) -> Identity:
@@ -103,14 +103,14 @@ class CloudConnector(ServerConnector):
 
     @abstractmethod
     def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: port.Scope) -> Catalog:
-        """Return a reading of the catalog."""
+        """Return a reader for the catalog."""
 
     @abstractmethod
     def _rights(self, read: Reader, identity: Identity, found: Sequence[port.TableRef]) -> Rights:
         """Return the user's permissions on the listed tables."""
 
     def _text(self, error: Exception) -> str:
-        """Return the text of a client's error."""
+        """Return the text of a client library's error."""
         return str(error)
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
@@ -131,7 +131,7 @@ class CloudConnector(ServerConnector):
 
     @contextmanager
     def _as_client_error(self) -> Iterator[None]:
-        """Convert all client errors to one class, which callers can distinguish from others."""
+        """Convert all client library errors to one class that callers can distinguish from others."""
         try:
             yield
         except self._client_errors() as error:
@@ -204,7 +204,7 @@ def required(spec: port.ConnectionSpec, key: str, example: str) -> str:
 
 
 def require_query(sql: str, dialect: str, where: str) -> None:
-    """Raise `SourceError` (code `read_only`) unless sqlglot recognizes a single statement that reads.
+    """Raise `SourceError` (code `read_only`) unless sqlglot recognizes a single read-only statement.
 
     For warehouses whose sessions cannot be made read-only. A statement that sqlglot cannot parse is refused. One that
     begins with another word than a query (SHOW, DESCRIBE, EXPLAIN) must have been checked by its word.
@@ -235,7 +235,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class Catalog(Protocol):
-    """One read of a warehouse's catalog.
+    """A single read of a warehouse's catalog.
 
     Rows begin with schema and table; those of one table or key are sorted by position.
     """
@@ -253,11 +253,11 @@ class Catalog(Protocol):
         ...
 
     def foreign_keys(self, schemas: Sequence[str]) -> Rows:
-        """Return schema, table, constraint, column, the target's schema, table and column (None: unknown)."""
+        """Return schema, table, constraint, column, and the target's schema, table and column (None if unknown)."""
         ...
 
     def views(self, schemas: Sequence[str]) -> Rows:
-        """Return schema, table and the SQL of a view (None: not visible to this user)."""
+        """Return schema, table and the SQL of a view (None if not visible to this user)."""
         ...
 
 
@@ -280,7 +280,7 @@ def assemble(drafts: dict[port.TableRef, TableDraft], dialect: str, catalog: Cat
 
 
 def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, port.TableKind]) -> dict[port.TableRef, TableDraft]:
-    """Return a draft for each row of schema, table, type, comment and row count; a type not in `kinds` is a table."""
+    """Return a draft for each row with schema, table, type, comment and row count; types not in `kinds` are tables."""
     found: dict[port.TableRef, TableDraft] = {}
     for schema, name, kind, comment, count in rows:
         ref = port.TableRef(schema, name)
@@ -294,12 +294,12 @@ def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, port.TableKin
 
 
 def identifier(dialect: str, *names: str) -> str:
-    """Return a name, or names joined by dots, in the quotes of the dialect."""
+    """Return a name, or names joined by dots, in the dialect's quotes."""
     return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
 
 
 def texts(dialect: str, values: Iterable[str]) -> str:
-    """Return text literals in the dialect, joined by commas."""
+    """Return string literals in the dialect, joined by commas."""
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
 
 

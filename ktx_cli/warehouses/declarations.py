@@ -1,4 +1,4 @@
-"""The values that the declaration of a column allows: those of native enum types and of CHECK constraints."""
+"""The values that a column's declaration allows, from native enum types and CHECK constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from ktx_cli.warehouses.port import Column
 
 MOST: Final = 200
-"""A constraint with more values is a rule rather than a list of codes."""
+"""The maximum number of values in a list of codes; a constraint with more values is a rule."""
 
 _WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
 _ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -29,12 +29,12 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def allowed_values(column: Column) -> tuple[str, ...]:
-    """Return the texts that the type of a column or a constraint allows, or nothing if they are not restricted."""
+    """Return the texts that a column type or a constraint allows, or nothing if they are not restricted."""
     return column.values or enum_values(column.native_type)
 
 
 def is_date(column: Column) -> bool:
-    """Return whether the type of a column holds dates without a time of day, which no time zone shifts."""
+    """Return whether a column type contains dates without a time of day, which time zones do not shift."""
     spelled = column.native_type.strip()
     while (inner := _WRAPPED.sub(r"\1", spelled)) != spelled:
         spelled = inner
@@ -45,7 +45,7 @@ _DATES: Final = frozenset({"date", "date32"})
 
 
 def checked_values(condition: str, dialect: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the column of a CHECK constraint and the texts that it allows, or None for any other condition.
+    """Return the column in a CHECK constraint and the texts that it allows, or None for other conditions.
 
     It is `column IN ('a', 'b')`, the same as comparisons joined by OR, or as Postgres writes it; it may also allow
     NULL.
@@ -100,7 +100,7 @@ def _alternatives(tree: Any) -> Iterator[Any]:
 
 
 def _texts(part: Any) -> tuple[str, tuple[str, ...]] | None:
-    """Return the column of one alternative and its texts; no texts for `column IS NULL`."""
+    """Return the column in one alternative and its texts; there are none for `column IS NULL`."""
     from sqlglot import exp
 
     column = _bare(part.this)

@@ -1,4 +1,4 @@
-"""A SQL dialect as an object: everything that the rest of ktx must know about it.
+"""A SQL dialect as an object: everything that the rest of ktx needs to know about it.
 
 Each built-in warehouse has a subclass in its folder (`warehouses/<name>/dialect.py`, whose `DIALECT` is the object);
 `dialect_named` returns it by sqlglot's name. The values here are the defaults. At the end are the missing privileges of
@@ -23,7 +23,7 @@ from ktx_cli.warehouses.time_arithmetic import TimeArithmetic
 
 @dataclass(frozen=True, slots=True)
 class SystemCatalog:
-    """The schemas of one system: all relations in them are closed, except for those in `open`.
+    """A system's schemas: all relations in them are closed, except those in `open`.
 
     `prefix` marks names that are looked up in them without a schema, or all names if there are no such schemas. `names`
     are closed everywhere. `closed_information` are prefixes of closed names in information_schema; if
@@ -63,7 +63,7 @@ class Dialect(TimeArithmetic):
     # Names and literals
 
     name_quotes: tuple[str, str] = ('"', '"')
-    """The quotes around a name; the closing one is doubled inside of it."""
+    """The quotes around a name; the closing quote is doubled inside the name."""
 
     escapes_in_names: bool = False
     """Whether a backslash escapes inside a quoted name."""
@@ -72,16 +72,16 @@ class Dialect(TimeArithmetic):
     """Whether a backslash escapes inside a string."""
 
     quote_in_texts: str = "''"
-    """How a quote is written inside a string."""
+    """How to write a quote inside a string."""
 
     texts_in_double_quotes: bool = False
-    """Whether double quotes delimit a string instead of a name."""
+    """Whether double quotes delimit a string rather than a name."""
 
     dotted_names: bool = False
     """Whether one quoted name may contain several parts separated by dots."""
 
     def quote(self, name: str) -> str:
-        """Return a quoted name, whatever characters it has."""
+        """Return a quoted name, whatever characters the name has."""
         opening, closing = self.name_quotes
         if self.escapes_in_names:
             return opening + name.replace("\\", "\\\\").replace(closing, f"\\{closing}") + closing
@@ -92,22 +92,22 @@ class Dialect(TimeArithmetic):
         return ".".join(map(self.quote, (ref.name,) if ref.schema is None else (ref.schema, ref.name)))
 
     def value(self, value: Any) -> str:
-        """Return the text of a literal. Raises `ValueError` for a value of a type without literals."""
+        """Return the SQL text of a literal. Raises `ValueError` for a value of a type without literals."""
         return exp.convert(value).sql(dialect=self.name)
 
     # Queries
 
     requires_typed_nulls: bool = False
-    """Whether a column with only NULLs has a type of its own, which is incompatible with others."""
+    """Whether a column with only NULLs has its own type, which is incompatible with others."""
 
     conditions_are_values: bool = True
     """Whether a condition may be used as a value."""
 
     nests_with: bool = True
-    """Whether a subquery may have a WITH of its own."""
+    """Whether a subquery may have its own WITH clause."""
 
     joins_by_any_condition: bool = True
-    """Whether a join works without an equality."""
+    """Whether a join is possible without an equality."""
 
     correlates_queries: bool = True
     """Whether a subquery in a condition may refer to columns of the outer query."""
@@ -116,11 +116,11 @@ class Dialect(TimeArithmetic):
     """Whether GROUP BY GROUPING SETS is supported."""
 
     def limited(self, select: str, rows: int) -> str:
-        """Return the text of a SELECT that returns at most that many rows."""
+        """Return a SELECT that returns at most the given number of rows."""
         return f"{select} LIMIT {rows}"
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query whose conditions the database evaluates before those of an outer query.
+        """Return a query with conditions that the database evaluates before those of an outer query.
 
         Without it, the database may first evaluate what looks cheapest, and `CAST(note AS INT) = 1` fails on a filtered
         row.
@@ -128,7 +128,7 @@ class Dialect(TimeArithmetic):
         return query
 
     compares_missing_values: bool = True
-    """Whether IS NOT DISTINCT FROM, or an operator for it, is supported."""
+    """Whether IS NOT DISTINCT FROM, or an equivalent operator, is supported."""
 
     def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         """Return the condition that two values are equal or both NULL."""
@@ -159,15 +159,15 @@ class Dialect(TimeArithmetic):
     """Whether the average of whole numbers or decimals has few digits."""
 
     series_in_one_value: bool = False
-    """Whether `generate_series` returns one list, which another function turns into rows."""
+    """Whether `generate_series` returns one list, which another function converts to rows."""
 
     reads_lists_by_path: bool = False
-    """Whether a list in a table's row may be in FROM by its path."""
+    """Whether FROM may name a list in a table's row by its path."""
 
     # Times
 
     time_difference: str = ""
-    """The form of a subtraction of times, with places {0} and {1}, if `-` turns them into numbers; else empty."""
+    """The form for subtracting times, with places {0} and {1}, if `-` converts times to numbers; else empty."""
 
     # Values and samples
 
@@ -175,10 +175,10 @@ class Dialect(TimeArithmetic):
     """Whether `a`, `A` and `a ` are equal by default, unless a column overrides it."""
 
     exact_texts: str = ""
-    """The condition on information_schema.columns for columns that distinguish such texts; empty if there is none."""
+    """The condition on information_schema.columns for columns that distinguish such values; empty if there is none."""
 
     untyped_columns: bool = False
-    """Whether a column may hold values of any type."""
+    """Whether a column may contain values of any type."""
 
     dates_as_texts: bool = False
     """Whether the driver returns a date that Python cannot represent (`0000-00-00`, `44-03-15 (BC)`) as text."""
@@ -199,7 +199,7 @@ class Dialect(TimeArithmetic):
     """Whether the database is a local file, so that no functions run with another user's rights."""
 
     def semantic_type(self, native_type: str) -> SemanticType:
-        """Return the type of a column from its type in the database's spelling.
+        """Return a column's type from its type in the database's spelling.
 
         Whatever is not a number, time or boolean (text, JSON, arrays, structs, UUIDs, bytes, intervals, geometries, no
         type) is a string; a time of day is a time.
@@ -207,37 +207,37 @@ class Dialect(TimeArithmetic):
         return semantic_type(native_type)
 
     sample: str = ""
-    """The clause for a sample of a table, with places {count} (rows), {percent} and {seed}; empty if there is none."""
+    """The clause for a sample of a table, with places {count} (rows), {percent} and {seed}; empty if not supported."""
 
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the text after a table's name for about `count` rows, or that percentage, or None if there is none."""
+        """Return the clause that samples about `count` rows or a percentage of a table, or None if not supported."""
         return f" {self.sample.format(count=count, percent=percent, seed=seed)}" if self.sample else None
 
     def row_number(self, table: Table) -> str | None:
-        """Return the text of the integer that numbers a table's rows in approximate storage order, if any."""
+        """Return the SQL for the integer that numbers a table's rows in approximate storage order, if any."""
         return None
 
     text_cast: str = "{}"
-    """How a value is converted to text, with a place {}."""
+    """The SQL that converts a value to text, with a place {}."""
 
     def as_text(self, value: str) -> str:
-        """Return the text of a value that is neither text nor number, converted to text."""
+        """Return the SQL that converts a value that is neither text nor a number to text."""
         return self.text_cast.format(value)
 
     def beginning(self, value: str, length: int) -> str:
-        """Return the text of the first characters of a text."""
+        """Return the SQL for the first characters of a text."""
         return f"substr({value}, 1, {length})"
 
     def readable(self, value: str, native_type: str) -> str:
-        """Return the text of a value that is not text, with NULL for what Python cannot represent."""
+        """Return the SQL for a value that is not text, with NULL for values that Python cannot represent."""
         return value
 
     def is_padded(self, native_type: str) -> bool:
-        """Return whether values of a type end in blanks that comparisons ignore; `beginning` removes them."""
+        """Return whether values of a type have trailing blanks that comparisons ignore; `beginning` removes them."""
         return False
 
     not_summed: frozenset[SemanticType] = frozenset()
-    """The types whose values the database never adds up; it may add up some others, or treat them as numbers."""
+    """The types whose values the database never adds up; it may add up other types, or treat them as numbers."""
 
     # Statements of users
 
@@ -251,24 +251,22 @@ class Dialect(TimeArithmetic):
     """The query that lists the tables."""
 
     columns_query: str = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{}'"
-    """The query that lists the columns of the table {}."""
+    """The query that lists the columns in the table {}."""
 
     catalog_hint: str = "read information_schema instead"
-    """What to read instead of a closed part of the system catalog."""
+    """The relations to read instead of a closed part of the system catalog."""
 
     system: SystemCatalog | None = None
-    """The closed part of the system catalog, or None if nothing is known about it."""
+    """The closed part of the system catalog, or None if none is known."""
 
     has_settings: bool = False
     """Whether `current_setting(name)` returns a setting."""
 
     headers_from: Literal["text", "call", ""] = ""
-    """How a column without an alias is named: by the text of its expression, character by character, or by the
-    function.
-    """
+    """How a column without an alias is named: by its expression's exact text, or by its function."""
 
     pivots_are_statements: bool = False
-    """Whether PIVOT and UNPIVOT are statements too."""
+    """Whether PIVOT and UNPIVOT are also statements."""
 
     row_ids: frozenset[str] = frozenset()
     """Names for the integer that numbers a table's rows, even if it is the primary key."""

@@ -1,4 +1,4 @@
-"""Looker, read over its API."""
+"""Looker, read through its API."""
 
 from __future__ import annotations
 

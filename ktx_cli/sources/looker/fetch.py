@@ -1,4 +1,4 @@
-"""Write the raw files of Looker and resolve the table of an explore; dashboards and looks are read if they changed."""
+"""Write Looker's raw files and resolve the table of an explore; only changed dashboards and looks are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEMPLATE: Final = re.compile(r"\$\{|\{\{|\{%|@\{")
 
 
 class Why(StrEnum):
-    """Why an explore has no table in ktx."""
+    """The reason why an explore has no table in ktx."""
 
     NO_CONNECTION = "no_connection_mapping"
     TEMPLATE = "looker_template_unresolved"
@@ -43,14 +43,14 @@ class Target:
     why: Why | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it appears in a raw file."""
+        """Return the target in its raw file form."""
         if self.why is not None:
             return {"connection": self.connection, "why": self.why.value}
         return {"connection": self.connection, "table": list(self.parts)}
 
     @classmethod
     def stored(cls, value: Mapping[str, Any] | None) -> Target:
-        """Return it from a raw file."""
+        """Return the target from a raw file."""
         if not value:
             return cls(None, why=Why.NO_TABLE)
         why = value.get("why")
@@ -58,7 +58,7 @@ class Target:
 
 
 def target_of(sql_table_name: object, connection: str | None) -> Target:
-    """Return the table of a `sql_table_name`. `connection`: the one mapped to Looker's, or None."""
+    """Return the table in a `sql_table_name`. `connection`: the one mapped to Looker's, or None."""
     if connection is None:
         return Target(None, why=Why.NO_CONNECTION)
     text = sql_table_name.strip().rstrip(";").strip() if isinstance(sql_table_name, str) else ""
@@ -90,7 +90,9 @@ def _parsed(text: str) -> tuple[str, ...] | Why:
 
 
 def _dialects(text: str) -> list[str]:
-    """Return the dialects in which to read a name: first those with its quotes, ordered by support for dotted names."""
+    """Return the dialects to try for reading a name: first those with its quotes, ordered by support for dotted
+    names.
+    """
 
     def rank(name: str) -> tuple[bool, bool]:
         dialect = dialect_named(name)
@@ -100,7 +102,7 @@ def _dialects(text: str) -> list[str]:
 
 
 def _is_alone(tree: Any, table: Any) -> bool:
-    """Return whether a query is only the table, possibly with an alias."""
+    """Return whether a query consists only of the table, possibly with an alias."""
     plain = exp.select("*").from_(table.copy())
     named = all(isinstance(part, exp.Identifier) and part.name for part in table.parts)
     return bool(named and isinstance(tree, exp.Select) and tree == plain)
@@ -122,7 +124,7 @@ _TILE_KEYS: Final = ("id", "title", "subtitle_text", "note_text", "body_text", "
 _JOIN_KEYS: Final = ("name", "relationship", "type", "sql_on", "foreign_key", "view_label")
 
 Targets = Mapping[tuple[str, str], Target]
-"""Model and explore -> the table that it reads."""
+"""Model and explore -> the explore's table."""
 
 
 def explore_path(model: str, explore: str) -> str:
@@ -141,7 +143,7 @@ def look_path(look: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """Return a path component for an id, unchanged if it is plain, else with a digest to make it unique."""
+    """Return a path component for an ID: unchanged if the ID is plain, else with a digest that makes it unique."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -169,7 +171,7 @@ def explore_document(model: str, answer: Mapping[str, Any], connections: Mapping
 
 
 def source_name(model: str, explore: str) -> str:
-    """Return the name of the source that an explore becomes."""
+    """Return the name of the source created for an explore."""
     return f"looker__{model}__{explore}"
 
 
@@ -207,12 +209,12 @@ def _tile(tile: Mapping[str, Any]) -> Document:
 
 
 def query_document(query: Any) -> Document | None:
-    """Return the content of a query, without the ids that Looker creates anew for the same query."""
+    """Return the content of a query, without the IDs that Looker recreates for the same query."""
     return _some(query, _QUERY_KEYS) if isinstance(query, Mapping) else None
 
 
 def with_targets(document: Mapping[str, Any], targets: Targets) -> Document:
-    """Return a dashboard or look whose queries name the tables that they read, as their explores define now."""
+    """Return a dashboard or look with the tables that its queries read, as currently defined by their explores."""
     if "tiles" in document:
         tiles = [{**tile, "query": _with_target(tile.get("query"), targets)} for tile in document["tiles"]]
         return {**document, "tiles": tiles}
@@ -248,13 +250,13 @@ _KINDS: Final[Mapping[str, str]] = {"number": "number", "yesno": "boolean", "tie
 
 
 def column_of(sql: object) -> str | None:
-    """Return the column of `${TABLE}.column`, or None for any other SQL."""
+    """Return the column of `${TABLE}.column`, or None for other SQL."""
     found = _COLUMN.fullmatch(sql.strip().rstrip(";").strip()) if isinstance(sql, str) else None
     return None if found is None else found["plain"] or found["quoted"]
 
 
 def kind_of(field: Mapping[str, Any]) -> str:
-    """Return the ktx type of a dimension."""
+    """Return a dimension's ktx type."""
     kind = str(field.get("type") or "string")
     if kind.startswith(("date", "time", "duration")):
         return "time"
@@ -299,7 +301,7 @@ class _Fetch:
             self._gathered.report(done, len(named))
 
     def _explore(self, model: str, explore: str) -> Document | None:
-        """Return an explore, or None if it cannot be read or its connection is not wanted."""
+        """Return an explore, or None if it cannot be read or its connection is skipped."""
         path = explore_path(model, explore)
         try:
             answer = self._api.explore(model, explore)
@@ -336,7 +338,7 @@ class _Fetch:
         ask: Callable[[str], Mapping[str, Any]],
         document_of: Callable[[Mapping[str, Any]], Document],
     ) -> None:
-        """Read dashboards or looks, reusing the unchanged ones."""
+        """Read dashboards or looks, reusing unchanged ones."""
         wanted = [each for each in listed if each.get("id") not in (None, "") and not each.get("deleted")]
         for done, each in enumerate(wanted, start=1):
             path, moment = path_of(str(each["id"])), each.get("updated_at")
@@ -405,7 +407,7 @@ def _unmapped(entry: LookerConnection, names: Iterable[str]) -> list[ResultWarni
 
 
 PAGE: Final = 500
-"""The number of items per response."""
+"""The number of items in a response."""
 
 MOST_PAGES: Final = 2_000
 ROOT: Final = "api/4.0"
@@ -429,7 +431,7 @@ class Looker:
         return self._client.site
 
     def login(self) -> None:
-        """Get a token for all further requests."""
+        """Get a token for all subsequent requests."""
         try:
             sent = self._client.send("POST", f"{ROOT}/login", form=self._form)
         except HttpStatusError as error:
@@ -443,7 +445,7 @@ class Looker:
         self._client.use_headers({"Authorization": f"token {token}"})
 
     def _denied(self, error: HttpStatusError) -> HttpAuthError:
-        """Return the error of a login with status 404, which is how Looker rejects credentials."""
+        """Return the error for a login with status 404, which is how Looker rejects credentials."""
         site = self._client.site
         return HttpAuthError(
             f"Looker rejected the credentials, or has no API at this address ({error.status})",
@@ -470,7 +472,7 @@ class Looker:
         return list(self._pages("folders/search", {"fields": "id,name,parent_id"}))
 
     def dashboards(self) -> list[dict[str, Any]]:
-        """Return the dashboards of people, with enough fields to detect changes."""
+        """Return the user-defined dashboards, with enough fields to detect changes."""
         return list(self._pages("dashboards/search", {"fields": _DASHBOARD, "deleted": "false", "sorts": "id"}))
 
     def dashboard(self, dashboard: str) -> dict[str, Any]:
@@ -486,7 +488,7 @@ class Looker:
         return self._mapping(f"looks/{quote(look, safe='')}")
 
     def activity(self, fields: list[str], filters: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Return rows of Looker's own history of queries."""
+        """Return rows from Looker's own query history."""
         body = {"model": "system__activity", "view": "history", "fields": fields, "filters": dict(filters)}
         path = f"{ROOT}/queries/run/json"
         answer = self._again(lambda: self._client.post(path, {**body, "limit": "5000"}))
@@ -502,7 +504,7 @@ class Looker:
         return answer
 
     def _pages(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the items of all pages without duplicates, because items that move while pages are read occur twice."""
+        """Yield the items of all pages without duplicates, because items that move during paging appear twice."""
         seen: set[str] = set()
         for page in range(MOST_PAGES):
             asked = {**params, "limit": PAGE, "offset": page * PAGE}
@@ -517,7 +519,7 @@ class Looker:
                 return
 
     def _again(self, ask: Callable[[], _Result]) -> _Result:
-        """Return the result of a request, after a new login if the token has expired."""
+        """Return the result of a request, logging in again if the token has expired."""
         try:
             return ask()
         except HttpAuthError as error:
@@ -543,7 +545,7 @@ FULL_USERS: Final = 3
 
 
 class Lane(StrEnum):
-    """How much work an item is worth."""
+    """How much work to spend on an item."""
 
     SKIP = "skip"
     LIGHT = "light"
@@ -552,14 +554,14 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """Queries and users in 30 days, each rounded down to 1, 3, 10, 30, ..."""
+    """The number of queries and users in 30 days, each rounded down to 1, 3, 10, 30, ..."""
 
     queries: int = 0
     users: int = 0
 
     @property
     def lane(self) -> Lane:
-        """Return the lane: unused items are skipped, and widely used ones get all the work."""
+        """Return the lane: unused items are skipped, and widely used ones are processed in full."""
         if self.queries >= FULL_QUERIES or self.users >= FULL_USERS:
             return Lane.FULL
         return Lane.LIGHT if self.queries or self.users else Lane.SKIP
@@ -568,14 +570,14 @@ class Usage(Record):
 
     @classmethod
     def stored(cls, value: Any) -> Usage | None:
-        """Return it from a raw file, or None if it is unknown."""
+        """Return the usage from a raw file, or None if it is unknown."""
         if not isinstance(value, Mapping):
             return None
         return cls(int(value.get("queries_at_least", 0)), int(value.get("users_at_least", 0)))
 
 
 def rounded(count: object) -> int:
-    """Return the largest step that is not above a count, or 0 for an invalid count."""
+    """Return the largest step up to a count, or 0 for an invalid count."""
     if isinstance(count, bool) or not isinstance(count, int | float):
         return 0
     return max((step for step in _STEPS if step <= count), default=0)

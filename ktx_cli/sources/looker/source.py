@@ -1,4 +1,4 @@
-"""The Looker source: reads the API, divides what changed into units, and proposes what its queries could become."""
+"""The Looker source: read the API, divide changes into units, and propose measures or sources for its queries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _AGGREGATES: Final[Mapping[str, str]] = {
 
 
 class TargetStatus(StrEnum):
-    """Whether the table of a query is known."""
+    """Whether a query's table is known."""
 
     MAPPED = "mapped"
     UNMAPPED = "unmapped"
@@ -58,7 +58,7 @@ class TargetStatus(StrEnum):
 
 
 class Decision(StrEnum):
-    """The value of a query for the semantic layer."""
+    """The use of a query for the semantic layer."""
 
     WIKI_ONLY = "wiki_only"
     MEASURE_ADDED = "measure_added"
@@ -107,7 +107,7 @@ class Proposal(Record):
 
     @property
     def can_write_source(self) -> bool:
-        """Whether a source of its own may be written for it."""
+        """Whether a separate source may be written for the query."""
         return self.status is TargetStatus.MAPPED
 
 
@@ -119,7 +119,7 @@ def propose(
     explore: Mapping[str, Any] | None = None,
     sources: Collection[str] = (),
 ) -> Proposal:
-    """Return what a query could become.
+    """Return the proposal for a query.
 
     `query`: from the raw file of a dashboard or look. `explore`: the raw file of its explore; without it, names of
     fields decide what is a measure. `usage` is None if unknown, which counts as little. `sources`: names of existing
@@ -162,7 +162,7 @@ def _decision(status: TargetStatus, lane: Lane, has_more: bool, is_there: bool) 
 
 
 class _Fields:
-    """The fields of an explore by name, as far as known."""
+    """An explore's fields by name, as far as known."""
 
     def __init__(self, explore: Mapping[str, Any] | None) -> None:
         explore = explore or {}
@@ -190,7 +190,7 @@ class _Fields:
         return ProposedMeasure(_plain(name), name, expr)
 
     def condition(self, name: str, text: str) -> str | None:
-        """Return the condition of a filter on a column of the explore's own view."""
+        """Return the condition for a filter on a column of the explore's own view."""
         field = self._dimensions.get(name)
         column = column_of(field.get("sql")) if field and name.partition(".")[0] == self._base else None
         if field is None or column is None:
@@ -233,7 +233,7 @@ def _notes(
 
 
 def _plain(field: str) -> str:
-    """Return a name for a field: without its view, in plain letters."""
+    """Return a name for a field, without its view and with plain letters only."""
     return re.sub(r"\W+", "_", field.rpartition(".")[2]).strip("_") or "unnamed"
 
 
@@ -254,7 +254,7 @@ def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
 
 
 def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableText]]:
-    """Yield connection and texts of the tables of an explore: its own table first, then those of its joins."""
+    """Yield connection and texts for the tables of an explore: its own table first, then joined tables."""
     own = str(explore.get("view_name") or explore["name"])
     targets = {own: Target.stored(explore.get("target"))}
     for join in explore["joins"]:
@@ -269,7 +269,7 @@ def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableTex
 
 
 def _columns(explore: Mapping[str, Any], view: str) -> dict[str, str]:
-    """Return column -> description; if several fields are one column, the first counts."""
+    """Return column -> description; if several fields refer to one column, the first counts."""
     found: dict[str, str] = {}
     for field in explore["dimensions"]:
         text, column = field.get("description"), column_of(field.get("sql"))
@@ -293,7 +293,7 @@ Open = Callable[[Site, FetchContext], HttpClient]
 
 
 def open_http(site: Site, context: FetchContext) -> HttpClient:
-    """Return the client a fetch uses."""
+    """Return the client for a fetch."""
     return HttpClient(site, stopped=context.stopped, emit=context.emit)
 
 
@@ -346,7 +346,7 @@ class LookerSource(Source):
 
 
 def _without_path(address: str) -> str:
-    """Return the address without the path of the API, which people often copy with it."""
+    """Return the address without the API path, which is often copied with it."""
     return address.rstrip("/").removesuffix("/api/4.0").removesuffix("/api").rstrip("/")
 
 
@@ -396,7 +396,7 @@ def _dependencies(queries: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> t
 
 
 def _why_not(targets: Iterable[Target]) -> str:
-    """Return why nothing may be written into the semantic layer: the tables of all its queries are unknown."""
+    """Return why nothing may be written into the semantic layer, if the tables of all queries are unknown."""
     reasons: list[str] = []
     for target in targets:
         if target.why is None:
@@ -406,7 +406,7 @@ def _why_not(targets: Iterable[Target]) -> str:
 
 
 def _used(folder: str, document: Mapping[str, Any], usage: Mapping[str, Any] | None) -> str:
-    """Return its known usage, and what that means for the work."""
+    """Return an item's known usage and its consequences for the work."""
     if usage is None:
         return ""
     key = f"{document['model']}::{document['name']}" if folder == "explores" else str(document["id"])

@@ -46,14 +46,14 @@ _ROOTS: Final = ("manifest.lkml", "manifest.lookml")
 
 @dataclass(slots=True)
 class _Groups:
-    """The files of each Looker connection by name, and path -> reason for models of an unexpected connection."""
+    """Each Looker connection's files by name, and path -> reason for models with an unexpected connection."""
 
     files: dict[str, set[str]] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
 
 
 def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-    """Return what is wrong if there is no LookML among the files."""
+    """Return the problem if there is no LookML among the files."""
     if any(map(is_lookml, paths)):
         return None
     message = f"no LookML at {place}: it contains no .lkml file"
@@ -81,7 +81,7 @@ class LookMlSource(Source):
         return check_files(origin, context, functools.partial(_lack, origin))
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write views and explores to the files of the connection with the tables of a Looker connection."""
+        """Write views and explores to the files of the ktx connection that has a Looker connection's tables."""
         texts = {path: file.text() for path, file in snapshot.files.items()}
         files = project_files(texts)
         groups = _groups(files, entry)
@@ -111,7 +111,7 @@ class LookMlSource(Source):
         )
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return the units for what rules could not place; those of another database may only write pages."""
+        """Return the units for content that rules could not place; those for another database may only write pages."""
         files = project_files({path: file.text() for path, file in snapshot.files.items()})
         return units(files, changes, projection.handled, projection.report, _groups(files, entry).foreign)
 
@@ -144,7 +144,9 @@ def _groups(files: ProjectFiles, entry: Any) -> _Groups:
 
 
 def _connections(texts: Mapping[str, str], tables: Tables) -> list[str]:
-    """Return the connections with tables of the views, and the table of each view that is in exactly one connection."""
+    """Return the connections that have tables for the views, and each view's table if it is in exactly one
+    connection.
+    """
     found: set[str] = set()
     for name, block in read_project(texts, Report()).views.items():
         if block.below("derived_table"):
@@ -180,7 +182,7 @@ def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> Result
 
 
 def _left_out(files: ProjectFiles, groups: _Groups) -> Iterator[Fidelity]:
-    """Yield what no import read: models of another database, unreferenced files, dashboards."""
+    """Yield content that was not imported: models for another database, unreferenced files, dashboards."""
     read = {path for paths in groups.files.values() for path in paths}
     for model in files.models:
         if model.path in groups.foreign:
@@ -211,7 +213,7 @@ def _left(open_files: Mapping[str, list[Fidelity]]) -> Iterator[str]:
 
 _MOST_NOTES: Final = 40
 INERT: Final = IRRELEVANT | {UNKNOWN_TABLE}
-"""Reasons for dropping a part that no agent can do anything about."""
+"""Reasons for dropping a part that agents cannot do anything about."""
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
@@ -322,8 +324,8 @@ def _included(path: str, block: Block, texts: Iterable[str]) -> frozenset[str]:
 
 
 def _matching(pattern: str, path: str, texts: Iterable[str]) -> list[str]:
-    """Return the files that a pattern matches: from the root if it begins with `/`, else from its own folder or the
-    root.
+    """Return the files that a pattern matches: relative to the root if it begins with `/`, else to its own folder or
+    the root.
 
     `//` refers to another project, which is not available. The extension may be omitted. A pattern without a folder
     that matches nothing there applies to every folder.
@@ -360,7 +362,9 @@ def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ..
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
-    """Yield the LookML projects among the folders: those with a manifest, else the common folder of all LookML."""
+    """Yield the LookML projects among the folders: those with a manifest, or else the common folder of all LookML
+    files.
+    """
     counts = {folder.path: sum(map(is_lookml, folder.files)) for folder in folders}
     having = [path for path, count in counts.items() if count]
     if not having:
@@ -372,6 +376,6 @@ def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
 
 
 def _common(paths: Sequence[PurePosixPath]) -> PurePosixPath:
-    """Return the folder that contains all of them."""
+    """Return the folder that contains all the paths."""
     parents = (paths[0], *paths[0].parents)
     return next(parent for parent in parents if all(path.is_relative_to(parent) for path in paths))

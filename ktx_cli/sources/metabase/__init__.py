@@ -1,4 +1,4 @@
-"""Metabase, read over its API."""
+"""Metabase, read through its API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ktx_cli.sources.registry import SourceKind, WebAddress
 class MetabaseSelections(Block):
     """The selected Metabase content."""
 
-    collections: list[Any] = setting([], "IDs of collections. `root` selects content in no other collection.")
+    collections: list[Any] = setting([], "IDs of collections. `root` selects content that is not in a collection.")
     items: list[Any] = setting([], "IDs of cards and dashboards: `12`, `card:12` or `dashboard:12`.")
 
 
@@ -25,7 +25,7 @@ def _database_ids(value: Any) -> Any:
 
 
 class MetabaseMappings(Block):
-    """The mapping of Metabase databases to connections, and what is read."""
+    """The mapping of Metabase databases to connections, and the content to read."""
 
     database_mappings: Annotated[
         dict[str, str | None],
@@ -63,7 +63,7 @@ class MetabaseConnection(SourceConnection):
         None, "Alias of `api_key` from older versions.", secret=True, example="env:METABASE_API_KEY"
     )
     network_proxy: Any = setting(None, "Proxy for connections to Metabase.", example="http://proxy.example.com:3128")
-    mappings: MetabaseMappings = setting(MetabaseMappings, "Mapping of Metabase databases, and what is read.")
+    mappings: MetabaseMappings = setting(MetabaseMappings, "Mapping of Metabase databases, and content to read.")
 
 
 SOURCE = SourceKind(

@@ -1,4 +1,4 @@
-"""Write the raw files of Metabase, without volatile fields. Only cards that changed are requested."""
+"""Write Metabase's raw files, without volatile fields. Only cards that changed are requested."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def card_path(card: int) -> str:
 
 
 def collection_path(collection: int | None) -> str:
-    """Return the raw file of a collection; None is the root of Metabase."""
+    """Return the raw file of a collection; None is Metabase's root."""
     return f"collections/{'root' if collection is None else collection}.json"
 
 
@@ -47,7 +47,7 @@ def database_path(database: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A card by itself: `facts` without its SQL, which also depends on other cards."""
+    """A card on its own: `facts` without its SQL, which also depends on other cards."""
 
     id: int
     facts: Mapping[str, Any]
@@ -55,12 +55,12 @@ class Card:
 
     @property
     def references(self) -> tuple[int, ...]:
-        """The cards on which it depends directly."""
+        """The cards that it directly depends on."""
         return cards_used(self.query)
 
     @classmethod
     def read(cls, answer: Mapping[str, Any]) -> Card:
-        """Return a card as the API gives it."""
+        """Return a card from its API form."""
         query = read_query(answer.get("dataset_query"))
         database = id_of(answer.get("database_id")) if query.database is None else query.database
         query = Query(database, query.text, query.tags, query.built)
@@ -84,7 +84,7 @@ class Card:
         return cls(document["id"], facts, stored_query(document.get("database_id"), document.get("query")))
 
     def document(self, site: str, connection: str | None, sql: Sql | UnresolvedError) -> Document:
-        """Return its raw file's document."""
+        """Return the document for its raw file."""
         found = sql.to_json() if isinstance(sql, Sql) else {"unresolved": sql.reason.value, "why": sql.message}
         return {
             **self.facts,
@@ -97,7 +97,7 @@ class Card:
 
 
 def collection_document(collection: Mapping[str, Any] | None) -> Document:
-    """Return the raw document of a collection; None is the root of Metabase."""
+    """Return the raw document of a collection; None is Metabase's root."""
     if collection is None:
         return {"id": "root", "name": "Our analytics", "description": None, "parent_id": None}
     return {
@@ -110,7 +110,7 @@ def collection_document(collection: Mapping[str, Any] | None) -> Document:
 
 
 def database_document(database: Mapping[str, Any], connection: str, tables: Sequence[Mapping[str, Any]]) -> Document:
-    """Return the raw document of a database: its tables with Metabase's texts, without addresses and users."""
+    """Return the raw document of a database: its tables with Metabase's texts, without addresses or users."""
     return {
         "id": database["id"],
         "name": _text(database.get("name")),
@@ -122,14 +122,14 @@ def database_document(database: Mapping[str, Any], connection: str, tables: Sequ
 
 
 def _table(table: Mapping[str, Any]) -> Document:
-    """Return a table with those of its fields that have a description."""
+    """Return a table with the fields that have a description."""
     fields = (_described(each, _FIELD_KEYS) for each in mappings(table.get("fields")) if each.get("active", True))
     columns = sorted((each for each in fields if "description" in each), key=lambda each: str(each.get("name")))
     return {**_described(table, _TABLE_KEYS), "columns": columns}
 
 
 def _described(value: Mapping[str, Any], keys: Sequence[str]) -> Document:
-    """Return some fields of a mapping; fields for people only if they are texts."""
+    """Return some fields of a mapping; fields for people only if they are text."""
     found = _some(value, keys)
     texts = {key: _text(found.pop(key)) for key in _TEXT_KEYS if key in found}
     return {**found, **{key: text for key, text in texts.items() if text}}
@@ -189,7 +189,7 @@ class _Fetch:
             self._gathered.put(path, database_document(database, connection, tables))
 
     def _read_all(self, moments: Mapping[int, str | None], wanted: Sequence[int]) -> None:
-        """Read the wanted cards and the cards on which they depend."""
+        """Read the selected cards and the cards that they depend on."""
         queue, seen = list(reversed(wanted)), set(wanted)
         while queue:
             number = queue.pop()
@@ -202,7 +202,7 @@ class _Fetch:
                 queue += reversed(new)
 
     def _card(self, number: int, moment: str | None) -> Card | None:
-        """Return a card: reused if unchanged, its old version if it cannot be read, None if it does not exist."""
+        """Return a card: reused if unchanged, its old version if unreadable, or None if it does not exist."""
         path = card_path(number)
         kept = self._gathered.kept(path)
         self._remember(kept)
@@ -218,7 +218,7 @@ class _Fetch:
         return None if answer is None else Card.read(answer)
 
     def _remember(self, kept: Mapping[str, Any] | None) -> None:
-        """Record the SQL that Metabase generated for a card before."""
+        """Record the SQL that Metabase previously generated for a card."""
         sql = kept.get("sql") if kept else None
         if isinstance(sql, dict) and sql.get("asked") and isinstance(sql.get("text"), str):
             self._known[sql["asked"]] = sql["text"]
@@ -299,7 +299,7 @@ class Selection:
 
 
 def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """Return database id -> connection of those to be read. Raises `ConfigError` if there are none."""
+    """Return database ID -> connection for the databases to read. Raises `ConfigError` if there are none."""
     wanted = {
         int(key): connection
         for key, connection in entry.mappings.database_mappings.items()
@@ -321,7 +321,7 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
 
 
 def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
-    """Return whether a mapped database is read: unless `syncEnabled` is false."""
+    """Return whether a mapped database is read, which is the case unless `syncEnabled` is false."""
     enabled = mappings.sync_enabled
     if isinstance(enabled, Mapping):
         enabled = enabled.get(key, enabled.get(int(key), True))
@@ -360,7 +360,7 @@ def _mode(entry: MetabaseConnection) -> str:
 
 
 def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...]) -> tuple[str, int]:
-    """Return kind and number of `12`, `"12"`, `"dashboard:12"` or `{type: dashboard, id: 12}`; `root` is 0."""
+    """Return the kind and number in `12`, `"12"`, `"dashboard:12"` or `{type: dashboard, id: 12}`; `root` is 0."""
     kind, number = kinds[0], value
     if isinstance(value, Mapping):
         kind, number = str(value.get("type") or value.get("model") or kinds[0]), value.get("id")
@@ -379,7 +379,7 @@ def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...
 
 
 def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Return the ids with those of all nested collections."""
+    """Return the IDs including those of all nested collections."""
     below: dict[Any, list[int]] = {}
     for each in collections:
         below.setdefault(each.get("parent_id"), []).append(each["id"])
@@ -393,7 +393,7 @@ def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> f
 
 @dataclass(frozen=True, slots=True)
 class ListedCard:
-    """A card in the list of cards. `moment`: when it was last changed, according to Metabase."""
+    """An entry in the list of cards. `moment`: when it was last changed, according to Metabase."""
 
     id: int
     collection: int | None
@@ -411,7 +411,7 @@ class Metabase:
         self._client, self._brief = patient, brief
 
     def databases(self) -> list[dict[str, Any]]:
-        """Return the databases, by id."""
+        """Return the databases, by ID."""
         answer = self._client.get("api/database")
         return _with_ids(answer.get("data") if isinstance(answer, dict) else answer, "databases", self._client.site)
 
@@ -446,7 +446,7 @@ class Metabase:
         return sorted({number for each in ids if (number := id_of(each)) is not None})
 
     def snippets(self) -> dict[str, str]:
-        """Return the text of each snippet by its name."""
+        """Return each snippet's text by its name."""
         listed = _with_ids(self._client.get("api/native-query-snippet"), "snippets", self._client.site)
         return {
             str(each["name"]): str(each.get("content") or "")
@@ -499,7 +499,7 @@ def _with_ids(answer: Any, what: str, site: Site) -> list[dict[str, Any]]:
 
 
 def _flat(tree: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the collections of a tree, without the root and the trash, which have no number."""
+    """Yield the collections in a tree, except the root and the trash, which have no number."""
     stack = [(each, None) for each in tree]
     while stack:
         each, parent = stack.pop()

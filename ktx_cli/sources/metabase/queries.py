@@ -1,4 +1,4 @@
-"""Queries of Metabase: both forms of `dataset_query` read as one, and resolved into SQL."""
+"""Metabase queries: both forms of `dataset_query`, read into one form and resolved to SQL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Query:
 
 
 def id_of(value: Any) -> int | None:
-    """Return a Metabase id, a whole number from 1, or None for anything else."""
+    """Return a Metabase id, a whole number from 1, or None for other values."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
@@ -60,7 +60,7 @@ def read_query(value: Any) -> Query:
 
 
 def stored_query(database: Any, value: Any) -> Query:
-    """Return the query as `Query.to_json` gave it."""
+    """Return the query from the result of `Query.to_json`."""
     if not isinstance(value, dict) or value.get("kind") == "built":
         return Query(database, built=value.get("query") or {} if isinstance(value, dict) else {})
     return Query(database, str(value.get("text") or ""), value.get("tags") or {})
@@ -77,7 +77,7 @@ def _tag(tag: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stable(value: Any) -> Any:
-    """Return JSON without the ids that Metabase creates anew each time."""
+    """Return JSON without the IDs that Metabase recreates every time."""
     if isinstance(value, dict):
         return {key: _stable(item) for key, item in value.items() if key not in _VOLATILE}
     return [_stable(item) for item in value] if isinstance(value, list) else value
@@ -96,7 +96,7 @@ def snippet_named(name: str) -> str | None:
 
 
 def cards_used(query: Query) -> tuple[int, ...]:
-    """Return the sorted ids of the cards on which a query depends, without those in its snippets."""
+    """Return the sorted IDs of the cards that a query depends on, except those in its snippets."""
     if query.text is not None:
         found = [card for name in names(query.text) if (card := card_named(name)) is not None]
     else:
@@ -105,7 +105,7 @@ def cards_used(query: Query) -> tuple[int, ...]:
 
 
 def _cards_in(value: Any) -> Iterator[int]:
-    """Yield the cards a built query reads: `source-table: "card__12"`, in stages `source-card: 12`."""
+    """Yield the cards that a query-builder query reads: `source-table: "card__12"`, in stages `source-card: 12`."""
     stack = [value]
     while stack:
         each = stack.pop()
@@ -121,14 +121,14 @@ def _cards_in(value: Any) -> Iterator[int]:
 
 
 LONGEST: Final = 200_000
-"""The maximum length of the SQL of a card in characters."""
+"""The maximum length of a card's SQL in characters."""
 
 DEEPEST: Final = 30
-"""The maximum depth of cards that depend on each other."""
+"""The maximum depth of dependencies between cards."""
 
 
 class Reason(StrEnum):
-    """Why the SQL of a card is unknown."""
+    """Why a card's SQL is unknown."""
 
     CYCLE = "cycle"
     MISSING_CARD = "missing_card"
@@ -140,7 +140,7 @@ class Reason(StrEnum):
 
 
 class UnresolvedError(KtxError):
-    """The SQL of a card cannot be determined; `reason` says why."""
+    """Raised if a card's SQL cannot be determined; `reason` says why."""
 
     code = "definition"
 
@@ -151,7 +151,7 @@ class UnresolvedError(KtxError):
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """The SQL of a card. `stand_ins`: parameters that got a value -> that value.
+    """A card's SQL. `stand_ins`: parameters that got a value -> that value.
 
     `asked`: digest of the query that Metabase converted, empty if ktx built the SQL alone.
     """
@@ -186,7 +186,7 @@ class Resolver:
         self._open: list[int] = []
 
     def resolve(self, card: int) -> Sql | UnresolvedError:
-        """Return the SQL of a card, or why it is unknown."""
+        """Return a card's SQL, or why it is unknown."""
         if card not in self._done:
             try:
                 self._done[card] = self._resolved(card)
@@ -232,7 +232,7 @@ class Resolver:
         return Sql(made, given.values, asked)
 
     def _inlined(self, text: str, query: Query, within: tuple[str, ...]) -> str:
-        """Return a text without its optional blocks, with snippets and cards inserted."""
+        """Return a query without its optional blocks and with snippets and cards inserted."""
         if len(within) > DEEPEST:
             raise UnresolvedError(Reason.TOO_DEEP, f"more than {DEEPEST} snippets depend on each other")
         room = LONGEST - len(text)
@@ -303,7 +303,7 @@ class _Mark(NamedTuple):
 
 
 def without_optional(text: str) -> str:
-    """Return a query without its optional blocks, as it runs when no parameter is set."""
+    """Return a query without its optional blocks, as it runs if no parameter is set."""
     kept: list[str] = []
     opened: list[tuple[int, bool]] = []
     position = 0
@@ -372,7 +372,7 @@ _STAND_INS: Final[Mapping[str, tuple[str, Any]]] = {
     "boolean": ("boolean/=", True),
     "temporal-unit": ("temporal-unit", "month"),
 }
-"""Type of a parameter -> the type that Metabase gives its value, and the value."""
+"""Parameter type -> the type of its value in Metabase, and a value."""
 
 _WIDGETS: Final[tuple[tuple[str, Any], ...]] = (
     ("date/range", "2000-01-01~2000-12-31"),
@@ -399,7 +399,7 @@ class Parameters:
 
 
 def parameters_for(names: Iterable[str], tags: Mapping[str, Mapping[str, Any]]) -> Parameters:
-    """Return values for the named parameters: their defaults, else stand-ins.
+    """Return values for the named parameters: their defaults, else placeholder values.
 
     An optional field filter gets none: Metabase writes a condition that is always true.
     """

@@ -1,4 +1,4 @@
-"""The Metabase source: reads the API, writes its texts, and divides what changed into units."""
+"""The Metabase source: read the API, write its texts, and divide changes into units."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _Cards = Mapping[str, Mapping[str, Any]]
 
 
 def units(entry: MetabaseConnection, snapshot: Snapshot, changes: Changes) -> tuple[WorkUnit, ...]:
-    """Return the units, by the id of their collection."""
+    """Return the units, ordered by collection ID."""
     touched = frozenset(path for path in changes.touched if path.startswith("cards/"))
     if not touched:
         return ()
@@ -143,7 +143,9 @@ def _unit(
 
 
 def _dependencies(own: str, files: Iterable[str], cards: _Cards, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what may also be read: the collection, the databases, usage, and every card on which the files depend."""
+    """Yield files that may also be read: the collection, the databases, usage, and every card that the files depend
+    on.
+    """
     databases = {database_path(cards[path]["database_id"]) for path in files if cards[path].get("database_id")}
     control = [own, *sorted(databases), USAGE_PATH]
     yield from (path for path in control if path in snapshot.files)
@@ -173,10 +175,10 @@ def _notes(entry: MetabaseConnection, files: Iterable[str], cards: _Cards) -> st
 
 
 _PLAIN: Final = frozenset(("source-table", "fields", "lib/type"))
-"""What a query may contain and still show a table unchanged."""
+"""Query parts that still show a table unchanged."""
 
 _Tables = Mapping[tuple[int, int], tuple[str, tuple[str, ...]]]
-"""Database and table id -> connection, and the parts of the table's name."""
+"""Database and table ID -> connection, and the parts of the table's name."""
 
 
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
@@ -217,7 +219,7 @@ def _columns(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, TableText]]:
-    """Yield the texts of models about the one table that they show, by id."""
+    """Yield the texts by models about the single table that they show, by ID."""
     for path, card in sorted(cards.items(), key=lambda item: item[1]["id"]):
         shown = _table_of(card)
         if card["type"] != "model" or shown is None or shown not in tables:
@@ -229,7 +231,7 @@ def _models(cards: Mapping[str, Any], tables: _Tables) -> Iterator[tuple[str, Ta
 
 
 def _table_of(card: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return database and table of a card that shows all rows of one table and nothing else."""
+    """Return the database and table of a card that only shows all rows of one table."""
     query = card["query"].get("query")
     if not isinstance(query, Mapping):
         return None

@@ -1,4 +1,4 @@
-"""Notion, read over its API."""
+"""Notion, read through its API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NotionConnection(SourceConnection):
     max_knowledge_updates_per_run: int | None = _older("max_knowledge_updates", ge=0, le=100)
 
     def lack(self) -> tuple[str, str] | None:
-        """Return an error if only selected roots would be read and there are none."""
+        """Return an error if only selected roots are to be read but none are set."""
         if self.crawl_mode != "selected_roots" or (
             self.root_page_ids or self.root_database_ids or self.root_data_source_ids
         ):

@@ -1,4 +1,4 @@
-"""The blocks of a Notion page, read as a tree of bounded size and written as Markdown.
+"""The blocks of a Notion page, read as a tree of limited size and written as Markdown.
 
 Addresses that Notion signs for an hour are omitted, because they would change the page at every fetch.
 """
@@ -34,7 +34,7 @@ class Block:
 
 @dataclass(slots=True)
 class Tree:
-    """The blocks of a page. `pages`, `databases`: ids of those in it. `cut`: why blocks are missing, or empty."""
+    """A page's blocks. `pages`, `databases`: ids of those in it. `cut`: why blocks are missing, or empty."""
 
     blocks: list[Block] = field(default_factory=list)
     pages: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Tree:
 
 
 def read_tree(api: NotionApi, page: str) -> Tree:
-    """Return the blocks of a page in order, at most `MAX_BLOCKS` blocks and `MAX_DEPTH` levels."""
+    """Return the blocks of a page in order, up to `MAX_BLOCKS` blocks and `MAX_DEPTH` levels."""
     tree = Tree()
     _read(api, page, tree, tree.blocks, 1)
     return tree
@@ -112,7 +112,7 @@ def _item(block: Block, text: str, inner: str) -> str:
 
 
 def _other(block: Block) -> str:
-    """Return a block that has more than text."""
+    """Return a block that contains more than text."""
     content, kind = block.content, block.kind
     caption = rich_text(content.get("caption"))
     if kind == "divider":
@@ -139,7 +139,7 @@ def _file(content: Mapping[str, Any], name: str) -> str:
 
 
 def page_link(title: str, page: str) -> str:
-    """Return a link to a page of Notion."""
+    """Return a link to a Notion page."""
     return f"[{title}](https://www.notion.so/{page})"
 
 
@@ -161,7 +161,7 @@ def _joined(text: str, inner: str) -> str:
 
 
 def rich_text(pieces: Any) -> str:
-    """Return a text with its formatting as Markdown."""
+    """Return rich text as Markdown."""
     if not isinstance(pieces, Iterable) or isinstance(pieces, str | Mapping):
         return ""
     return "".join(_piece(piece) for piece in pieces if isinstance(piece, Mapping))
@@ -180,7 +180,7 @@ def _piece(piece: Mapping[str, Any]) -> str:
 
 
 def _marked(text: str, marks: Mapping[str, Any]) -> str:
-    """Return a text between its marks; blanks at its ends stay outside, as Markdown requires."""
+    """Return text between Markdown marks; leading and trailing blanks stay outside, as Markdown requires."""
     bare = text.strip()
     if not bare:
         return text
@@ -191,7 +191,7 @@ def _marked(text: str, marks: Mapping[str, Any]) -> str:
 
 
 def _code(content: Mapping[str, Any]) -> str:
-    """Return a block of code."""
+    """Return a code block."""
     plain = "".join(str(piece.get("plain_text") or "") for piece in content.get("rich_text") or ())
     language = str(content.get("language") or "").replace("plain text", "")
     return fenced(plain, language.replace(" ", "-")).rstrip("\n")
@@ -203,23 +203,23 @@ _HEAD_BYTES: Final = 4_000
 
 
 def page_path(page: str) -> str:
-    """Return the path of a page's file."""
+    """Return the path of a page's raw file."""
     return f"pages/{page}.md"
 
 
 def data_source_path(data_source: str) -> str:
-    """Return the path of a data source's file."""
+    """Return the path of a data source's raw file."""
     return f"data-sources/{data_source}.md"
 
 
 def parent_in(content: bytes) -> str:
-    """Return the parent in a file that ktx wrote, or an empty text."""
+    """Return the parent in a file that ktx wrote, or an empty string."""
     found = _PARENT.search(content[:_HEAD_BYTES])
     return found[1].decode() if found else ""
 
 
 def page_file(page: Thing, parent: str, tree: Tree) -> bytes:
-    """Return the file of a page."""
+    """Return a page's raw file."""
     front = {
         "id": plain_id(page.get("id")),
         "title": title_of(page),
@@ -234,7 +234,7 @@ def page_file(page: Thing, parent: str, tree: Tree) -> bytes:
 
 
 def data_source_file(source: Thing, parent: str) -> bytes:
-    """Return the file of a data source: its description, and a table of the properties of its rows."""
+    """Return a data source's raw file: its description, and a table of its rows' properties."""
     title = rich_text(source.get("title")) or str(source.get("name") or "")
     front = {"id": plain_id(source.get("id")), "title": title, "url": _address(source), "parent": parent or None}
     lines = ["| property | type | values |", "| --- | --- | --- |"]
@@ -245,7 +245,7 @@ def data_source_file(source: Thing, parent: str) -> bytes:
 
 
 def title_of(page: Thing) -> str:
-    """Return a page's title, in one line."""
+    """Return a page's title, on one line."""
     for value in _declared(page).values():
         if value.get("type") == "title":
             return " ".join("".join(_plain(value.get("title"))).split()) or "Untitled"
@@ -258,7 +258,7 @@ def _declared(page: Thing) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _properties(page: Thing) -> dict[str, Any]:
-    """Return the properties of a page by name, without volatile and empty ones."""
+    """Return the properties of a page by name, except volatile and empty ones."""
     found = {name: _value(each) for name, each in sorted(_declared(page).items()) if each.get("type") != "title"}
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
@@ -276,7 +276,7 @@ def _value(declared: Mapping[str, Any]) -> Any:
 
 
 def _simple(kind: str, value: Any) -> Any:
-    """Return a value that is not a list; of a formula or rollup, the result."""
+    """Return a value that is not a list; for a formula or rollup, its result."""
     if not isinstance(value, Mapping):
         return value
     if kind in ("formula", "rollup"):
@@ -289,7 +289,7 @@ def _simple(kind: str, value: Any) -> Any:
 
 
 def _name(item: Any) -> Any:
-    """Return the name of an option, a person, a file, a related page or one value of a rollup."""
+    """Return the name of an option, a person, a file, a related page, or one value in a rollup."""
     if not isinstance(item, Mapping):
         return item
     if "type" in item and item["type"] in item and item["type"] not in ("file", "external", "person", "bot"):
@@ -331,7 +331,7 @@ Thing = Mapping[str, Any]
 
 
 def plain_id(value: object) -> str:
-    """Return an id in any form (with dashes, at the end of a URL) as 32 hex digits, or an empty text."""
+    """Return an id in any form (with dashes, at the end of a URL) as 32 hex digits, or an empty string."""
     found = re.findall(r"[0-9a-f]{32}", str(value or "").lower().replace("-", ""))
     return found[-1] if found else ""
 
@@ -351,11 +351,11 @@ class NotionApi:
         return self._get(f"v1/pages/{page}")
 
     def database(self, database: str) -> Thing | None:
-        """Return a database, which names its data sources."""
+        """Return a database, which lists its data sources."""
         return self._get(f"v1/databases/{database}")
 
     def data_source(self, data_source: str) -> Thing | None:
-        """Return a data source, with the properties of its rows."""
+        """Return a data source, including its rows' properties."""
         return self._get(f"v1/data_sources/{data_source}")
 
     def block(self, block: str) -> Thing | None:

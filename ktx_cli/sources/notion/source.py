@@ -1,4 +1,4 @@
-"""Read pages of Notion: those below the configured roots, or all that the token can read."""
+"""Read Notion pages: those below the configured roots, or all that the token can read."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class NotionSource(DocumentSource):
 
 
 _SETTLED_SECONDS: Final = 120.0
-"""Notion rounds the time of an edit to the minute: a page edited later than this before a fetch is read again."""
+"""The age in seconds below which an edited page is read again, because Notion rounds edit times to the minute."""
 
 _MOST_STEPS_UP: Final = 12
 _UNSEEN: Final = "this token cannot read it in Notion"
 
 
 class Crawl:
-    """Reads pages; `started` is Unix time. Raises the client's errors: a fetch is complete or it fails."""
+    """Reads pages; `started` is a Unix time. Raises the client's errors: a fetch is complete or it fails."""
 
     def __init__(self, api: pages.NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
         self._api, self._entry = api, entry
@@ -128,7 +128,9 @@ class Crawl:
             raise SourceError(message, hint="share them with the integration in Notion: ... > Connections")
 
     def _root(self, kind: str, root: str, written: str) -> bool:
-        """Add a root to its queue. A root that cannot be read is reported, and nothing counts as deleted."""
+        """Add a root to the queue for its kind. A root that cannot be read is reported, and nothing counts as
+        deleted.
+        """
         found = getattr(self._api, kind)(root) if root else None
         if found is None:
             self._pages.skip(f"{kind.replace('_', ' ')} {written}", _UNSEEN, missing=True)
@@ -228,7 +230,7 @@ class Crawl:
         return under or self._owner(thing.get("parent") or {})
 
     def _owner(self, parent: pages.Thing) -> str:
-        """Return the page or data source of a parent: a block is in a page, or in another block."""
+        """Return the page or data source that a parent belongs to: a block is in a page, or in another block."""
         for _ in range(_MOST_STEPS_UP):
             kind = str(parent.get("type") or "")
             if kind != "block_id":
@@ -238,7 +240,9 @@ class Crawl:
         return ""
 
     def _settled(self, moment: str) -> str:
-        """Return the time of an edit, or an empty text if another edit in the same minute would look the same."""
+        """Return the time of an edit, or an empty string if another edit in the same minute would have the same
+        time.
+        """
         try:
             edited = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
         except ValueError:

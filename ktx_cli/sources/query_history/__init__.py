@@ -1,4 +1,4 @@
-"""The query history of a database: what people query, without the values they look for."""
+"""The query history of a database: what people query, but not the values that they search for."""
 
 from ktx_cli.project import Database
 from ktx_cli.sources.registry import SourceKind

@@ -1,4 +1,4 @@
-"""Which literals of a statement are kept in its text, and the placeholders for the others.
+"""The literals that are kept in a statement's text, and the placeholders for the others.
 
 A literal is kept if it determines how the statement computes, or if it is a known value of the column it is compared
 with: positions, limits, formats, date parts, intervals, small numbers in formulas, and codes that a definition declares
@@ -29,7 +29,7 @@ _UNIT_WORDS: Final = """
 microsecond millisecond second minute hour day dow doy isodow week isoweek month quarter year isoyear epoch
 """
 UNITS: Final = frozenset(_UNIT_WORDS.split())
-"""Words that are literals in some databases and reveal nothing about anybody: `date_trunc('month', x)`."""
+"""Words that are literals in some databases and do not reveal anything about anybody: `date_trunc('month', x)`."""
 
 _MARK: Final = re.compile(r"(?<![A-Za-z0-9_])[xp]_x_(\d+)_x(?![A-Za-z0-9_])", re.IGNORECASE)
 _PARAMETER: Final = "p"
@@ -38,7 +38,7 @@ _META: Final = "ktx_literal"
 
 @functools.lru_cache(maxsize=2)
 def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
-    """Return the tokens of a statement, which must not be changed. Raises `SqlglotError` for an unterminated text."""
+    """Return a statement's tokens, which must not be changed. Raises `SqlglotError` for an unterminated text."""
     from sqlglot import tokenize
 
     silence_parser()
@@ -69,17 +69,19 @@ def spliced(sql: str, tokens: Sequence[Token], blank: Callable[[str, int], str],
 
 
 def marked(sql: str, dialect: str) -> str:
-    """Return a statement to parse, with a mark for each string and parameter; `texts_of` returns them in that order."""
+    """Return a statement to parse, with a mark for each string and parameter; `texts_of` returns those in the same
+    order.
+    """
     return spliced(sql, tokens_of(sql, dialect), lambda kind, number: f"'{kind}_x_{number}_x'", numbers=False)
 
 
 def unmarked(text: str) -> str:
-    """Return a text in which all marks are equal."""
+    """Return a text with all marks made equal."""
     return _MARK.sub(lambda found: "X" if found[0][0].isupper() else "x", text)
 
 
 def texts_of(sql: str, dialect: str) -> tuple[str | None, ...]:
-    """Return the strings of a statement in order, with None for parameters and bytes."""
+    """Return a statement's strings in order, with None for parameters and bytes."""
     tokens = tokens_of(sql, dialect)
     found: list[str | None] = []
     for before, token in zip((None, *tokens), tokens, strict=False):
@@ -113,7 +115,7 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """The place of one literal in a statement, or of a list of them.
+    """The place of a literal or a list of literals in a statement.
 
     `marks`: the strings of the statement from which it is made. `fixed`: literals that are always kept. `hides`:
     whether a literal at this place is never kept. `stand_in`: SQL for a literal that is not kept. `table`, `column`:
@@ -179,7 +181,7 @@ _known_zones: frozenset[str] | None = None
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The text of a statement or a part of it, with places for its literals."""
+    """The text of a statement or of part of it, with places for its literals."""
 
     parts: tuple[str | Blank, ...] = ()
 
@@ -193,8 +195,8 @@ class Shape:
         return self._written(texts, dialect, lambda blank: BLANK)
 
     def runnable(self, texts: Sequence[str | None] = (), dialect: str = "") -> str:
-        """Return a statement that a database accepts, with a constant of the same type for each literal that is not
-        kept.
+        """Return a statement in a form that a database accepts, with a constant of the same type for each literal that
+        is not kept.
         """
         return self._written(texts, dialect, lambda blank: blank.stand_in)
 
@@ -243,7 +245,9 @@ Comparisons = Mapping[int, Comparison]
 
 
 def comparisons(scopes: Iterable[Any], origin: Callable[[Any, Any], tuple[NamedTable, str] | None]) -> Comparisons:
-    """Return the number of a literal -> the column it is compared with. `origin`: returns the underlying column."""
+    """Return the number of a literal -> the column that it is compared with. `origin`: returns the underlying
+    column.
+    """
     found: dict[int, Comparison] = {}
     for scope in scopes:
         for node in scope.find_all(*_comparing()):
@@ -289,7 +293,7 @@ def _members(node: Any) -> list[Any]:
 
 
 def _bare(node: Any) -> tuple[Any, bool]:
-    """Return an operand without what only changes its spelling, and whether that changes the case."""
+    """Return an operand without functions that only change its spelling, and whether they change the case."""
     folds = False
     while isinstance(node, exp.Paren | exp.Lower | exp.Upper | exp.Trim | exp.Cast | exp.Coalesce):
         folds = folds or isinstance(node, exp.Lower | exp.Upper)
@@ -305,7 +309,7 @@ def _constant(node: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """The literals of one statement: the number of each -> its place."""
+    """A statement's literals: the number of each -> its place."""
 
     places: Mapping[int, Blank]
     dialect: str = field(repr=False)
@@ -317,7 +321,7 @@ class Literals:
         return cls({node.meta[_META]: _place(node, compared.get(node.meta[_META])) for node in nodes}, dialect)
 
     def shape(self, node: exp.Expr, redact: Callable[[str], str] = str) -> Shape:
-        """Return the text of a statement or of a part of it, with places for its literals."""
+        """Return the text of a statement or of part of it, with places for its literals."""
         copy = node.copy()
         root = exp.Paren(this=copy)  # So that a node that is itself a literal can be replaced.
         places: list[Blank] = []
@@ -339,7 +343,7 @@ class Literals:
         return Shape(tuple(redact(part) if isinstance(part, str) else part for part in parts))
 
     def _item(self, item: Any) -> Blank:
-        """Return the place of a list item; a sign and a cast are part of a number that is kept."""
+        """Return the place of a list item; a kept number includes its sign and cast."""
         literal = _constant(item)
         blank = self.places.get(literal.meta.get(_META, -1), Blank(Use.OTHER, hides=True))
         if not blank.fixed or item is literal:
@@ -381,7 +385,7 @@ def _merged(parts: Iterable[str | Blank]) -> Iterator[str | Blank]:
 
 
 def _joined(blanks: Sequence[Blank]) -> Blank:
-    """Return the place of a list by those of its items."""
+    """Return the place of a list, based on the places of its items."""
     first = blanks[0]
     return replace(
         first,
@@ -405,7 +409,7 @@ _BY_TYPE: Final[Mapping[SemanticType, str]] = {
 
 @functools.cache
 def _positions() -> tuple[Any, ...]:
-    """Where a number is a position, a limit, a size or a style."""
+    """The places in which a number is a position, a limit, a size or a style."""
     return (
         exp.Group, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Cube, exp.Rollup, exp.GroupingSets,
         exp.DataTypeParam, exp.WindowSpec, exp.TableSample, exp.Convert,
@@ -468,7 +472,7 @@ def _around(node: Any) -> tuple[Any, str]:
 
 
 def _number(node: Any, parent: Any, compared: Comparison | None) -> Blank:
-    """Return the place of a number, or of a string that the parser made from a number or a date part."""
+    """Return the place of a number, or of a string that the parser created from a number or a date part."""
     text = str(node.this)
     if node.is_string and text.lower() in UNITS:
         if compared is None and not isinstance(parent, _comparing()):
@@ -497,7 +501,7 @@ def _number_stays(text: str, parent: Any, compared: Comparison | None) -> bool:
 
 _LONGEST_POSITION: Final = 6
 _SMALL: Final = re.compile(r"\d{1,3}|10+|1440|3600|86400|\d{0,3}\.\d{1,3}")
-"""Numbers of formulas: factors, digits to round to, lengths of texts and of periods."""
+"""Numbers in formulas: factors, digits to round to, and lengths of texts and periods."""
 
 
 def _use(node: Any, parent: Any, key: str, compared: Comparison | None) -> Use:
@@ -532,7 +536,7 @@ _BY_CAST: Final[Mapping[str, str]] = {
 
 
 def _stand_in(node: Any, parent: Any, use: Use, compared: Comparison | None) -> str:
-    """Return SQL of the type that the place of a literal requires."""
+    """Return SQL with the type that a literal's place requires."""
     if use is Use.UNIT:
         return "'month'"
     if use is Use.INTERVAL:
@@ -554,7 +558,7 @@ def _stand_in(node: Any, parent: Any, use: Use, compared: Comparison | None) -> 
 
 
 def _unknown(node: Any, parent: Any) -> str:
-    """Return the placeholder for a string or parameter whose type only its value would reveal."""
+    """Return the placeholder for a string or parameter whose type would be known only from its value."""
     is_time = isinstance(parent, _times())
     if is_time:
         return _ANY_DATE

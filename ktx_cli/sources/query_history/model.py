@@ -14,7 +14,7 @@ from ktx_cli.project import QueryHistory
 from ktx_cli.sources.query_history.tables import NamedTable, Tables
 
 KIND = "query-history"
-"""Its folder among the raw sources, and the `source` of its pages."""
+"""The query history's folder among the raw sources, and the `source` of its pages."""
 
 MAX_ROWS = 20_000
 """The maximum number of rows read from a history, one per statement and user, most executed first."""
@@ -50,7 +50,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The result of a reader. `origin`: a short name of the place. `unread`: rows without a visible text."""
+    """The result of reading a query history. `origin`: a short name of the place. `unread`: rows without a visible
+    text.
+    """
 
     observations: tuple[Observation, ...]
     origin: str
@@ -63,31 +65,31 @@ class History:
 
 
 class HistoryUnavailableError(NotReadyError):
-    """The database has no query history that this user may read; the hint says how to enable it."""
+    """Raised if the database has no query history that this user may read; the hint says how to enable it."""
 
 
 class HistoryExtensionError(HistoryUnavailableError):
-    """The part of the database that keeps the history is not installed or not loaded."""
+    """Raised if the database component for the history is not installed or not loaded."""
 
 
 class HistoryGrantError(HistoryUnavailableError):
-    """The user may not see the statements of others."""
+    """Raised if the user may not see the statements of other users."""
 
 
 class HistoryVersionError(HistoryUnavailableError):
-    """The server or its extension is too old."""
+    """Raised if the server or its extension is too old."""
 
 
 def unavailable(
     kind: type[HistoryUnavailableError], connection: str, message: str, *, hint: str
 ) -> HistoryUnavailableError:
-    """Return the error of a connection's history; `message` continues "the query history of `id`"."""
+    """Return the error for a connection's history; `message` continues "the query history of `id`"."""
     details = {"connection": connection}
     return kind(f"cannot read the query history of connection `{connection}`: {message}", hint=hint, details=details)
 
 
 def cut_warning(rows: int) -> ResultWarning:
-    """Return the warning for a history with more rows than are read."""
+    """Return the warning for a history with more rows than ktx reads."""
     return ResultWarning(
         "query_history_cut",
         f"the query history has more than {rows:,} statements; the least frequent ones were not read",
@@ -120,7 +122,7 @@ class HistoryScope:
 
 
 def scope_of(settings: QueryHistory, enabled_tables: Iterable[str] | None, tables: Tables) -> HistoryScope:
-    """Return the scope of a connection. Without scanned and without named tables, it includes everything.
+    """Return a connection's scope. Without scanned and without named tables, it includes everything.
 
     `enabled_tables`: the tables to which the connection itself is limited.
     """
@@ -153,32 +155,32 @@ _RECENCY: Final = ((8, 46), ("current", "recent", "stale"))
 
 
 def executions(count: int) -> str:
-    """Return the bucket of a number of executions: `<10` to `>50k`."""
+    """Return the bucket for a number of executions: `<10` to `>50k`."""
     return _bucket(count, _EXECUTIONS)
 
 
 def executions_rank(count: int) -> int:
-    """Return the index of that bucket, 0 for the lowest."""
+    """Return the index of the bucket for a number of executions, or 0 for the lowest."""
     return bisect.bisect_right(_EXECUTIONS[0], count)
 
 
 def users(count: int) -> str:
-    """Return the bucket of a number of users: `0`, `1`, `2-5`, `6-10`, `>10`."""
+    """Return the bucket for a number of users: `0`, `1`, `2-5`, `6-10`, `>10`."""
     return _bucket(count, _USERS)
 
 
 def runtime(milliseconds: float | None) -> str:
-    """Return the bucket of a runtime: `<100ms` to `>10s`, `unknown`."""
+    """Return the bucket for a runtime: `<100ms` to `>10s`, or `unknown`."""
     return "unknown" if milliseconds is None else _bucket(milliseconds, _RUNTIME)
 
 
 def errors(rate: float) -> str:
-    """Return the bucket of a share of failed executions: `none`, `low` (below 0.1), `high`."""
+    """Return the bucket for a share of failed executions: `none`, `low` (below 0.1) or `high`."""
     return "none" if rate <= 0 else "low" if rate < 0.1 else HIGH
 
 
 def recency(last_seen: datetime | None, now: datetime) -> str:
-    """Return how long ago a statement was last seen: `current` (7 days), `recent` (45), `stale`, `unknown`."""
+    """Return how long ago a statement was last seen: `current` (7 days), `recent` (45), `stale` or `unknown`."""
     return "unknown" if last_seen is None else _bucket((now - last_seen).days, _RECENCY)
 
 

@@ -1,4 +1,4 @@
-"""What a query history writes: evidence from agents, the `usage` of tables in the manifest, wiki pages of patterns."""
+"""The output of a query history: agents' evidence, `usage` of tables in the manifest, and wiki pages about patterns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Evidence(BaseModel):
 
 
 class TableUsage(_Evidence):
-    """How people use one table, in words. Frequency, users and other facts are known without a model."""
+    """A description of how people use one table. Frequency, users and other facts are known without a model."""
 
     kind: Literal["table_usage"] = "table_usage"
     table: str = Field(description="The table, as `table` in the raw file.")
@@ -60,7 +60,7 @@ Evidence = Annotated[TableUsage | QueryPattern, Field(discriminator="kind")]
 
 @dataclass(frozen=True, slots=True)
 class PatternFacts:
-    """The facts in the raw files about one statement over several tables."""
+    """Facts from the raw files about one statement on several tables."""
 
     id: str
     sql: str
@@ -69,12 +69,12 @@ class PatternFacts:
 
 
 def table_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Any], ...]:
-    """Return the documents of the tables' raw files, by path. `files`: path -> content of a snapshot."""
+    """Return the documents in the tables' raw files, by path. `files`: path -> content of a snapshot."""
     return tuple(parsed(files[path], path) for path in sorted(files) if path.startswith("tables/"))
 
 
 def pattern_facts(files: Mapping[str, bytes]) -> dict[str, PatternFacts]:
-    """Return id -> facts of every pattern of a snapshot."""
+    """Return ID -> facts for every pattern in a snapshot."""
     documents = (parsed(files[path], path) for path in sorted(files) if path.startswith("patterns/"))
     found = (each for document in documents for each in document["patterns"])
     return {
@@ -83,7 +83,7 @@ def pattern_facts(files: Mapping[str, bytes]) -> dict[str, PatternFacts]:
 
 
 def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> tuple[str, ...]:
-    """Return errors in a piece of evidence about a raw file, in words for the agent; empty if there are none.
+    """Return the errors in a piece of evidence about a raw file, worded for the agent; empty if there are none.
 
     A table's evidence concerns the table of its file; a pattern may only name statements of its file.
     """
@@ -118,7 +118,7 @@ def _is_of_table(unit: WorkUnit) -> bool:
 
 
 def table_brief(content: bytes) -> dict[str, Any]:
-    """Return what a model gets from a table's raw file: the most frequent items, and short statements."""
+    """Return the part of a table's raw file for a model: the most frequent items, and short statements."""
     document = parsed(content, "tables/")
     columns = {clause: items[:_BRIEF_ITEMS] for clause, items in document.get("columns", {}).items()}
     statements = [
@@ -141,13 +141,15 @@ DIGEST: Final = DigestForm("digest_tables", _is_of_table, table_brief, _table_ev
 
 
 def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return source name -> narrative, without tables that are not in the semantic layer. The last narrative counts."""
+    """Return source name -> narrative, except for tables that are not in the semantic layer. The last narrative
+    counts.
+    """
     sources = {table["table"]: table["source"] for table in tables if table.get("source")}
     return {sources[each.table]: each.narrative.strip() for each in evidence if each.table in sources}
 
 
 def most_executed(facts: Iterable[PatternFacts]) -> PatternFacts:
-    """Return the most frequent statement; of several, the one with the first id."""
+    """Return the most frequent statement; among equals, the one with the first ID."""
     return min(facts, key=lambda each: (-buckets.EXECUTION_BUCKETS.index(each.executions), each.id))
 
 
@@ -168,7 +170,7 @@ class JoinHint(Record):
 
 
 def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[JoinHint, ...]:
-    """Return the observed joins that no source of the model has in either direction, without duplicates, sorted.
+    """Return the observed joins that no source in the model has in either direction, without duplicates, sorted.
 
     `tables`: documents of raw files. Of the two tables' frequencies, the higher one counts.
     """
@@ -218,19 +220,19 @@ STALE_SINCE: Final = "staleSince"
 NARRATIVE: Final = "narrative"
 
 Owned = Mapping[str, Mapping[str, str]]
-"""File -> what the source owns in it, see `ktx_cli.sources.ownership`."""
+"""File -> the items that the source owns in it; see `ktx_cli.sources.ownership`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageWritten:
-    """The result for the manifest's files. `kept`: items that somebody edited, as file: pointer."""
+    """The result of updating the manifest's files. `kept`: items that somebody edited, as file: pointer."""
 
     changed: frozenset[str] = frozenset()
     owned: Owned = field(default_factory=dict)
     kept: tuple[str, ...] = ()
 
     def warnings(self, connection: str) -> tuple[ResultWarning, ...]:
-        """Return the warnings about it."""
+        """Return the warnings about edited items."""
         if not self.kept:
             return ()
         return (
@@ -247,7 +249,7 @@ class UsageWritten:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What to write for tables that no query reads. `in_scope`: names of the sources whose queries count."""
+    """The content to write for tables that no query reads. `in_scope`: names of the sources whose queries count."""
 
     coverage: Coverage
     in_scope: frozenset[str]
@@ -255,7 +257,7 @@ class Absence:
 
 
 def usage_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `usage` of a table from its raw file, without the part that needs a model."""
+    """Return a table's `usage` from its raw file, without the part that needs a model."""
     usage: dict[str, Any] = {TIER: table["frequency"]}
     lists = {
         "commonFilters": _often(table.get("filters", ())),
@@ -282,7 +284,7 @@ def _join(join: Mapping[str, Any]) -> dict[str, Any]:
 def write_usage(
     workspace: Workspace, model: Model, tables: Iterable[Mapping[str, Any]], owned_before: Owned, absence: Absence
 ) -> UsageWritten:
-    """Update the `usage` and proposed segments of every source of the manifest from the raw files of tables.
+    """Update the `usage` and proposed segments of every source in the manifest from the tables' raw files.
 
     A table that no query reads is `unused` since the day that was first observed; its narrative is kept. If absence
     proves nothing, its previous `usage` is kept.
@@ -299,7 +301,7 @@ def write_usage(
 def write_narratives(
     workspace: Workspace, model: Model, narratives: Mapping[str, str], owned_before: Owned
 ) -> UsageWritten:
-    """Write the narratives by agents (source name -> text) into the manifest, and nothing else."""
+    """Write only the agents' narratives (source name -> text) into the manifest."""
     by_file: dict[str, dict[Pointer, Any]] = {}
     for name, text in sorted(narratives.items()):
         source = model.sources.get(name)
@@ -382,17 +384,17 @@ class _Usage:
 
 PREFIX: Final = "queries-"
 FORMER_PREFIX: Final = "historic-sql-"
-"""Current and former prefixes of page keys. A page keeps its key, so that references to it stay valid."""
+"""Current and former prefixes for page keys. A page keeps its key, so that references to it stay valid."""
 
 TAGS: Final = ("historic-sql", "pattern")
 STALE, ARCHIVED = "stale", "archived"
 REUSE: Final = 0.6
-"""The share of common tables and statements from which two patterns become one page."""
+"""The share of common tables and statements at or above which two patterns become one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageChange:
-    """A page to be written. `reason`: `created`, `updated`, `asked again`, `stale` or `archived`."""
+    """A page to write. `reason`: `created`, `updated`, `asked again`, `stale` or `archived`."""
 
     page: Page
     reason: str
@@ -500,7 +502,7 @@ def _fields(pattern: QueryPattern, facts: Sequence[PatternFacts], connection: st
 
 
 def _merged(before: Page, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields with the tags that people gave the page."""
+    """Return the fields with the tags that people added to the page."""
     return {**fields, "tags": _tags(before, add=TAGS)}
 
 
@@ -515,7 +517,9 @@ def _tags(page: Page, add: Iterable[str] = ()) -> list[str]:
 def _fate(
     page: Page, current: Mapping[str, PatternFacts], today: date, archive_after_days: int, *, complete: bool
 ) -> tuple[dict[str, Any], str] | None:
-    """Return the changed fields of a page without evidence in this run, and why; None if there are none."""
+    """Return the changed fields of a page without evidence in this run, and the reason; None if there are no
+    changes.
+    """
     if any(each in current for each in page.texts("fingerprints")):
         return ({**_revived(page), "tags": _tags(page)}, "asked again") if page.is_stale else None
     if not complete or page.fields.get("archived_since") is not None:
@@ -529,7 +533,7 @@ def _fate(
 
 
 def _day(value: Any) -> date | None:
-    """Return the day of a date or time, or None for another value."""
+    """Return the day of a date or time, or None for other values."""
     try:
         return date.fromisoformat(str(value)[:10])
     except ValueError:

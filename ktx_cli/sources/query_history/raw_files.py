@@ -1,4 +1,4 @@
-"""Raw files of a query history: one for each table, the patterns over several tables, and a manifest.
+"""A query history's raw files: one for each table, the patterns on several tables, and a manifest.
 
 They contain nothing that a person looked for, and nothing volatile: counts and times are stored as buckets.
 """
@@ -28,14 +28,14 @@ MAX_STATEMENT: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Path -> content of every raw file, and the warnings about them."""
+    """Path -> content of every raw file, and warnings about the files."""
 
     files: Mapping[str, bytes]
     warnings: tuple[ResultWarning, ...]
 
 
 def stage(history: History, rules: TemplateRules, connection: str, now: datetime) -> Staged:
-    """Return the raw files of a history."""
+    """Return a history's raw files."""
     gathered = rules.select(history)
     templates = sorted(gathered.templates.values(), key=_order)
     uses = _uses(templates, rules.scope)
@@ -61,7 +61,7 @@ class _Use:
         return sum(each.executions for each in self.templates)
 
     def counts(self, items: Iterable[tuple[Template, Any]]) -> Counter[Any]:
-        """Return the executions of the statements with each item."""
+        """Return the total executions of the statements with each item."""
         found: Counter[Any] = Counter()
         for template, item in items:
             found[item] += template.executions
@@ -77,7 +77,7 @@ def _uses(templates: Sequence[Template], scope: HistoryScope) -> dict[NamedTable
 
 
 def _order(template: Template) -> tuple[int, str]:
-    """Sort by frequency bucket, then by what does not change."""
+    """The sort key: frequency bucket, then values that do not change."""
     return -model.executions_rank(template.executions), template.statement.id
 
 
@@ -86,7 +86,7 @@ def _path(table: NamedTable) -> str:
 
 
 def _is_pattern(template: Template, scope: HistoryScope) -> bool:
-    """Return whether a statement is listed as a pattern: it reads several tables, all of them in scope."""
+    """Return whether a statement counts as a pattern: it reads several tables, all of them in scope."""
     tables = template.statement.tables
     return len(tables) > 1 and all(table in scope for table in tables)
 
@@ -114,7 +114,7 @@ def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> 
 
 
 def _texts(use: _Use, part: str) -> list[list[str]]:
-    """Return the filters or the groupings of a table with their tiers."""
+    """Return a table's filters or groupings with their tiers."""
     counts: Counter[str] = Counter()
     for template in use.templates:
         for (owner, text), executions in getattr(template, part).items():
@@ -141,7 +141,7 @@ def _tiers(use: _Use, counts: Counter[str]) -> list[list[str]]:
 
 
 def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
-    """Return the joins of a table to other tables in scope, its own column first."""
+    """Return a table's joins to other tables in scope, with its own column first."""
     found = []
     for template in use.templates:
         for join in template.statement.joins:
@@ -174,7 +174,7 @@ def _example(template: Template) -> dict[str, Any]:
 
 
 def _values(template: Template) -> dict[str, list[list[str]]]:
-    """Return column -> (value, tier) for columns that the statement uses with several values."""
+    """Return column -> (value, tier) for columns that the statement compares with several values."""
     by_column: dict[str, Counter[str]] = {}
     for (column, value), count in template.values.items():
         by_column.setdefault(column, Counter())[value] += count
@@ -215,7 +215,7 @@ def _stats(templates: Sequence[Template], now: datetime) -> dict[str, str]:
 
 
 def _manifest(history: History, rules: TemplateRules, connection: str, omitted: Sequence[str]) -> dict[str, Any]:
-    """Return the basis of the files, without times and counts."""
+    """Return the input of the files, without times and counts."""
     settings = rules.settings
     return {
         "format": FORMAT,
@@ -267,12 +267,12 @@ _CAPS: Final = (500, 200, 100, 50, 20, 10, 5, 1, 0)
 
 
 def rendered(document: Mapping[str, Any]) -> bytes:
-    """Return a document's bytes: keys sorted, a line for each item."""
+    """Return a document's bytes: sorted keys, and one line for each item."""
     return (json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode("utf-8", "surrogatepass")
 
 
 def fitted(make: Callable[[int], Mapping[str, Any]]) -> bytes:
-    """Return a document that is small enough. `make` returns it with a maximum number of items per list."""
+    """Return a document shortened to the maximum size. `make` returns it with a maximum number of items per list."""
     content = b""
     for cap in _CAPS:
         content = rendered(make(cap))
@@ -282,7 +282,7 @@ def fitted(make: Callable[[int], Mapping[str, Any]]) -> bytes:
 
 
 def parsed(content: bytes, path: str) -> dict[str, Any]:
-    """Return a raw file's document. Raises `KtxError` for a damaged file."""
+    """Return the document in a raw file. Raises `KtxError` for a damaged file."""
     try:
         document = json.loads(content)
     except ValueError as error:
@@ -298,13 +298,13 @@ def _damaged(path: str) -> KtxError:
 
 
 DIGITS: Final = 4
-"""The number of digits in a file's name; longer only if a file would be too large."""
+"""The number of digits in a file's name; more are used only if a file would be too large."""
 
 Pattern = Mapping[str, Any]
 
 
 def pattern_files(patterns: Sequence[Pattern]) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return path -> content of `patterns/<nnnn>.json`, and the ids of patterns that are too large for any file.
+    """Return path -> content of `patterns/<nnnn>.json`, and the ids of patterns that are too large for a file.
 
     The key of a pattern is the hash of its tables, then of its id, so that those of the same tables are together. A
     file contains all keys with one prefix; a file larger than `MAX_BYTES` is split by the next digit.
@@ -329,7 +329,7 @@ def _cut(beginning: str, keyed: Sequence[tuple[str, int, Pattern]], files: dict[
 
 
 def _size(alone: Iterable[int]) -> int:
-    """Return the size of a file of patterns, given the sizes of files with one pattern each, joined by `,\n`."""
+    """Return the size of a pattern file, given the sizes of files with one pattern each, joined by `,\n`."""
     sizes = list(alone)
     return _AROUND + sum(size - _AROUND for size in sizes) + 2 * (len(sizes) - 1)
 

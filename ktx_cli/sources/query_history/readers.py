@@ -1,4 +1,4 @@
-"""Readers of query histories: a SQL file if the settings name one, else the history that the database keeps."""
+"""Readers of query histories, which read a SQL file if the settings name one, else the database's own history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ktx_cli.sources.query_history.model import (
 from ktx_cli.warehouses import DIALECTS, Connector, QueryResult, dialect_named, quote, silence_parser
 
 Opens = Callable[[], AbstractContextManager[Connector]]
-"""Opens the connection; called only to read the database's own history."""
+"""Opens the connection; it is called only to read the database's own history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class HistoryPlace:
 
 
 def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> History:
-    """Return the statements that were sent to a database.
+    """Return the statements sent to a database.
 
     Raises `HistoryUnavailableError` if they may not be read, `NotSupportedError` for a database that keeps none,
     `ConfigError` for a missing file, `SourceError` if the database cannot be reached.
@@ -74,7 +74,7 @@ def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> 
 
 
 DEFAULT_LOCATION: Final = "US"
-"""Where BigQuery runs jobs without a configured location."""
+"""The location in which BigQuery runs jobs by default."""
 
 _STATEMENTS: Final = """
 SELECT ANY_VALUE(query), user_email, COUNT(*), COUNTIF(error_result IS NOT NULL),
@@ -115,7 +115,7 @@ def read_bigquery(connector: Connector, connection: str, *, window_days: int, lo
 
 
 def _history(found: QueryResult, observations: Iterable[Observation], origin: str) -> History:
-    """Return the rows of a warehouse's list; a row without a text counts as unread."""
+    """Return the rows in a warehouse's list; a row without a text counts as unread."""
     coverage = Coverage.PART if found.truncated else Coverage.ALL
     warnings = (cut_warning(MAX_ROWS),) if found.truncated else ()
     return History(tuple(observations), origin, coverage, sum(not row[0] for row in found.rows), warnings)
@@ -147,7 +147,7 @@ OLDEST_EXTENSION: Final = (1, 9)
 """The version with PostgreSQL 14. An upgraded server keeps the old version until it is updated."""
 
 FEWEST_KEPT: Final = 1_000
-"""Below this limit, the server discards infrequent statements."""
+"""The limit below which the server discards infrequent statements."""
 
 _HIDDEN: Final = "<insufficient privilege>"
 _FACTS: Final = """
@@ -172,7 +172,7 @@ ORDER BY s.calls DESC, s.userid, s.queryid, s.toplevel
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """What is known about the server before its history is read."""
+    """Facts about the server, read before its history."""
 
     version: int
     version_text: str
@@ -186,7 +186,7 @@ class _Server:
 
 
 def read_postgres(connector: Connector, connection: str, *, window_days: int, now: datetime) -> History:
-    """Return the statements that were sent to the database. Raises `HistoryUnavailableError` with a hint to enable it.
+    """Return the statements sent to the database. Raises `HistoryUnavailableError` with a hint to enable it.
 
     The history does not contain when a statement last ran, and does not count failed executions.
     """
@@ -212,7 +212,7 @@ def read_postgres(connector: Connector, connection: str, *, window_days: int, no
 
 
 def _require_readable(server: _Server, connection: str, connector: Connector) -> str:
-    """Return the schema of the extension."""
+    """Return the extension's schema."""
     if server.version < OLDEST_SERVER:
         raise unavailable(
             HistoryVersionError,
@@ -312,7 +312,7 @@ def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
 MAX_BYTES: Final = 50_000_000
 
 Cut = Callable[[str, Callable[[], list[int]]], list[int]]
-"""Returns where a text is split: the known places, else those that the given function finds."""
+"""Returns where a text is split: at known places, else at those that the given function finds."""
 
 _COMMENT: Final = re.compile(r"^[ \t]*--(?P<text>.*)$", re.MULTILINE)
 _USER: Final = re.compile(r"\buser:\s*([^\s,;]+)", re.IGNORECASE)
@@ -320,7 +320,7 @@ _EXECUTIONS: Final = re.compile(r"\bexecutions:\s*(\d{1,12})\b", re.IGNORECASE)
 
 
 def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut: Cut | None = None) -> History:
-    """Return the statements of a file. `executions`: the default count. `shown`: the file name as configured.
+    """Return the statements in a file. `executions`: the default count. `shown`: the file name as configured.
 
     `cut`: finds where statements end, instead of `ends_of`. Raises `ConfigError` for a file that is missing or too
     large.
@@ -336,7 +336,7 @@ def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut
 
 
 def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observation]:
-    """Yield the statements of a text, which end at the places in `ends`."""
+    """Yield the statements in a text, which end at the positions in `ends`."""
     for piece in _pieces(text, ends):
         comment = " ".join(match["text"] for match in _COMMENT.finditer(piece))
         user, count = _USER.search(comment), _EXECUTIONS.search(comment)
@@ -345,7 +345,7 @@ def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observati
 
 
 def ends_of(text: str, dialect: str) -> list[int]:
-    """Return the positions of semicolons; if the text cannot be tokenized, only of those at line ends."""
+    """Return the positions of semicolons; if the text cannot be tokenized, return only those at line ends."""
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError
 
@@ -364,7 +364,7 @@ def _pieces(text: str, ends: Iterable[int]) -> Iterator[str]:
 
 
 def instant(value: Any) -> datetime | None:
-    """Return a time with its zone. One without a zone is UTC; an invalid one is None."""
+    """Return a time with its time zone. One without a zone is UTC; an invalid one is None."""
     if not isinstance(value, datetime):
         return None
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Segments that a query history proposes: conditions on a boolean or status column that people often filter by."""
+"""Segments that a query history proposes: conditions on boolean or status columns by which people often filter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST: Final = 6
 """The maximum number of proposed segments per source."""
 
 MOST_VALUES: Final = 3
-"""A list with more values has no meaningful name."""
+"""The maximum number of values in a list that can get a meaningful name."""
 
 _FLAG_PREFIX: Final = re.compile(r"^(?:is|has|was|flag)_(?=.)")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> list[dict[str, Any]]:
-    """Return the segments of a source for conditions of its queries, as they appear in the manifest.
+    """Return the segments of a source for conditions in its queries, as they appear in the manifest.
 
     A condition concerns one column: a boolean, or texts whose values the history kept in full. Redacted values,
     numbers, times, and conditions over several columns are specific to one question and become no segment.
@@ -60,7 +60,7 @@ def _name(source: Source, text: str, dialect: str) -> str | None:
 
 
 def _polarity(tree: exp.Expr) -> tuple[bool, exp.Expr]:
-    """Return a condition without the NOT around it, and whether there was none."""
+    """Return a condition without an enclosing NOT, and whether there was none."""
     positive = True
     while isinstance(tree, exp.Not):
         positive, tree = not positive, tree.this.unnest()
@@ -80,7 +80,7 @@ def _flag(column: Column, condition: exp.Expr) -> tuple[bool, str] | None:
 
 
 def _values(column: Column, condition: exp.Expr) -> tuple[bool, str] | None:
-    """Return whether a condition on texts requires these values or all others, and a name for the values."""
+    """Return whether a condition on text requires these values or all others, and a name for the values."""
     if column.type is not SemanticType.STRING:
         return None
     values: Sequence[exp.Expr]

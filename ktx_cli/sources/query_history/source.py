@@ -55,7 +55,7 @@ TABLE_SKILL, PATTERN_SKILL = "historic_sql_table_digest", "historic_sql_patterns
 
 @dataclass(frozen=True, slots=True)
 class QueryHistorySource(Source):
-    """What people query in a database, without the values they look for.
+    """The queries that people run on a database, but not the values that they search for.
 
     It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`: the
     semantic layer of the run when the history is fetched; None reads it from the project's files. `connect`: opens the
@@ -72,7 +72,7 @@ class QueryHistorySource(Source):
     digest: ClassVar[DigestForm | None] = DIGEST
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the history and store raw files; of a statement, only its structure is kept."""
+        """Read the history and store raw files; only the structure of a statement is kept."""
         settings: QueryHistory = entry.context.query_history
         dialect = dialect_of(entry.driver) or entry.driver
         model = (
@@ -106,7 +106,7 @@ class QueryHistorySource(Source):
         )
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
-        """Write `usage` of the manifest's sources; list observed joins that the semantic layer does not have."""
+        """Write `usage` for the manifest's sources; list observed joins that the semantic layer does not have."""
         model = context.models[context.connection]
         contents = contents_of(snapshot)
         documents = table_documents(contents)
@@ -138,7 +138,7 @@ class QueryHistorySource(Source):
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:
-        """Write narratives of tables and pages of questions; mark pages of questions that nobody asks any more."""
+        """Write table narratives and question pages; mark pages whose questions are no longer asked."""
         usages = [each for each in evidence if each.evidence["kind"] == "table_usage"]
         patterns = [each for each in evidence if each.evidence["kind"] == "pattern"]
         written = UsageWritten(owned=context.owned)
@@ -164,7 +164,7 @@ class QueryHistorySource(Source):
     def _pages(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, patterns: Sequence[UnitEvidence]
     ) -> tuple[PageChange, ...]:
-        """Return the wiki pages of patterns that change. Without evidence, only pages of query histories matter."""
+        """Return the pattern wiki pages that change. Without evidence, only pages of query histories matter."""
         wiki = Wiki()
         beginnings = ("",) if patterns else (PREFIX, FORMER_PREFIX)
         folder = f"{FOLDER}{GLOBAL}/"
@@ -183,7 +183,7 @@ class QueryHistorySource(Source):
 
 
 def _evidence_of(change: PageChange, patterns: Iterable[UnitEvidence]) -> list[UnitEvidence]:
-    """Return the evidence from which a page was written: that of its statements."""
+    """Return the evidence that a page was written from: the evidence about its statements."""
     statements = set(change.page.texts("fingerprints"))
     return [each for each in patterns if statements.intersection(each.evidence["fingerprints"])]
 
@@ -204,7 +204,7 @@ def _rules(entry: Any, settings: QueryHistory, model: Model, context: FetchConte
 
 
 def _shown_lists(model: Model, context: FetchContext) -> list[ColumnValues]:
-    """Return the value lists of the last scan, without those of columns that the semantic layer hides."""
+    """Return the value lists of the last scan, except those for columns that the semantic layer hides."""
     lists = read_state(context.layout, lambda database: load_lists(database, context.connection)) or ()
     tree = WorkingTree(context.layout.root)
     relations = functools.cache(lambda: read_relations(tree, context.connection))
@@ -231,7 +231,7 @@ def contents_of(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def coverage_of(contents: Mapping[str, bytes]) -> Coverage:
-    """Return what the absence of a statement from a snapshot means."""
+    """Return the meaning of a statement's absence from a snapshot."""
     if MANIFEST not in contents:
         return Coverage.PART
     return Coverage(parsed(contents[MANIFEST], MANIFEST)["coverage"])
@@ -255,7 +255,7 @@ def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
 def _artifacts(
     written: UsageWritten, documents: Mapping[str, Mapping[str, Any]], model: Model
 ) -> dict[str, tuple[str, ...]]:
-    """Return the manifest's files with content from the history, each with the raw files it comes from."""
+    """Return the manifest's files with content from the history, each with the raw files that it comes from."""
     found: dict[str, list[str]] = {path: [] for path, items in sorted(written.owned.items()) if items}
     for raw, document in documents.items():
         source = model.sources.get(document["source"] or "")

@@ -1,4 +1,4 @@
-"""What one statement reads: tables, columns by clause, joins, conditions and groupings."""
+"""The tables, columns by clause, joins, conditions and groupings of one statement."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REDACTED: Final = "[redacted]"
 
 
 def without_literals(sql: str, dialect: str) -> str:
-    """Return a statement without comments, with all strings and parameters equal and numbers unchanged.
+    """Return a statement without comments, with all strings and parameters made equal and numbers unchanged.
 
     Numbers may be positions and sizes of types; `shown` removes them. Raises `SqlglotError` for an unterminated text.
     """
@@ -41,13 +41,13 @@ def shown(sql: str, dialect: str) -> str:
 
 
 def comments(sql: str, dialect: str) -> str:
-    """Return the comments of a statement, one per line."""
+    """Return a statement's comments, one per line."""
     return "\n".join(comment for token in tokens_of(sql, dialect) for comment in token.comments)
 
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Redacts what the project's own patterns match; called with every text that is stored."""
+    """Redacts text that matches the project's own patterns; it is called with every text to store."""
 
     patterns: tuple[re.Pattern[str], ...] = ()
 
@@ -64,7 +64,7 @@ class Redactor:
 
 
 def compiled(patterns: Iterable[str], where: str) -> tuple[re.Pattern[str], ...]:
-    """Compile the regular expressions of a setting; `(?i)` may begin one. Raises `ConfigError` if one is invalid."""
+    """Compile a setting's regular expressions, which may begin with `(?i)`. Raises `ConfigError` if one is invalid."""
     return tuple(_compiled(text, f"{where}[{position}]") for position, text in enumerate(patterns))
 
 
@@ -87,11 +87,13 @@ MAX_PART: Final = 300
 """The maximum length of a listed condition or group-by expression."""
 
 _CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
-"""The part of a SELECT that contains a column -> the clause it counts for; in any other part it is selected."""
+"""The part of a SELECT that contains a column -> the clause that the column counts for; in any other part, it is
+selected.
+"""
 
 
 class UnreadableStatementError(Exception):
-    """A statement that cannot be read. The text says why, without quoting the statement."""
+    """Raised for a statement that cannot be read. The text says why, without quoting the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ class Statement:
 
 
 def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> Statement:
-    """Return what a query reads. Raises `UnreadableStatementError` for one that cannot be read."""
+    """Return the tables, columns and conditions in a query. Raises `UnreadableStatementError` for one that cannot
+    be read.
+    """
     from sqlglot.errors import SqlglotError
 
     if len(text) > MAX_CHARACTERS:
@@ -153,7 +157,7 @@ def _parsed(text: str, dialect: str) -> exp.Expr:
 
 
 def _with_short_lists(tree: exp.Expr) -> exp.Expr:
-    """Return a copy in which every list of constants has one item, so that lists of any length are equal."""
+    """Return a copy in which every list of constants has one item, which makes lists of any length equal."""
     copy = tree.copy()
     for found in list(copy.find_all(exp.In)):
         if len(found.expressions) > 1 and all(map(_is_constant, found.expressions)):
@@ -186,7 +190,7 @@ def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> State
 
 
 def _tables_in(tree: exp.Expr) -> list[tuple[str, ...]]:
-    """Return the names of all tables, without those that a WITH defines."""
+    """Return the names of all tables, except those defined in a WITH clause."""
     defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     nodes = (node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier))
     return [table_parts(node) for node in nodes if node.db or node.name.lower() not in defined]
@@ -210,7 +214,7 @@ def _is_trivial(tree: exp.Expr) -> bool:
 
 
 def _is_false(node: exp.Expr) -> bool:
-    """Return whether a condition is true for no row: `FALSE`, `1 = 0`."""
+    """Return whether a condition is never true: `FALSE`, `1 = 0`."""
     if isinstance(node, exp.Boolean):
         return not node.this
     numbers = [each for each in (node.args.get("this"), node.args.get("expression")) if isinstance(each, exp.Literal)]
@@ -218,7 +222,7 @@ def _is_false(node: exp.Expr) -> bool:
 
 
 class _Reader:
-    """The parts of a statement, each with the table that it concerns."""
+    """The parts of a statement, each with its table."""
 
     def __init__(self, lineage: Lineage, literals: Literals, redact: Redact) -> None:
         self._lineage = lineage
@@ -233,7 +237,7 @@ class _Reader:
                 yield origin[0], _clause(node), origin[1]
 
     def joins(self) -> list[ObservedJoin]:
-        """Return the joined tables, each pair once for each place in the statement."""
+        """Return the joined tables, each pair once per place in the statement."""
         found: dict[tuple[int, NamedTable, NamedTable], set[tuple[str, str]]] = {}
         for scope in self._lineage.scopes:
             for node in scope.find_all(exp.EQ):
@@ -315,7 +319,7 @@ class Lineage:
 
     @classmethod
     def of(cls, tree: exp.Expr, dialect: str, tables: Tables) -> Lineage:
-        """Assign each column to its table, using the columns that the semantic layer knows.
+        """Assign each column to its table, using the columns in the semantic layer.
 
         If a name matches none, columns keep the qualification in the statement.
         """
@@ -332,7 +336,7 @@ class Lineage:
             return cls(list(traverse_scope(copy)), keyed)
 
     def columns(self) -> Iterator[tuple[Any, Any]]:
-        """Yield every column with its scope."""
+        """Yield each column with its scope."""
         for scope in self.scopes:
             for node in scope.find_all(exp.Column):
                 yield node, scope
@@ -377,7 +381,7 @@ def _qualified(tree: exp.Expr, dialect: str, keyed: Mapping[str, NamedTable]) ->
 
 
 def _source(scope: Any, name: str) -> Any:
-    """Return what a name refers to here or in an outer query; without a name, the only relation here."""
+    """Return the relation that a name refers to here or in an outer query; without a name, the only relation here."""
     if not name:
         return next(iter(scope.sources.values())) if len(scope.sources) == 1 else None
     while scope is not None:
@@ -388,7 +392,7 @@ def _source(scope: Any, name: str) -> Any:
 
 
 def _keyed(tree: exp.Expr, tables: Tables) -> dict[str, NamedTable]:
-    """Give every table of a tree a plain name of its own, and return the tables by name.
+    """Give every table in a tree a unique plain name, and return the tables by name.
 
     The parser's schema then needs no levels, and `Orders`, `orders` and `shop.orders` are one table.
     """

@@ -1,4 +1,4 @@
-"""The tables that statements read: those of the semantic layer with their columns, others by name."""
+"""The tables that statements read: semantic-layer tables with their columns, and other tables by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Redact = Callable[[str], str]
 
 
 Parts = tuple[str, ...]
-"""The parts of a table's name as it is written, outermost first."""
+"""The parts of a table's name as written, outermost first."""
 
 _SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "pg_catalog", "pg_toast", "performance_schema"})
 _SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
@@ -39,7 +39,7 @@ class NamedTable:
 
     @property
     def name(self) -> str:
-        """How the usage of another table refers to it: by the name that joins use."""
+        """The name by which other tables' usage refers to this table, as in joins."""
         return self.source or self.display
 
     def column(self, name: str) -> str | None:
@@ -50,17 +50,17 @@ class NamedTable:
         return self.columns.get(name.lower()) if self.columns else self.redact(name)
 
     def type_of(self, column: str) -> SemanticType:
-        """Return the type of a column; text if it is unknown."""
+        """Return the type of a column, or text if the type is unknown."""
         return self.types.get(column.lower(), SemanticType.STRING)
 
     def has_value(self, column: str, text: str, *, folds: bool = False) -> bool:
-        """Return whether a text is one of the values of a column that may be shown. `folds`: ignore case."""
+        """Return whether a text is one of a column's values that may be shown. `folds`: ignore case."""
         known = self.values.get(column.lower(), frozenset())
         return text in known or (folds and text.casefold() in {value.casefold() for value in known})
 
 
 class Tables:
-    """The tables of a semantic layer, by the names that statements use. `redact` redacts the names of others.
+    """A semantic layer's tables, by the names that statements use. `redact` redacts the names of others.
 
     `lists`: the values that the last scan listed for columns with few values.
     """
@@ -86,7 +86,7 @@ class Tables:
         return known if known == table else NamedTable(table.display, table.parts, table.source, redact=self._redact)
 
     def find(self, parts: Parts) -> NamedTable:
-        """Return the table that a statement refers to: the one whose name ends that way, else one that is only a name.
+        """Return the table that a statement refers to: the one whose name ends with the given parts, else only a name.
 
         A shorter name must match exactly one table, or one in a default schema; a longer one may begin with a catalog.
         """
@@ -105,7 +105,7 @@ class Tables:
 
 
 def is_system(parts: Parts, dialect: str) -> bool:
-    """Return whether a name is one of the database's own catalog."""
+    """Return whether a name belongs to the database's own catalog."""
     *outer, name = _folded(parts)
     catalog = dialect_named(dialect).system
     schemas = _SYSTEM_SCHEMAS | (catalog.schemas if catalog else frozenset())
@@ -147,7 +147,7 @@ def _tables(model: Model, lists: Sequence[ColumnValues]) -> Iterable[NamedTable]
 
 
 def _values(source: Source, column: Column, listed: Sequence[object]) -> frozenset[str]:
-    """Return the values of a column that may be shown: none of a hidden column, and none that may be personal."""
+    """Return a column's values that may be shown: none if it is hidden, and none that may be personal."""
     if source.visibility is not Visibility.PUBLIC or column.visibility not in (None, Visibility.PUBLIC):
         return frozenset()
     table = source.table[-1] if source.table else source.name

@@ -1,4 +1,4 @@
-"""Group statements into templates, without those of ktx, orchestrators and services."""
+"""Group statements into templates, except those sent by ktx, orchestrators and services."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ktx_cli.sources.query_history.tables import NamedTable, Redact, Tables
 from ktx_cli.warehouses import TAG, leading_keyword
 
 QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
-"""The words with which a query begins. Other statements (SHOW, SET, EXPLAIN, INSERT) are not questions."""
+"""The words that a query can begin with. Other statements (SHOW, SET, EXPLAIN, INSERT) are not questions."""
 
 _ORCHESTRATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "dbt": re.compile(r'"app"\s*:\s*"dbt"'),
@@ -40,12 +40,12 @@ _ORCHESTRATORS: Final[Mapping[str, re.Pattern[str]]] = {
     "Metabase": re.compile(r"\bMetabase::"),
     "Hex": re.compile(r"\bHex query metadata\b"),
 }
-"""What they write into a comment of each of their statements."""
+"""The text that orchestrators write into a comment in each of their statements."""
 
 
 @dataclass(slots=True)
 class Dropped:
-    """The number of ignored statements by reason."""
+    """The number of ignored statements, by reason."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -60,12 +60,12 @@ def is_query(text: str) -> bool:
 
 
 def is_own(text: str) -> bool:
-    """Return whether ktx sent a statement, judging by its marker."""
+    """Return whether ktx sent a statement, based on its marker."""
     return text.lstrip().startswith(TAG)
 
 
 def orchestrator_of(text: str, dialect: str) -> str | None:
-    """Return the program that sent a statement, judging by its comment, or None."""
+    """Return the program that sent a statement, based on its comment, or None."""
     from sqlglot.errors import SqlglotError
 
     if "--" not in text and "/*" not in text and "#" not in text:
@@ -85,7 +85,7 @@ class ServiceFilter:
         self._patterns = compiled(filters.service_accounts.patterns, f"{where}.filters.serviceAccounts.patterns")
 
     def covers(self, users: Mapping[str | None, int], executions: int) -> bool:
-        """Return whether matching users account for all executions. An unknown user does not match."""
+        """Return whether matching users sent all executions. An unknown user does not match."""
         if not self._patterns or executions <= 0:
             return False
         return sum(count for user, count in users.items() if user is not None and self._matches(user)) >= executions
@@ -104,7 +104,7 @@ def mostly_fails(failed: int, executions: int, filters: HistoryFilters) -> bool:
 
 
 def noise(observation: Observation) -> str | None:
-    """Return why a statement is ignored before it is parsed, or None if it is not."""
+    """Return why a statement is ignored before it is parsed, or None if it is not ignored."""
     if is_own(observation.text):
         return "sent by ktx"
     return None if is_query(observation.text) else "not a query"
@@ -119,12 +119,12 @@ def _without_line_comments(text: str) -> str:
 
 
 FORMAT: Final = 2
-"""Increase this when the same statement is parsed differently."""
+"""Increase this number when the parsing of a statement changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known about a text without a parser. `text`: hash of it without strings, or None if it is unterminated.
+    """The facts about a text that need no parser. `text`: hash of it without strings, or None if it is unterminated.
 
     `loose`: hash of what texts that may turn out to be equal have in common. `sender`: the program that sent it.
     """
@@ -151,7 +151,7 @@ class Readings:
 
     @classmethod
     def load(cls, folder: Path, connection: str, basis: str, tables: Tables) -> Readings:
-        """Return what is stored for a connection's history, or nothing if it is damaged or has another basis."""
+        """Return the stored facts for a connection's history, or nothing if they are damaged or have another basis."""
         content = read_bytes(_place(folder, connection))
         try:
             stored = json.loads(content or b"{}")
@@ -163,7 +163,7 @@ class Readings:
         return cls(basis, _tables=tables)
 
     def save(self, folder: Path, connection: str) -> None:
-        """Store what was used, if that differs from what is stored. Raises `StorageError`."""
+        """Store the facts that were used if they differ from the stored ones. Raises `StorageError`."""
         found = {"texts": self._texts, "statements": self._statements, "cuts": self._cuts}
         if self._old == found:
             return
@@ -173,11 +173,11 @@ class Readings:
         write_atomic(place, json.dumps(document, separators=(",", ":")).encode("utf-8", "surrogatepass"), mode=0o600)
 
     def hash_of(self, text: str) -> str:
-        """Return the key of a text."""
+        """Return a text's key."""
         return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=self.key, digest_size=16).hexdigest()
 
     def reading(self, text: str, read: Callable[[str], Reading]) -> Reading:
-        """Return the stored facts of a text; `read` computes them if they are missing."""
+        """Return the stored facts about a text; `read` computes them if they are missing."""
         name = self.hash_of(text)
         kept = self._texts.get(name) or self._old.get("texts", {}).get(name)
         if kept is None:
@@ -187,7 +187,7 @@ class Readings:
         return Reading(*kept)
 
     def statement(self, name: str, read: Callable[[], Statement | str]) -> Statement | str:
-        """Return the parsed statement of a text by its hash, or why it cannot be parsed; `read` computes it."""
+        """Return the parsed statement for a text by its hash, or why it cannot be parsed; `read` computes it."""
         kept = self._statements.get(name) or self._old.get("statements", {}).get(name)
         if kept is not None:
             self._statements[name] = kept
@@ -197,7 +197,7 @@ class Readings:
         return found
 
     def cuts(self, text: str, find: Callable[[], list[int]]) -> list[int]:
-        """Return where a text is split into statements; `find` computes it if it is unknown."""
+        """Return the positions that split a text into statements; `find` computes them if they are unknown."""
         name = self.hash_of(text)
         kept = self._old.get("cuts", {}).get(name)
         self._cuts[name] = find() if kept is None else kept
@@ -209,7 +209,7 @@ class Readings:
 
 
 def basis_of(dialect: str, redactions: Iterable[str], tables: Tables) -> str:
-    """Return a digest of everything other than its text by which a statement is parsed.
+    """Return a digest of everything but the text that affects how a statement is parsed.
 
     Of the values of columns, only numbers are included: texts are compared each time.
     """
@@ -270,7 +270,7 @@ def _shapes(items: Iterable[tuple[NamedTable, Shape]], of: Callable[[NamedTable]
 
 
 def _plain_shape(shape: Shape, of: Callable[[NamedTable], int]) -> list[Any]:
-    """Return the text of a statement as JSON: a list for each place of literals."""
+    """Return a statement's text as JSON: a list for each place of literals."""
     return [
         part
         if isinstance(part, str)
@@ -353,7 +353,7 @@ class Template:
 
     @property
     def known_users(self) -> set[str]:
-        """Who sent it, as far as known."""
+        """The users who sent the statement, as far as known."""
         return {user for user in self.users if user is not None}
 
     def add(self, seen: Observation) -> None:
@@ -367,7 +367,7 @@ class Template:
     def add_texts(
         self, statement: Statement, texts: Sequence[str | None], executions: int, rules: TemplateRules
     ) -> None:
-        """Count what one observation adds to its structure: the literals that are kept."""
+        """Count the parts of an observation that its structure lacks because they contain kept literals."""
         redact, dialect = rules.redact, rules.dialect
         self.texts[redact(statement.shape.runnable(texts, dialect))] += executions
         for table, shape in statement.filters:
@@ -381,13 +381,13 @@ class Template:
 
     @property
     def text(self) -> str:
-        """The most frequent text; of several in one bucket, the first by name, so that small changes have no effect."""
+        """The most frequent text; within a bucket, the first by name, so that small changes have no effect."""
         return min(self.texts, key=lambda text: (-executions_rank(self.texts[text]), text))
 
 
 @dataclass(slots=True)
 class TemplateSet:
-    """The templates that qualify, by id. `unread`: id of a text -> why it could not be parsed."""
+    """The qualifying templates, by ID. `unread`: id of a text -> why it could not be parsed."""
 
     templates: dict[str, Template] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
@@ -396,7 +396,7 @@ class TemplateSet:
 
 @dataclass(frozen=True, slots=True)
 class TemplateRules:
-    """What decides which statements qualify. `where`: the location of the settings in `ktx.yaml`.
+    """The criteria that decide which statements qualify. `where`: the location of the settings in `ktx.yaml`.
 
     `readings`: parsed statements of earlier runs.
     """
@@ -432,7 +432,7 @@ class TemplateRules:
         return found
 
     def _asked(self, observations: Iterable[Observation], found: TemplateSet) -> list[tuple[Observation, Reading]]:
-        """Return the queries, each with what is known of its text without a parser."""
+        """Return the queries, each with the facts about its text that need no parser."""
         asked = []
         for seen in observations:
             reason = noise(seen)
@@ -518,12 +518,12 @@ class TemplateRules:
 
 
 def in_scope(statement: Statement, scope: HistoryScope) -> tuple[NamedTable, ...]:
-    """Return the tables of a statement whose queries qualify."""
+    """Return the tables in a statement for which queries qualify."""
     return tuple(table for table in statement.tables if table in scope)
 
 
 def _loose(text: str) -> str:
-    """Return what statements that may turn out to be equal have in common: no numbers, lists, blanks, capitals."""
+    """Return the common form of statements that may be equal: without numbers, lists, blanks and capitals."""
     return _SAME.sub("", _REPEATED.sub("", text)).casefold()
 
 

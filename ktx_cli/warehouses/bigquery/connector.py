@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     pass
 
 MAX_BYTES_BILLED = 100 * 2**30
-"""The maximum bytes that one statement may bill, unless `max_bytes_billed` is set: 100 GiB."""
+"""The maximum number of bytes that one statement may bill, unless `max_bytes_billed` is set: 100 GiB."""
 
 _SCOPES = ("https://www.googleapis.com/auth/bigquery",)
 _READ, _WRITE = "bigquery.tables.getData", "bigquery.tables.updateData"
@@ -65,7 +65,7 @@ class BigQueryConnector(cloud.CloudConnector):
         )
 
     def _credentials(self) -> Any:
-        """Return the credentials of the service account's key, or those that Google's tools stored on this machine."""
+        """Return credentials from the service account's key, or those that Google's tools stored on this machine."""
         import google.auth
         from google.auth.exceptions import GoogleAuthError
         from google.oauth2.service_account import Credentials
@@ -184,7 +184,7 @@ class BigQueryConnector(cloud.CloudConnector):
 
 
 def _patience() -> dict[str, Any]:
-    """Return the time limits of one request, and of all its retries together."""
+    """Return the time limits for one request and for all its retries together."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     retry: Any = DEFAULT_RETRY
@@ -192,7 +192,9 @@ def _patience() -> dict[str, Any]:
 
 
 def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
-    """Return the key in `credentials_json`, empty if it is not set. Raises `ConfigError` for an invalid key."""
+    """Return the key in `credentials_json`, or an empty value if it is not set. Raises `ConfigError` for an invalid
+    key.
+    """
     text = spec.options.get("credentials_json")
     if not text:
         return {}
@@ -279,7 +281,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 class BigQueryCatalog:
-    """One read of the datasets of a project. `datasets` are their names and locations."""
+    """A single read of a project's datasets. `datasets` are their names and locations."""
 
     def __init__(self, read: Reader, parts: PartReader, project: str, datasets: Mapping[str, str]) -> None:
         self._read = read
@@ -302,7 +304,7 @@ class BigQueryCatalog:
         return drafts
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the columns, except for pseudo columns of partitioned tables."""
+        """Return the columns, except pseudo columns of partitioned tables."""
         commented = self._rows("column comments", _COLUMN_COMMENTS, schemas)
         comments = {tuple(names): comment for *names, comment in commented}
         return [
@@ -323,11 +325,11 @@ class BigQueryCatalog:
         return [row[:-1] for row in _ordered(self._rows("foreign keys", _FOREIGN_KEYS, schemas), 3)]
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SQL of views and of materialized views."""
+        """Return the SQL of views and materialized views."""
         return [*self._rows("view definitions", _VIEWS, schemas), *self._definitions]
 
     def _rows(self, what: str, template: str, schemas: Sequence[str] | Mapping[str, str]) -> cloud.Rows:
-        """Return the rows of all datasets; if one cannot be read, query each dataset separately."""
+        """Return the rows from all datasets; if one cannot be read, query each dataset separately."""
         rows: cloud.Rows = []
         for group in self._groups(schemas):
             try:
@@ -358,12 +360,12 @@ class BigQueryCatalog:
 
 
 def unquoted(literal: str) -> str:
-    """Return the text of a GoogleSQL string literal, in either kind of quotes with backslash escapes."""
+    """Return the value of a GoogleSQL string literal, with either kind of quotes and backslash escapes."""
     return _ESCAPE.sub(_character, literal.strip()[1:-1])
 
 
 def _ordered(rows: cloud.Rows, width: int) -> cloud.Rows:
-    """Sort rows by their first `width` values and, within those, by the position that comes last."""
+    """Sort rows by their first `width` values and then by their last value, the position."""
     return sorted(rows, key=lambda row: (*row[:width], row[-1]))
 
 
@@ -375,6 +377,6 @@ def _character(match: re.Match[str]) -> str:
 
 
 def _definition(ddl: str) -> str:
-    """Return the query of a CREATE MATERIALIZED VIEW statement, which BigQuery writes after an AS on its own line."""
+    """Return the query of a CREATE MATERIALIZED VIEW statement, which follows an AS on its own line."""
     found = _DEFINITION.search(ddl)
     return ddl[found.end() :].strip() if found else ddl

@@ -31,7 +31,7 @@ LIMITS: Mapping[str, Any] = {
     "aggregate_functions_null_for_empty": 1,
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-"""The settings of every statement other than its time limit, as far as the user's profile allows them."""
+"""The settings for every statement besides its time limit, as far as the user's profile allows."""
 
 _TO_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
 _DESCRIBED = ("SELECT", "WITH")
@@ -73,7 +73,7 @@ class ClickHouseConnector(ServerConnector):
             raise read_only_error(self.where, "a statement with INTO OUTFILE is")
 
     def _comes_back(self, pool: Pool[Any]) -> bool:
-        """Each statement is a request of its own, so there is no session that it could end."""
+        """Return False: each statement is a separate request, so it cannot end a session."""
         return False
 
     def _connect(self) -> Any:
@@ -102,7 +102,7 @@ class ClickHouseConnector(ServerConnector):
         return client
 
     def _require_private(self) -> None:
-        """Raise `SourceError` if a password would be sent readably without explicit permission."""
+        """Raise `SourceError` if a password would be sent in plaintext without explicit permission."""
         accepted = option_flag(self.options, "ssl") is False
         if self.address.password and not (self._secure or accepted or server.is_local(self.address.host)):
             raise self.failure(
@@ -147,7 +147,7 @@ class ClickHouseConnector(ServerConnector):
         return port.QueryResult(columns, rows, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
-        """Return the columns of a result without rows, for which the server sends nothing."""
+        """Return the columns of a result without rows, for which the server does not send anything."""
         return tuple(
             row[0] for row in self._read(session, f"DESCRIBE TABLE (\n{sql.rstrip().rstrip(';')}\n)", parameters or ())
         )
@@ -178,7 +178,7 @@ class ClickHouseConnector(ServerConnector):
         return port.DatabaseSchema(tables, (*problems, *parts.problems), f"ClickHouse {version}")
 
     def _scoped(self, scope: port.Scope) -> port.Scope:
-        """Return the scope with the option `databases`, which corresponds to `schemas` of other drivers."""
+        """Return the scope with the option `databases`, which corresponds to `schemas` in other drivers."""
         databases = self.options.get("databases")
         if scope.schemas is not None or not databases:
             return scope
@@ -231,7 +231,9 @@ class ClickHouseConnector(ServerConnector):
 
 
 def _is_secure(spec: port.ConnectionSpec) -> bool:
-    """Return whether to use TLS: `ssl`, else the URL's parameters, else its scheme or the default HTTPS port."""
+    """Return whether to use TLS, based on `ssl`, else the URL's parameters, else its scheme or the default HTTPS
+    port.
+    """
     parts = urlsplit(str(spec.options.get("url") or ""))
     query = dict(each.partition("=")[::2] for each in parts.query.split("&"))
     for given in (option_flag(spec.options, "ssl"), option_flag(query, "secure"), option_flag(query, "ssl")):
@@ -311,14 +313,14 @@ _GENERATED = ("MATERIALIZED", "ALIAS")
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A listed relation: its draft and the text of its sorting key."""
+    """A listed relation: its draft and the SQL of its sorting key."""
 
     draft: TableDraft
     sorting_key: str
 
 
 def list_relations(read: Reader) -> dict[port.TableRef, Relation]:
-    """Return all tables and views visible to the user, without the system's and the hidden storage of views.
+    """Return all tables and views visible to the user, except system tables and the hidden storage of views.
 
     A row count is exact if the engine keeps one, else None.
     """
@@ -334,7 +336,7 @@ def list_relations(read: Reader) -> dict[port.TableRef, Relation]:
 
 
 class ClickHouseCatalog:
-    """One read of the structure of all databases in scope. `home` has the connection's own database, if any."""
+    """A single read of the structure of all databases in scope. `home` has the connection's own database, if any."""
 
     def __init__(self, read: Reader, parts: PartReader, home: Sequence[str]) -> None:
         self._read = read
@@ -342,7 +344,7 @@ class ClickHouseCatalog:
         self._home = home
 
     def read(self, scope: port.Scope) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the scope entries that matched nothing."""
+        """Return everything in scope, sorted, and the scope entries that did not match anything."""
         relations = port.at_home(list_relations(self._read), scope, *self._home)
         chosen = port.select(relations, scope)
         drafts = {ref: relations[ref].draft for ref in chosen.refs}
@@ -363,7 +365,7 @@ class ClickHouseCatalog:
 
 
 def plain_columns(expressions: str) -> tuple[str, ...]:
-    """Return the plain columns in a list of expressions, in order: `a, toDate(b), c` has `a` and `c`."""
+    """Return the plain columns in a list of expressions, in order: `a` and `c` for `a, toDate(b), c`."""
     matches = (_PLAIN.fullmatch(part.strip()) for part in _split(expressions))
     return tuple(found["name"] or _unescaped(found["quoted"]) for found in matches if found is not None)
 
@@ -399,7 +401,7 @@ def _set_view(draft: TableDraft, definition: str) -> None:
 
 
 def _split(expressions: str) -> list[str]:
-    """Split at the commas outside of parentheses and quotes; parentheses around the whole are removed."""
+    """Split at the commas outside of parentheses and quotes; outer parentheses are removed."""
     text = expressions.strip()
     marks = list(_outer_marks(text))
     if marks == [(0, "("), (len(text) - 1, ")")]:

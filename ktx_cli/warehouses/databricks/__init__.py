@@ -21,7 +21,7 @@ class DatabricksConnection(Database):
     token: str | None = setting(None, "Access token.", secret=True, example="env:DATABRICKS_TOKEN")
     catalog: str | None = setting(None, "Catalog.", example="main")
     schemas: list[str] | None = setting(
-        None, "Schemas to read. Defaults to all schemas of the catalog.", example=["mart"]
+        None, "Schemas to read. Defaults to all schemas in the catalog.", example=["mart"]
     )
 
 

@@ -1,4 +1,4 @@
-"""Read a catalog of a Databricks workspace through one of its SQL warehouses."""
+"""Read a catalog in a Databricks workspace through one of its SQL warehouses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 _PORT = 443
 _WAKE_SECONDS = 300
-"""The time for a stopped warehouse to start, for which the first request waits."""
+"""The time that the first request waits for a stopped warehouse to start."""
 _ATTEMPTS = 5
 _GROUPS = 100
 _READING = ("SELECT", "BROWSE", "EXECUTE", "READ_VOLUME", "READ VOLUME", "USE_SCHEMA", "USE SCHEMA", "REFERENCES")
@@ -24,7 +24,7 @@ _LOG_IN = ("Invalid access token", "401", "403", "Unauthorized", "Forbidden")
 
 
 class DatabricksConnector(cloud.CloudConnector):
-    """Sessions on a SQL warehouse, each in one catalog."""
+    """Sessions in a SQL warehouse, each in one catalog."""
 
     dialect = "databricks"
     secret_keys = ("token",)
@@ -199,17 +199,17 @@ UNION SELECT table_owner, 'OWNERSHIP' FROM {catalog}.information_schema.tables W
 
 
 def grants_sql(catalog: str, schemas: Sequence[str]) -> str:
-    """Return the statement that lists all grantees and their privileges in some schemas, including owners."""
+    """Return the statement that lists all grantees, including owners, and their privileges in some schemas."""
     return _filled(_GRANTS, catalog, schemas)
 
 
 def members_sql(groups: Sequence[str]) -> str:
-    """Return the statement for one row that says for each group whether the user is a member."""
+    """Return the statement for one row with the user's membership in each group."""
     return "SELECT " + ", ".join(f"is_account_group_member({cloud.texts('databricks', [group])})" for group in groups)
 
 
 class DatabricksCatalog:
-    """One read of a Unity Catalog catalog."""
+    """A single read of a Unity Catalog catalog."""
 
     def __init__(self, read: Reader, parts: PartReader, catalog: str) -> None:
         self._read = read
@@ -217,7 +217,7 @@ class DatabricksCatalog:
         self._catalog = catalog
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables and views, without those of information_schema."""
+        """Return all tables and views, except those in information_schema."""
         return cloud.drafts_of(self._read(_filled(_RELATIONS, self._catalog, ())), _KINDS)
 
     def columns(self, schemas: Sequence[str]) -> cloud.Rows:
