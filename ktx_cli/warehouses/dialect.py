@@ -275,7 +275,7 @@ class Dialect(TimeArithmetic):
     """The schema for unqualified names, if sessions look those up only in the system catalog."""
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether a driver's error only concerns the names and the form of a statement.
+        """Return whether a driver's error only concerns the names or the syntax of a statement.
 
         False if that is uncertain: for errors from rows, and for databases that do not distinguish them. An error in a
         worker is an `EngineError`.
@@ -283,7 +283,7 @@ class Dialect(TimeArithmetic):
         return False
 
     def functions(self) -> frozenset[str]:
-        """Return the lower-case names of functions that only compute or read the catalog.
+        """Return the lower-case names of functions that only compute values or read the catalog.
 
         They are in `functions.txt` next to the dialect and those it derives from. Without any, statements of users are
         not run.
@@ -292,18 +292,18 @@ class Dialect(TimeArithmetic):
         return frozenset().union(*map(_functions_in, dict.fromkeys(filter(None, packages))))
 
     def server_functions(self, server: str) -> Sequence[str]:
-        """Return the additional functions of one of several servers, some only from a version on (`name@8.0.4`)."""
+        """Return the additional functions of one of several servers, some only since a version (`name@8.0.4`)."""
         return ()
 
     has_several_servers: bool = False
-    """Whether several servers use the dialect, each with functions of its own.
+    """Whether several servers use the dialect, each with its own functions.
 
     A database's own functions are called without a schema there, so the built-in functions of the exact server must be
     known.
     """
 
     def grammar_words(self) -> frozenset[str]:
-        """Return the lower-case words before a parenthesis that call nothing, for dialects of several servers."""
+        """Return the lower-case words that are not calls before a parenthesis, for dialects of several servers."""
         return frozenset()
 
     free_places: frozenset[str] = frozenset()
@@ -313,13 +313,15 @@ class Dialect(TimeArithmetic):
     """Whether a quoted upper-case name refers to the lower-case function."""
 
     combines_aggregates: bool = False
-    """Whether names of aggregates take suffixes (`sumIf`), which the parser checks."""
+    """Whether aggregate names take suffixes (`sumIf`), which the parser checks."""
 
     attributes_call: bool = False
     """Whether `x.f` and `(x).f` may call the function `f`."""
 
     def function_columns(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the functions whose results have named columns -> these names, if attributes can call functions."""
+        """Return the functions whose results have named columns -> the column names, if attributes can call
+        functions.
+        """
         return {}
 
     keeps_quoted_case: bool = True
@@ -329,13 +331,13 @@ class Dialect(TimeArithmetic):
     """Whether the parser treats a path in FROM (`FROM orders AS o, o.lines AS l`) as an UNNEST."""
 
     positional_columns: bool = False
-    """Whether `$1` is a column by its position."""
+    """Whether `$1` refers to a column by position."""
 
     recurses_without_word: bool = False
-    """Whether a WITH is recursive without the keyword."""
+    """Whether WITH is recursive without the keyword."""
 
     format_has_widths: bool = True
-    """Whether templates of `format` have widths."""
+    """Whether templates for `format` have widths."""
 
     has_sequence_tables: bool = False
     """Whether `seq_1_to_9` is a table."""
@@ -344,10 +346,10 @@ class Dialect(TimeArithmetic):
     """Types that pad a value to their length."""
 
     own_types_are_harmless: bool = False
-    """Whether types of the database contain no code: an affinity, an enumeration, an alias of a built-in type."""
+    """Whether the database's types are free of code: an affinity, an enumeration, an alias of a built-in type."""
 
     type_schema: str = ""
-    """The schema of built-in types, with its dot."""
+    """The schema of built-in types, with a trailing dot."""
 
     def built_in_types(self) -> frozenset[str]:
         """Return the built-in types that the parser does not know."""
@@ -357,10 +359,10 @@ class Dialect(TimeArithmetic):
     """Whether a file name can be used as a table."""
 
     file_formats: frozenset[str] = frozenset()
-    """Names interpreted as a file format or another source in place of a schema."""
+    """Names that are interpreted as a file format or another source instead of a schema."""
 
     def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
-        """Return the text of a checked statement without comments, with names of functions as they were written.
+        """Return the SQL of a checked statement without comments, and with function names as originally written.
 
         `copy`: keep the tree unchanged; without it, the tree must not be used any more.
         """
@@ -377,7 +379,7 @@ class Dialect(TimeArithmetic):
     """Whether GRANT SELECT lets a role read a table."""
 
     all_tables_form: str = "ALL TABLES IN SCHEMA {}"
-    """All tables of the schema {} in a GRANT."""
+    """All tables in the schema {} in a GRANT."""
 
     grants_usage: bool = True
     """Whether a role also needs USAGE on a schema."""
@@ -386,14 +388,14 @@ class Dialect(TimeArithmetic):
     """Whether the catalog hides tables that a role may not read."""
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return the statements that create a role that may only SELECT, or None if they are unknown.
+        """Return the statements that create a SELECT-only role, or None if they are unknown.
 
         `schemas`: those that it may read, or all if there are none.
         """
         return None
 
     def role(self, user: str) -> str:
-        """Return the text of a role's name in a GRANT."""
+        """Return the SQL for a role's name in a GRANT."""
         return self.quote(user)
 
     # Other formats
@@ -407,7 +409,7 @@ DIALECTS: tuple[str, ...]
 
 
 def __getattr__(name: str) -> tuple[str, ...]:
-    """Return `DIALECTS` on demand, because it requires importing every built-in warehouse."""
+    """Return `DIALECTS` on demand, because it requires importing all built-in warehouses."""
     if name != "DIALECTS":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return tuple(dict.fromkeys(kind.dialect for kind in _built_in()))
@@ -424,19 +426,21 @@ def dialect_named(name: str) -> Dialect:
 
 
 def _built_in(first: str = "") -> Iterator[Any]:
-    """Return the built-in warehouses, the one named `first` first, because most dialects are named after drivers."""
+    """Return the built-in warehouses, starting with the one named `first`, because most dialects are named after
+    drivers.
+    """
     return map(WAREHOUSES.find, sorted(WAREHOUSES.built_in, key=lambda driver: driver != first))
 
 
 def words_in(package: str, name: str) -> list[str]:
-    """Return the words of a text file next to a module; lines that begin with `#` are comments."""
+    """Return the words in a text file next to a module; lines that begin with `#` are comments."""
     lines = resources.files(package).joinpath(name).read_text(encoding="utf-8").splitlines()
     return [word for line in lines if not line.startswith("#") for word in line.split()]
 
 
 @functools.cache
 def lower_words_in(package: str, name: str) -> frozenset[str]:
-    """Return the words of a text file next to a module, in lower case."""
+    """Return the words in a text file next to a module, in lower case."""
     return frozenset(word.lower() for word in words_in(package, name))
 
 
@@ -446,7 +450,7 @@ def _functions_in(package: str) -> frozenset[str]:
 
 
 def quote(name: str, dialect: str) -> str:
-    """Return a name in the quotes of the dialect, whatever characters it has."""
+    """Return a name in the dialect's quotes, whatever characters the name has."""
     return dialect_named(dialect).quote(name)
 
 
@@ -483,7 +487,9 @@ class AccessGap:
 
 
 def access_gap(connection: str, entry: Database, test: ConnectionTest) -> AccessGap | None:
-    """Return what is missing if no table, or one in `enabled_tables`, cannot be read; None if everything is fine."""
+    """Return the missing privileges if no table, or one in `enabled_tables`, cannot be read; None if none are
+    missing.
+    """
     if not test.tables:
         return AccessGap("there are no tables to read", _hint_for_none(connection, entry, test), nothing=True)
     closed = test.closed
@@ -497,7 +503,7 @@ def access_gap(connection: str, entry: Database, test: ConnectionTest) -> Access
 
 
 def reader_role(entry: Database, test: ConnectionTest) -> str | None:
-    """Return the statements that create a role that may only SELECT, or None for an unsupported driver."""
+    """Return the statements that create a SELECT-only role, or None for an unsupported driver."""
     return _syntax(entry).reader_role(READER, test.database, getattr(entry, "schemas", None) or ())
 
 
@@ -514,7 +520,9 @@ def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> st
 
 
 def _grant(entry: Database, test: ConnectionTest, closed: Sequence[TableRef]) -> str:
-    """Return the statements that let the role SELECT from the tables in `enabled_tables`, else from all."""
+    """Return the statements that let the role SELECT from the tables in `enabled_tables`, or from all tables if
+    there are none.
+    """
     syntax = _syntax(entry)
     role = syntax.role(test.user or "")
     schemas = list(dict.fromkeys(syntax.quote(ref.schema) for ref in closed if ref.schema is not None))

@@ -1,4 +1,4 @@
-"""Pools: open sessions and connections that are kept between uses and lent to one caller at a time."""
+"""Pools of open sessions and connections, which are kept between uses and lent to one caller at a time."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult,
 from ktx_cli.warehouses.registry import open_connection
 
 IDLE_SECONDS: Final = 5.0
-"""How long an unused connection stays open; meanwhile nobody can write to a DuckDB file."""
+"""How long an unused connection stays open; in the meantime, a DuckDB file cannot be written to."""
 
 MOST_IDLE: Final = 4
 """The maximum number of idle connections per database."""
 
 MOST_USES: Final = 500
-"""How often a connection is reused: DuckDB releases some memory only when it is closed."""
+"""The maximum number of uses of a connection: DuckDB releases some memory only when it is closed."""
 
 _KEPT_AFTER: Final = frozenset({"query", "read_only"})
-"""Codes of errors that leave a session intact."""
+"""Error codes that leave a session intact."""
 
 
 ItemT = TypeVar("ItemT")
 
 
 class PoolBusyError(Exception):
-    """The maximum number of sessions is lent, and none was returned in time."""
+    """Raised if the maximum number of sessions is lent and none is returned in time."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Pool(Generic[ItemT]):
     def take(
         self, make: Callable[[], ItemT], *, key: Hashable = None, proof: object = None, wait: float = 0.0
     ) -> Pooled[ItemT]:
-        """Return an item that was opened for this key and proof, else the result of `make`.
+        """Return an item that was opened for this key and proof, or else the result of `make`.
 
         Raises `PoolBusyError` if the maximum number stays lent for `wait` seconds, and the errors of `make`.
         """
@@ -91,7 +91,7 @@ class Pool(Generic[ItemT]):
             raise
 
     def give_back(self, lent: Pooled[ItemT], *, keep: bool = True) -> None:
-        """Keep a returned item for the next caller, or close it if it is not wanted or exceeds the limit."""
+        """Keep a returned item for the next caller, or close it if it is not needed or exceeds the limit."""
         lent.since, lent.uses = monotonic(), lent.uses + 1
         with self._changed:
             idle = self._idle.get(lent.key, [])
@@ -117,7 +117,9 @@ class Pool(Generic[ItemT]):
         self._end(idle)
 
     def _idle_one(self, key: Hashable, proof: object, stale: list[Pooled[ItemT]]) -> Pooled[ItemT] | None:
-        """Take the matching item used last; those with another proof are `stale`. The caller holds the lock."""
+        """Take the most recently used matching item; items with another proof are `stale`. The caller holds the
+        lock.
+        """
         idle = self._idle.get(key, [])
         while idle:
             pooled = idle.pop()
@@ -190,7 +192,7 @@ class ConnectorPool:
 
 
 def _proof(project_dir: Path, path: object) -> object:
-    """Return the identity of a database's file, or None without a file."""
+    """Return the identity of a database file, or None if there is no file."""
     if not isinstance(path, str):
         return None
     place = project_dir / Path(path).expanduser()
@@ -201,7 +203,7 @@ def _proof(project_dir: Path, path: object) -> object:
 
 
 class _Lent(ForwardingConnector):
-    """A connection of the pool that is lent to one caller."""
+    """A pool connection that is lent to one caller."""
 
     def __init__(self, lent: Pooled[Opened], pool: Pool[Opened], *, may_be_kept: bool) -> None:
         super().__init__(lent.item[0])
@@ -210,7 +212,7 @@ class _Lent(ForwardingConnector):
         self._keep = may_be_kept
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """See `Connector`; after a session error the connection is not reused."""
+        """See `Connector`; after a session error, the connection is not reused."""
         try:
             return super().query(sql, parameters, max_rows=max_rows)
         except BaseException as error:
@@ -225,7 +227,7 @@ class _Lent(ForwardingConnector):
 
 
 _AGAIN: Final = 0.05
-"""Seconds until a second interrupt for a statement that had not started at the first one."""
+"""Seconds until a second interrupt, for a statement that had not started at the first one."""
 
 
 class Deadline:
@@ -237,7 +239,7 @@ class Deadline:
 
 @contextmanager
 def ended_at(connector: Connector, moment: float) -> Iterator[Deadline]:
-    """Interrupt what runs inside when the clock (`monotonic`) reaches `moment`; it then fails as a timeout.
+    """Interrupt the statement in the block when the clock (`monotonic`) reaches `moment`; it then fails as a timeout.
 
     A connection that cannot be interrupted is not affected.
     """
@@ -263,11 +265,11 @@ def ended_at(connector: Connector, moment: float) -> Iterator[Deadline]:
 
 
 QueryCache = Recent[QueryResult]
-"""Results by the proof of their data and their statement, for small results such as counts."""
+"""Cached results by statement and proof of the data, for small results such as counts."""
 
 
 class CachingConnector(ForwardingConnector):
-    """A connection that caches results for the same data; without a proof of the data, nothing is cached."""
+    """A connection that caches results for the same data; nothing is cached without a proof of the data."""
 
     def __init__(self, inner: Connector, kept: QueryCache) -> None:
         super().__init__(inner)

@@ -14,7 +14,7 @@ from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, did_you_me
 
 
 class SemanticType(StrEnum):
-    """The four types a column has for the semantic layer."""
+    """The four column types in the semantic layer."""
 
     STRING = "string"
     NUMBER = "number"
@@ -33,7 +33,7 @@ class TableKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
-    """The identity of a relation: schema (None if the engine has none, as in SQLite) and name, verbatim."""
+    """The identity of a relation: schema (None if the engine has no schemas, as in SQLite) and name, verbatim."""
 
     schema: str | None
     name: str
@@ -59,7 +59,9 @@ class Column:
     default: str | None = None
     generated: bool = False
     values: tuple[str, ...] = ()
-    """The texts that a constraint or type allows if its spelling does not list them; empty if any text is allowed."""
+    """The texts that a constraint or type allows, unless the type's spelling lists them; empty if any text is
+    allowed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ObjectProblem(Diagnostic):
-    """An object, or one kind of its metadata, that could not be read while the rest could."""
+    """An object, or one kind of its metadata, that could not be read, unlike the rest."""
 
     ref: TableRef | None
     """The object, or None for the whole database."""
     what: str
-    """What could not be read: the kind of the object, or of its metadata."""
+    """The unreadable part: the kind of object or metadata."""
 
     def __init__(self, ref: TableRef | None, what: str, message: str) -> None:
         place = Location(object=None if ref is None else str(ref))
@@ -125,7 +127,7 @@ class ObjectProblem(Diagnostic):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSchema:
-    """The result of an introspection, with tables sorted by ref.
+    """The result of an introspection, with tables sorted by table reference.
 
     A relation that could not be read at all is in `problems` and not in `tables`.
     """
@@ -186,10 +188,10 @@ class Connector(Protocol):
     """
 
     dialect: str
-    """The sqlglot dialect of its SQL."""
+    """The sqlglot dialect for its SQL."""
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Connect, make one round trip, and return version and privileges."""
+        """Connect, make one round trip, and return the version and privileges."""
         ...
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
@@ -218,7 +220,7 @@ class Evident(Protocol):
     """
 
     def evidence(self) -> str | None:
-        """Return a text that changes with the data and the engine, or None if nothing is certain."""
+        """Return a string that changes with the data and the engine, or None if changes cannot be detected."""
         ...
 
 
@@ -227,17 +229,17 @@ class Interruptible(Protocol):
     """A connector whose running statement another thread can interrupt."""
 
     def interrupt(self) -> None:
-        """Let the running statement fail as a timeout; harmless if there is none."""
+        """Make the running statement fail as a timeout; harmless if there is none."""
         ...
 
 
 def is_interruptible(connector: Connector) -> bool:
-    """Return whether another thread can interrupt a statement; a wrapper returns it for the inner connection."""
+    """Return whether another thread can interrupt a statement; for a wrapper, this depends on the inner connection."""
     return bool(getattr(connector, "interruptible", isinstance(connector, Interruptible)))
 
 
 class ForwardingConnector:
-    """A connector around another one. What a subclass does not define is delegated to the inner one."""
+    """A connector that wraps another one. What a subclass does not define is delegated to the inner one."""
 
     def __init__(self, inner: Connector) -> None:
         self.inner = inner
@@ -256,7 +258,7 @@ class ForwardingConnector:
         return self.inner.query(sql, parameters, max_rows=max_rows)
 
     def evidence(self) -> str | None:
-        """See `Evident`; None for a connection that can prove nothing."""
+        """See `Evident`; None for a connection that cannot prove anything."""
         return self.inner.evidence() if isinstance(self.inner, Evident) else None
 
     @property
@@ -282,7 +284,7 @@ class ForwardingConnector:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpec:
-    """What a connector needs to connect, with secrets resolved and paths absolute.
+    """The settings that a connector needs to connect, with secrets resolved and paths absolute.
 
     `id` is the connection id in `ktx.yaml`, `driver` its driver, `options` its fields by their `ktx.yaml` names with
     secret references replaced by their values. Never logged, because `options` contains secrets.
@@ -295,7 +297,7 @@ class ConnectionSpec:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The refs in scope, sorted, and one problem for every entry that matched nothing."""
+    """The table references in scope, sorted, and one problem for every entry without a match."""
 
     refs: tuple[TableRef, ...]
     problems: tuple[ObjectProblem, ...] = ()
@@ -319,7 +321,7 @@ def scope_from_options(options: Mapping[str, Any]) -> Scope:
 
 
 def parse_name(entry: str) -> tuple[str, ...]:
-    """Split `cat.db.name` at its dots; a part in double quotes keeps its dots (`"a.b"`), `""` in it is one quote.
+    """Split `cat.db.name` at its dots; a part in double quotes keeps its dots (`"a.b"`), and `""` in it is one quote.
 
     Raises `ConfigError` if a quote is not closed, text follows a closing quote, or a part is empty.
     """
@@ -368,7 +370,7 @@ def select(refs: Iterable[TableRef], scope: Scope, *, catalog: str | None = None
 
 
 def excluded(ref: TableRef, scope: Scope) -> bool:
-    """Return whether an entry of `exclude` matches a relation."""
+    """Return whether an `exclude` entry matches a relation."""
     return any(matches(pattern, ref) for pattern in scope.exclude)
 
 
@@ -470,7 +472,7 @@ _POSTGRES_CATEGORIES = {"N": SemanticType.NUMBER, "B": SemanticType.BOOLEAN, "D"
 
 
 def semantic_type(native_type: str) -> SemanticType:
-    """Return the type of a column from its type in the database's spelling; see `Dialect.semantic_type`."""
+    """Return a column's type from its type in the database's spelling; see `Dialect.semantic_type`."""
     spelled = native_type.strip().lower()
     if spelled.endswith("]"):
         return SemanticType.STRING
@@ -489,7 +491,7 @@ def postgres_type(category: str) -> SemanticType:
 
 
 def decimal_places(native_type: str) -> int | None:
-    """Return the number of decimal places of a column's numbers, from its type in the database's spelling.
+    """Return the number of decimal places in a column, from its type in the database's spelling.
 
     None if the type does not define it: floats, decimals without a scale, and other types.
     """

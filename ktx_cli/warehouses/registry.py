@@ -1,4 +1,4 @@
-"""The kinds of databases and how to open them; a driver's library is imported when it is used."""
+"""The kinds of databases and how to open them; a driver's library is imported when first needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warehouse(Kind):
-    """A kind of database: what ktx must know about it before it connects.
+    """A kind of database: what ktx needs to know about it before connecting.
 
     `dialect`: sqlglot's name for its SQL. `connector`: the class, as `package.module:Name`, that a `ConnectionSpec`
     opens. `dialect_object`: its `Dialect`, in the same form; empty if another warehouse provides it, or it uses the
@@ -44,21 +44,21 @@ class Warehouse(Kind):
     # What setup asks and detects.
     location: Literal["server", "file", "folder"] = "server"
     takes_url: bool = False
-    """Whether one URL can replace the answers to the questions."""
+    """Whether a single URL can replace the answers to the questions."""
     signature: Signature | None = None
-    """The magic bytes of its files, if it is a file."""
+    """The magic bytes of the database's files, if it is a file."""
     hosts: tuple[str, ...] = ()
-    """Suffixes of host names that distinguish it from other kinds with the same scheme."""
+    """Host name suffixes that distinguish this database from other kinds with the same scheme."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The environment variables of its own clients, by setting."""
+    """The environment variables of the database's own clients, by setting."""
     variables_needed: tuple[str, ...] = ()
-    """The settings that the variables must provide to be offered."""
+    """The settings that the variables must provide for the connection to be offered."""
 
 
 def server_questions(
     port: str, *, host: str = "localhost", place: str = "name", required: bool = True
 ) -> tuple[Question, ...]:
-    """Return the questions of setup for a server. `place` asks for what to read; `host`, `port`: defaults."""
+    """Return the setup questions for a server. `place` asks for what to read; `host`, `port`: defaults."""
     asked = (Question(place, required=required), Question("user", required=required), Question("password"))
     return (Question("host", required=True, default=host), Question("port", default=port), *asked)
 
@@ -93,7 +93,7 @@ def warehouse_of(driver: str) -> Warehouse | None:
 
 
 def dialect_of(driver: str) -> str | None:
-    """Return the sqlglot dialect of a driver, or None for an unsupported one."""
+    """Return the sqlglot dialect for a driver, or None for an unsupported one."""
     warehouse = warehouse_of(driver)
     return None if warehouse is None else warehouse.dialect
 
@@ -115,7 +115,7 @@ def is_installed(package: str) -> bool:
 
 
 def _require_scheme(spec: ConnectionSpec) -> None:
-    """Raise `ConfigError` for a URL of another driver, which a secret reference only reveals now."""
+    """Raise `ConfigError` for a URL of another driver, which is only known once a secret is resolved."""
     for key in ("url", "path"):
         found = wrong_scheme(spec.driver, str(spec.options.get(key) or ""))
         if found is not None:
@@ -151,7 +151,7 @@ def open_connection(
 def open_database(
     connection: str, entry: Database, *, project_dir: Path, environ: Mapping[str, str]
 ) -> tuple[Connector, Scope]:
-    """Return the open connector of a database given its settings, and its scope. Raises as `open_connection`.
+    """Return the open connector of a database with the given settings, and its scope. Raises as `open_connection`.
 
     For callers with the settings of one connection and not those of the project.
     """

@@ -1,4 +1,4 @@
-"""The sample of a table: its SELECT in each dialect, and a reader that isolates columns refused by the database.
+"""A table's sample: its SELECT in each dialect, and a reader that isolates columns refused by the database.
 
 If the engine supports it, the rows are spread over the table (blocks or a random sample); otherwise they are its first
 rows. An unchanged table gives the same rows every time, except on BigQuery and Trino, whose samples accept no seed.
@@ -20,7 +20,7 @@ from ktx_cli.warehouses.dialect import dialect_named, quote, table_path, value_l
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableKind, TableRef
 
 BLOCKS = 40
-"""The number of segments of a table with row numbers; the first rows of each segment are read."""
+"""The number of segments into which a table with row numbers is divided; the first rows in each are read."""
 
 _WRAPPED: Final = re.compile(r"(?:nullable|lowcardinality)\((.*)\)")
 _OPAQUE: Final = re.compile(
@@ -40,7 +40,7 @@ _FIXED: Final = re.compile(r"uuid|uniqueidentifier|enum(?:8|16)?\b.*|inet|cidr|m
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """The lowest and highest value of the integer that numbers a table's rows, and its SQL."""
+    """The minimum and maximum of the integer that numbers a table's rows, and its SQL."""
 
     column: str
     low: int
@@ -85,14 +85,16 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
-    """Return the SELECT of these columns, those with values first. `rows`: what follows the name of the table."""
+    """Return the SELECT for these columns: values first, then whether each opaque column has one. `rows`: the SQL after
+    the table's name.
+    """
     values = [value_of(column, dialect, text) for column in columns if not is_opaque(column)]
     values += [_presence(column, dialect) for column in columns if is_opaque(column)]
     return f"SELECT {', '.join(values) or '1'} FROM {table_path(table.ref, dialect)}{rows}"
 
 
 def head(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int) -> str:
-    """Return the SELECT of the first rows in the engine's order."""
+    """Return the SELECT for the first rows in the engine's order."""
     return dialect_named(dialect).limited(select_rows(table, columns, dialect, text, ""), count)
 
 
@@ -109,19 +111,20 @@ def sampling_clause(table: Table, dialect: str, count: int, *, rows: int, seed: 
 
 
 def sampled(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, clause: str) -> str:
-    """Return the SELECT of at most `count` rows by a `sampling_clause`."""
+    """Return the SELECT for at most `count` rows with a `sampling_clause`."""
     return dialect_named(dialect).limited(select_rows(table, columns, dialect, text, clause), count)
 
 
 def numbered(table: Table, dialect: str) -> str | None:
-    """Return the SQL of the integer that numbers a table's rows in approximate storage order, if any."""
+    """Return the SQL for the integer that numbers a table's rows in approximate storage order, if any."""
     return dialect_named(dialect).row_number(table) if table.kind is TableKind.TABLE else None
 
 
 def stretches(
     table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, *, within: RowRange, seed: int
 ) -> str:
-    """Return one SELECT of at most `count` rows in blocks, each at a seeded position in its own segment of row numbers.
+    """Return one SELECT for at most `count` rows in blocks, each at a seeded position in its own segment of row
+    numbers.
 
     No row is returned twice. Gaps in the numbers result in fewer rows.
     """
@@ -163,7 +166,7 @@ class SampleMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """The maximum rows and bytes of values; texts are truncated to `text` characters.
+    """The maximum number of rows and bytes of values; texts are truncated to `text` characters.
 
     `deadline`, of `core.clock.monotonic`: no statement starts after it.
     """
@@ -176,7 +179,7 @@ class SampleLimits:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows of a table, column by column: `values[i]` are those of `columns[i]`, with one item per row.
+    """A table's rows, column by column: `values[i]` are the values of `columns[i]`, with one item per row.
 
     `row_count`: the rows of the whole table, exact if `exact_count` is true, None if unknown. `opaque`: columns whose
     values are not read (JSON, geometry, bytes ...), with True for each row that has a value. `failed`: column -> why
@@ -201,20 +204,20 @@ class Sample:
 
 
 FIRST_ROWS = 1000
-"""The number of rows read first from an unknown table: most are smaller, and they show how wide a row is."""
+"""The number of rows read first from an unknown table: most tables are smaller, and the rows show their width."""
 
 FEWEST_ROWS = 10
 """The number of rows read regardless of their bytes."""
 
 _REFUSED: Final = frozenset({"query", "read_only"})
-"""Codes of errors that a single column may have caused."""
+"""Error codes that a single column may have caused."""
 
 _VALUE_BYTES: Final = 32
 _TEXT_BYTES: Final = 50
 """The approximate memory of a value, and of a text in addition to its characters."""
 
 Shape = Callable[[Sequence[Column]], str]
-"""The SELECT of some rows, for any columns of the table."""
+"""The SELECT for some rows, with any of the table's columns."""
 
 
 def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, seed: int = 0) -> Sample:
@@ -277,7 +280,7 @@ class _Reading:
         return self.limits.rows if known <= self.limits.rows else 0
 
     def _affordable(self, rows: Sequence[Sequence[Any]]) -> int:
-        """Return how many rows fit into the limit on bytes, judging by the first ones, and note whether it applies."""
+        """Return how many rows fit into the byte limit, based on the first rows, and record whether it applies."""
         probe = rows[:: max(1, len(rows) // 200)]
         width = sum(_size(value) for row in probe for value in row) / max(1, len(probe))
         fitting = max(FEWEST_ROWS, int(self.limits.bytes / max(width, 1.0)))
@@ -285,7 +288,7 @@ class _Reading:
         return min(fitting, self.limits.rows)
 
     def _head(self, count: int) -> tuple[Sequence[tuple[Any, ...]], bool]:
-        """Return the first rows, and whether they are all rows."""
+        """Return the first rows, and whether there are no others."""
         dialect, text = self.connector.dialect, self.limits.text
         result = self._rows(lambda columns: head(self.table, columns, dialect, text, count + 1), count + 1)
         self.cut = self.cut or result.truncated
@@ -306,7 +309,7 @@ class _Reading:
         return None
 
     def _shapes(self, wanted: int, count: int | None) -> Iterator[tuple[Shape, SampleMethod, int]]:
-        """Yield the ways to spread a sample, and how many rows are enough, because of gaps and partially filled pages.
+        """Yield ways to spread a sample, and how many rows are enough in view of gaps and partially filled pages.
 
         None if the row numbers show that all rows are wanted, whatever the catalog's count.
         """
@@ -340,7 +343,7 @@ class _Reading:
         return None if low is None else RowRange(number, int(low), int(high))
 
     def _count(self, wanted: int) -> tuple[int | None, bool]:
-        """Return the number of rows, and whether it is exact: the catalog's count if that is good enough."""
+        """Return the number of rows, and whether it is exact: the catalog's count if that is accurate enough."""
         known, syntax = self.table.row_estimate, dialect_named(self.connector.dialect)
         if known is not None and known > wanted and not syntax.counts_without_reading:
             return known, syntax.exact_row_counts
@@ -353,7 +356,7 @@ class _Reading:
         return int(count), True
 
     def _rows(self, shape: Shape, most: int) -> QueryResult:
-        """Return the rows of the columns that have not failed; columns that the database refuses now fail."""
+        """Return the rows of the columns that have not failed; columns that the database now refuses fail."""
         try:
             return self._ask(shape(self.columns), most)
         except SourceError as error:
@@ -365,7 +368,7 @@ class _Reading:
         return self._ask(shape(self.columns), most)
 
     def _halves(self, shape: Shape, most: int, columns: list[Column], error: SourceError) -> list[Column]:
-        """Return the refused columns that can be read separately, and note why the others cannot."""
+        """Return the refused columns that can be read separately, and record why the others cannot."""
         if len(columns) == 1:
             self.failed[columns[0].name] = why(error)
             return []
@@ -435,7 +438,7 @@ def _size(value: Any) -> int:
 
 
 def exact_texts(connector: Connector, tables: Sequence[Table]) -> tuple[dict[TableRef, frozenset[str]], int]:
-    """Return table -> its case-sensitive columns, and how many statements it took.
+    """Return table -> its case-sensitive columns, and the number of statements used.
 
     Nothing for dialects whose texts are always case-sensitive, and if a server does not report it. Raises `SourceError`
     if the server is unreachable.

@@ -1,4 +1,4 @@
-"""The base of the connectors of database servers: a pool of tagged read-only sessions, catalog reads, errors."""
+"""The base for database server connectors: a pool of tagged read-only sessions, catalog reads, and errors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 10
-"""The maximum number of sessions of a connection, unless `maxConnections` is set."""
+"""The maximum number of sessions per connection, unless `maxConnections` is set."""
 
 RETURN_SECONDS = 5.0
-"""The time for a server that dropped a session to accept a new one: Postgres restarts if one process crashes."""
+"""The time that a server has to accept a new session after dropping one: Postgres restarts if a process crashes."""
 
 _RETRY_SECONDS = 0.2
 _REPLACING = Lock()
@@ -47,7 +47,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """The address of a server and the user, from `url` or from single fields (which override parts of the URL)."""
+    """The address of a server and the user, from `url` or from separate fields (which override parts of the URL)."""
 
     host: str
     port: int
@@ -71,9 +71,9 @@ class ServerConnector(base.BaseConnector, ABC):
     placeholder = "%s"
     default_port: ClassVar[int]
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]]
-    """The allowed query parameters of the URL, with their values (none: any)."""
+    """The allowed query parameters of the URL, with their values (any if empty)."""
     reading: ClassVar[frozenset[str]]
-    """The words with which a reading statement begins."""
+    """The words that a read-only statement can begin with."""
 
     def __init__(self, spec: ConnectionSpec) -> None:
         self.address = server_address(spec, self.default_port)
@@ -91,7 +91,7 @@ class ServerConnector(base.BaseConnector, ABC):
             raise
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Make one round trip, and return version, user and privileges."""
+        """Make one round trip, and return the version, user and privileges."""
         with self._rows() as read:
             latency = base.milliseconds(lambda: read("SELECT 1"))
             return self._test(read, scope, latency)
@@ -102,7 +102,7 @@ class ServerConnector(base.BaseConnector, ABC):
             return self._introspect(read, scope)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """Run one reading statement and fetch at most `max_rows` rows of it; the rest is never transferred.
+        """Run one read-only statement and fetch at most `max_rows` rows; the rest is never transferred.
 
         If a statement ends its session and the server accepts a new one, only this statement fails (see `base.ended`).
         It is not sent again, because it may have crashed the server.
@@ -125,7 +125,7 @@ class ServerConnector(base.BaseConnector, ABC):
         self._pool.close()
 
     def _check(self, sql: str) -> None:
-        """Raise `SourceError` for a statement that does not only read."""
+        """Raise `SourceError` for a statement that is not read-only."""
         require_reading(sql, self.reading, self.where)
 
     @abstractmethod
@@ -160,12 +160,14 @@ class ServerConnector(base.BaseConnector, ABC):
         """Return the base class of the driver's errors."""
 
     def _socket_of(self, session: Any) -> int | None:
-        """Return the file descriptor of a session's connection, or None if the client has a time limit of its own."""
+        """Return the file descriptor of a session's connection, or None if the client has its own time limit."""
         return None
 
     @contextmanager
     def _time_limit(self, session: Any) -> Iterator[None]:
-        """Close the session if the server does not stop a statement in time, as not everything can be interrupted."""
+        """Close the session if the server does not stop a statement in time, because not everything can be
+        interrupted.
+        """
         number = self._socket_of(session)
         if number is None:
             yield
@@ -187,7 +189,7 @@ class ServerConnector(base.BaseConnector, ABC):
         can_write: bool,
         facts: Iterable[str] = (),
     ) -> ConnectionTest:
-        """Return the result of a test: latency, version, user and database of the session, and what can be read.
+        """Return the result of a test: latency, version, user and database of the session, and the readable tables.
 
         `tables`: the number of tables in scope. `readable`: table -> whether the role may SELECT from it, if known.
         """
@@ -226,7 +228,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield the reader of an introspection; a subclass may run its statements in one snapshot."""
+        """Yield the reader for an introspection; a subclass may run its statements in one snapshot."""
         with self._rows() as read:
             yield read
 
@@ -247,7 +249,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @contextmanager
     def _session(self, sql: str | None) -> Iterator[Any]:
-        """Yield a DB-API connection of the pool. `sql` is the user's statement, for errors.
+        """Yield a DB-API connection from the pool. `sql` is the user's statement, for errors.
 
         A broken session is discarded, so that the next call gets a new one; so is one whose pool was replaced.
         """
@@ -307,11 +309,11 @@ class PartReader:
         self.problems: list[ObjectProblem] = []
 
     def __call__(self, what: str, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows, or none and a problem that says what could not be read."""
+        """Return the rows, or none and a problem that states what could not be read."""
         return self.guarded(what, lambda: self._read(sql, parameters))
 
     def guarded(self, what: str, read: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
-        """Return what `read` returns, or nothing and a problem."""
+        """Return the result of `read`, or nothing and a problem."""
         try:
             return read()
         except self._error as error:
@@ -387,7 +389,7 @@ def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
 
 
 CLEAR_TEXT = "the server requests a plaintext password, and the connection may not be encrypted"
-"""The error of a server to which ktx did not send the password."""
+"""The error for a server to which ktx did not send the password."""
 
 
 def is_local(host: str) -> bool:
@@ -400,7 +402,7 @@ def is_local(host: str) -> bool:
 
 
 def addresses(host: str, port: int) -> list[str]:
-    """Return the addresses of a host without duplicates, in the system's order. Raises `OSError` if there are none."""
+    """Return a host's addresses without duplicates, in the system's order. Raises `OSError` if there are none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except UnicodeError as error:
@@ -409,7 +411,7 @@ def addresses(host: str, port: int) -> list[str]:
 
 
 def shares(places: Sequence[str], seconds: float) -> Iterator[tuple[str, float]]:
-    """Yield the addresses to try and the seconds for each; unused time is available to the next ones."""
+    """Yield the addresses to try and the number of seconds for each; unused time is available to the next ones."""
     deadline = time.monotonic() + seconds
     for number, place in enumerate(places):
         left = deadline - time.monotonic()
@@ -435,7 +437,7 @@ def open_socket(host: str, port: int, seconds: float) -> socket.socket:
 
 @contextmanager
 def cut_after(link: socket.socket | int, seconds: float) -> Iterator[threading.Event]:
-    """Shut down the connection if the block takes longer, whatever it waits for; the event says that it did.
+    """Shut down the connection if the block takes longer, whatever it waits for; the event records that it did.
 
     `link` is its socket, or the file descriptor of a connection that another library reads.
     """
@@ -477,12 +479,12 @@ TAG = "/* ktx */"
 
 
 def tagged(sql: str) -> str:
-    """Return the statement after the comment."""
+    """Return the statement with the comment in front."""
     return f"{TAG} {sql}"
 
 
 def tagged_postgres_cursor() -> type[psycopg.Cursor[Any]]:
-    """Return a psycopg cursor class whose statements have the comment.
+    """Return a psycopg cursor class that adds the comment to statements.
 
     psycopg itself sends SQL without a cursor only for transactions and two-phase commits. With autocommit on, and begin
     and rollback executed as statements, there are none.
@@ -509,7 +511,7 @@ def tagged_postgres_cursor() -> type[psycopg.Cursor[Any]]:
 
 
 def tagged_mysql_connection() -> type[pymysql.connections.Connection[Any]]:
-    """Return a PyMySQL connection class whose statements have the comment.
+    """Return a PyMySQL connection class that adds the comment to statements.
 
     Every packet of PyMySQL goes through `_execute_command`, including `SET NAMES` while connecting and `ROLLBACK`.
     Every request for a password goes through `_process_auth`; two of the methods send it in plaintext.

@@ -1,4 +1,4 @@
-"""The SQL of dates, timestamps and time zones, with the defaults for all dialects.
+"""SQL for dates, timestamps and time zones, with the defaults for all dialects.
 
 For dialects without time zones, it computes the difference between two zones and when it changes. From 1970 to 2037 the
 changes are exact; after 2037 the last yearly rule continues. Before 1970 the offset is that of the first day, whereas
@@ -18,10 +18,10 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.trees import call, data_type, enclosed, multiple, negative, number, plus, remainder, text, word
 
 FIRST_YEAR: Final = 1970
-"""Before this day, the offset of the first day applies."""
+"""The year before which the offset on its first day applies."""
 
 LAST_YEAR: Final = 2037
-"""Until the end of this year, changes are known individually; after it, the rule of the last years continues, if there
+"""Until the end of this year, changes are known individually; after it, the rule for the last years continues, if there
 is one.
 """
 
@@ -33,7 +33,7 @@ _START, _END = datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR + 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change: from the timestamp `at` (without a zone) on, the difference is `after` seconds."""
+    """A change: since the timestamp `at` (without a zone), the difference is `after` seconds."""
 
     at: datetime
     after: int
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class YearlyChange:
-    """A yearly change: on the first `weekday` (0: Monday) on or after `month`/`day`, `seconds` after midnight."""
+    """A yearly change: on the first `weekday` (0 is Monday) on or after `month`/`day`, `seconds` after midnight."""
 
     month: int
     day: int
@@ -52,7 +52,9 @@ class YearlyChange:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Years from `first` to `last` whose changes follow a rule or are listed. `before`: the difference at the start."""
+    """The years from `first` to `last`, with changes that follow a rule or are listed. `before`: the difference at
+    the start.
+    """
 
     first: int
     last: int
@@ -81,7 +83,7 @@ def changes(source: str, target: str) -> tuple[int, tuple[Change, ...]]:
 
 @functools.cache
 def stretches(source: str, target: str) -> tuple[Stretch, ...]:
-    """Return the changes between two zones as few ranges of years, chosen greedily from the past on."""
+    """Return the changes between two zones as few ranges of years, chosen greedily from the earliest year on."""
     before, all_changes = changes(source, target)
     by_year: dict[int, list[Change]] = {year: [] for year in range(FIRST_YEAR, LAST_YEAR + 1)}
     for change in all_changes:
@@ -97,13 +99,13 @@ def stretches(source: str, target: str) -> tuple[Stretch, ...]:
 
 
 def _ahead(source_zone: ZoneInfo, target_zone: ZoneInfo, shown: datetime) -> int:
-    """Return by how many seconds the target is ahead at a local time of the source."""
+    """Return how many seconds the target is ahead at a local time in the source zone."""
     other = shown.replace(tzinfo=source_zone).astimezone(target_zone).replace(tzinfo=None)
     return round((other - shown).total_seconds())
 
 
 def _candidates(source_zone: ZoneInfo, source: str, target: str) -> set[datetime]:
-    """Return the local times of the source, by the offsets before and after, whenever one of the zones changes."""
+    """Return the local times in the source zone, by the offsets before and after, whenever one of the zones changes."""
     moments = {*_moments(source), *_moments(target)}
     offsets = {_offset(source_zone, moment + by) for moment in moments for by in (-_SECOND, timedelta())}
     return {moment + timedelta(seconds=offset) for moment in moments for offset in offsets}
@@ -111,7 +113,7 @@ def _candidates(source_zone: ZoneInfo, source: str, target: str) -> set[datetime
 
 @functools.cache
 def _moments(zone: str) -> tuple[datetime, ...]:
-    """Return the first second of every new offset of a zone, in UTC."""
+    """Return the first second of each new offset in a zone, in UTC."""
     where = ZoneInfo(zone)
     days = [_START + _DAY * number for number in range(-1, (_END - _START).days + 2)]
     offsets = [(day, _offset(where, day)) for day in days]
@@ -148,7 +150,7 @@ def _longest(year: int, before: int, by_year: dict[int, list[Change]]) -> Stretc
 
 
 def _rule(years: list[int], by_year: dict[int, list[Change]]) -> tuple[YearlyChange, ...] | None:
-    """Return the rules that the changes of all these years follow; empty if there are none, None if they differ."""
+    """Return the rules for the changes in all these years; empty if there are none, None if they differ."""
     if len({len(by_year[year]) for year in years}) > 1:
         return None
     columns = zip(*(by_year[year] for year in years), strict=True)
@@ -157,9 +159,7 @@ def _rule(years: list[int], by_year: dict[int, list[Change]]) -> tuple[YearlyCha
 
 
 def _yearly_change(column: list[Change]) -> YearlyChange | None:
-    """Return the rule that one change of each year follows: same weekday, time and offset, within seven days of the
-    year.
-    """
+    """Return the rule for one change per year: same weekday, time and offset, within seven days of the year."""
     same = {(change.at.weekday(), change.at.time(), change.after) for change in column}
     if len(same) > 1:
         return None
@@ -200,7 +200,7 @@ _DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PeriodLength:
-    """The length of a period in seconds, days or months. `kind`: the kind of its start."""
+    """A period's length in seconds, days or months. `kind`: the kind of its start."""
 
     size: int
     unit: str
@@ -208,23 +208,23 @@ class PeriodLength:
 
 
 class TimeArithmetic:
-    """The SQL of times in one dialect. Methods return sqlglot trees and copy their arguments.
+    """The SQL for times in one dialect. Methods return sqlglot trees and copy their arguments.
 
     A date is a calendar date, a timestamp has no zone, and an instant has one. Units are `second`, `day` and `month`
     unless stated otherwise.
     """
 
     name: str = ""
-    """sqlglot's name for the dialect."""
+    """sqlglot's name for this dialect."""
 
     timestamp_type: str = "TIMESTAMP"
     """The type of a timestamp without a zone."""
 
     has_zones: bool = True
-    """Whether the database has the IANA time zones. If not, the changes of a zone are written into the statement."""
+    """Whether the database knows the IANA time zones. If not, the changes of a zone are written into the statement."""
 
     counted_from: int | None = None
-    """The year from which weeks and months are counted if the database does not truncate dates correctly.
+    """The year since which weeks and months are counted if the database does not truncate dates correctly.
 
     Its January 1 is a Monday. Periods that began before that year are wrong.
     """
@@ -245,7 +245,7 @@ class TimeArithmetic:
         return self.cast(value, self.timestamp_type)
 
     def literal(self, value: date | datetime, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a date or timestamp as a literal of whole seconds, comparable with the results of these methods."""
+        """Return a date or timestamp as a literal in whole seconds, comparable with the results of these methods."""
         if kind == "date":
             return self._date_literal(value.date() if isinstance(value, datetime) else value)
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
@@ -290,7 +290,7 @@ class TimeArithmetic:
         return call("DATEADD", word(unit.upper()), count, value)
 
     def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
-        """Return the days between two dates, or the months from the first of a month, for counting periods."""
+        """Return the days between two dates, or the months from the first day of a month, to count periods."""
         return call("DATEDIFF", word(unit.upper()), start, end)
 
     # Cutting
@@ -312,7 +312,7 @@ class TimeArithmetic:
         return self._back_to(self.truncated(value, MONTH), value, months, first_month)
 
     def _back_to(self, month: exp.Expr, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
-        """Return the first day of a period from the first day of a month in it."""
+        """Return the first day of a period, given the first day of a month in it."""
         back = remainder(plus(self.extract("MONTH", value), number(12 - first_month)), months)
         return self.moved(month, negative(back), MONTH, "date")
 
@@ -326,7 +326,7 @@ class TimeArithmetic:
         return self.moved(monday, number(-1), DAY, "date")
 
     def _by_counting(self, value: exp.Expr, origin: date, unit: str, size: int) -> exp.Expr:
-        """Return the last date, in steps from an origin, that is not after a date; the date is written only once."""
+        """Return the last date on or before a date, in steps from an origin; the date is written only once."""
         start = self.literal(origin, "date")
         passed = self.floored(self.units_between(unit, start, value), size)
         return self.moved(start, passed, unit, "date")
@@ -334,8 +334,7 @@ class TimeArithmetic:
     # Zones
 
     def localize(self, value: exp.Expr, kind: TimeKind, source: str, target: str) -> exp.Expr:
-        """Return a column's value in the form in which it is compared: a date, or a timestamp in local time of
-        `target`.
+        """Return a column's value in the form for comparisons: a date, or a timestamp in the local time of `target`.
 
         A timestamp is taken to be in the zone `source`, an instant is converted, and a date is unchanged.
         """
@@ -350,7 +349,7 @@ class TimeArithmetic:
         return self._at_zone(value, zone)
 
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
-        """Return the local time in a zone at a UTC timestamp, if the database has the zones."""
+        """Return the local time in a zone at a UTC timestamp, if the database knows the zones."""
         return self._at_zone(self._at_zone(value, UTC), zone)
 
     def between_zones(self, value: exp.Expr, source: str, target: str) -> exp.Expr:
@@ -406,7 +405,7 @@ class TimeArithmetic:
         return exp.If(this=exp.LT(this=value.copy(), expression=self.literal(limit, "timestamp")), true=then)
 
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
-        """Return when a change happens in the value's year: a Monday up to six days before, moved to its weekday."""
+        """Return when a change happens in the value's year: a Monday up to six days earlier, moved to the weekday."""
         first = self.first_of_period(self.as_date(value), 12, 1)
         month = self.moved(first, number(change.month - 1), MONTH, "date") if change.month > 1 else first
         day = self.moved(month, number(change.day - 1 + 6 - change.weekday), DAY, "date")
@@ -438,15 +437,15 @@ class TimeArithmetic:
         return value.copy()
 
     def is_number(self, value: exp.Expr) -> exp.Expr:
-        """Return the condition that a time is a number, seconds since 1970, or NULL, for times as texts."""
+        """Return the condition that a time is a number (seconds since 1970) or NULL, for times stored as text."""
         raise NotImplementedError
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
-        """Return EXTRACT in other terms, or None if the dialect cannot compute it, for times as texts."""
+        """Return EXTRACT in other terms, or None if the dialect cannot compute it, for times stored as text."""
         raise NotImplementedError
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
-        """Return DATE_TRUNC in other terms, or None if the dialect cannot compute it, for times as texts."""
+        """Return DATE_TRUNC in other terms, or None if the dialect cannot compute it, for times stored as text."""
         raise NotImplementedError
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
@@ -456,7 +455,7 @@ class TimeArithmetic:
     # Spines
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
-        """Return a query whose column `period` has the start of every period from `start` to `end`, unordered.
+        """Return a query with the start of every period from `start` to `end` in the column `period`, unordered.
 
         At most `most` periods, a power of ten; no row if an end is NULL. The query has no WITH, so it can be used
         anywhere. It is a join of digits, since recursion and series have different limits in each dialect. Rows of a
@@ -489,7 +488,7 @@ def is_constant(changes: tuple[Stretch, ...]) -> bool:
 
 
 def ends(start: exp.Expr, end: exp.Expr) -> exp.Subquery:
-    """Return the query `ends` with one row: the first and the last period of a spine."""
+    """Return the query `ends` with one row: the first and last period of a spine."""
     return exp.select(exp.alias_(start.copy(), FIRST), exp.alias_(end.copy(), LAST)).subquery(ENDS)
 
 

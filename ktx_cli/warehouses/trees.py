@@ -29,7 +29,7 @@ def word(name: str) -> exp.Expr:
 
 @functools.cache
 def data_type(name: str, dialect: str) -> exp.DataType:
-    """Return a type by its name, to be copied; parsing it is the slowest part of a cast."""
+    """Return a type by name, to be copied: parsing the type is the slowest part of a cast."""
     return exp.DataType.build(name, dialect=dialect)
 
 
@@ -49,12 +49,12 @@ def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 
 def multiple(value: exp.Expr, factor: int) -> exp.Expr:
-    """Return a value times a number, or the value itself for 1."""
+    """Return a value times a number, or only the value for 1."""
     return value if factor == 1 else times(value, number(factor))
 
 
 def remainder(left: exp.Expr, divisor: int) -> exp.Expr:
-    """Return the remainder of the division of a non-negative number."""
+    """Return the remainder after dividing a non-negative number."""
     if left.find(exp.Literal) is left:
         return number(int(left.name) % divisor)
     return exp.Mod(this=enclosed(left), expression=number(divisor))
@@ -66,7 +66,7 @@ def negative(value: exp.Expr) -> exp.Expr:
 
 
 def joined(*parts: exp.Expr) -> exp.Expr:
-    """Return the concatenation of texts (or numbers as texts) with `||`."""
+    """Return the concatenation of strings (or numbers as strings) with `||`."""
     return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), map(enclosed, parts))
 
 
@@ -76,7 +76,7 @@ def enclosed(value: exp.Expr) -> exp.Expr:
 
 
 def number_of(value: exp.Expr) -> int | None:
-    """Return a whole number literal, or None for any other expression."""
+    """Return a whole number literal, or None for other expressions."""
     if isinstance(value, exp.Neg):
         inner = number_of(value.this)
         return None if inner is None else -inner

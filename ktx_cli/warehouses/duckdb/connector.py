@@ -1,4 +1,4 @@
-"""Read DuckDB files in a session that can neither write nor access other files, in a process of its own."""
+"""Read DuckDB files in a separate process, with a session that cannot write or access other files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HEADER_BYTES = 3 * 4096
 
 
 class DuckDbSession(IsolatedConnector):
-    """The common part of DuckDB files and folders of data files: runs one reading statement at a time."""
+    """The common base for DuckDB files and folders of data files; it runs one read-only statement at a time."""
 
     dialect = "duckdb"
 
@@ -59,7 +59,7 @@ class DuckDbSession(IsolatedConnector):
 
     @contextmanager
     def _catalog_session(self) -> Iterator[TimedSession]:
-        """Yield the session for ktx's own statements, which share the time limit of one."""
+        """Yield the session for ktx's own statements, which share the time limit of one statement."""
         with self._translating():
             yield TimedSession(self._opened_session(), monotonic() + self.statement_seconds)
 
@@ -85,7 +85,7 @@ class DuckDbConnector(DuckDbSession):
         self._opened_session()
 
     def test(self, scope: port.Scope) -> port.ConnectionTest:
-        """Return the version and the number of relations in scope; latency is that of one `SELECT 1`."""
+        """Return the version and the number of relations in scope; latency is measured with one `SELECT 1`."""
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             found = port.select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
@@ -100,7 +100,7 @@ class DuckDbConnector(DuckDbSession):
             return port.DatabaseSchema(tables, tuple(catalog.problems), _version(session))
 
     def evidence(self) -> str | None:
-        """Return a text that changes with the file, or None while there is a WAL or if the file was replaced.
+        """Return a string that changes with the file, or None while there is a WAL or if the file was replaced.
 
         It covers the headers, with DuckDB's own counter of changes.
         """
@@ -131,7 +131,7 @@ class DuckDbConnector(DuckDbSession):
         return self._not_duckdb() or self._over_a_limit(error, of_the_user=False) or self.failure(text, hint=hint)
 
     def _not_duckdb(self) -> SourceError | None:
-        """Return the error for a file of another kind, or None for a DuckDB file.
+        """Return the error for another kind of file, or None for a DuckDB file.
 
         Only called if the file could not be opened: closing it here releases the locks that this process may hold on
         it.
@@ -190,7 +190,7 @@ FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY inde
 
 
 def list_relations(session: TimedSession) -> list[TableDraft]:
-    """Return all tables and views of the database, without DuckDB's own."""
+    """Return all tables and views in the database, except DuckDB's own."""
     return [
         TableDraft(
             port.TableRef(schema, name), port.TableKind(kind), comment=comment or None, row_estimate=size, view_sql=sql
@@ -200,7 +200,7 @@ def list_relations(session: TimedSession) -> list[TableDraft]:
 
 
 class DuckDbCatalog:
-    """One read of a database's structure. `problems` has what could not be read."""
+    """A single read of a database's structure. `problems` has what could not be read."""
 
     def __init__(self, session: TimedSession) -> None:
         self.session = session
@@ -272,7 +272,7 @@ class DuckDbCatalog:
 
 
 def file_reason(error: Exception) -> str | None:
-    """Return the message if DuckDB would have had to open another file, or None for any other error."""
+    """Return the message if DuckDB would have had to open another file, or None for other errors."""
     found = _OUTSIDE.search(str(error))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The SQL of DuckDB, which also reads data files."""
+"""DuckDB's SQL, which also reads data files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DuckDbDialect(Dialect):
         return f"system.main.substr({value}, 1, {length})"
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether it is an error of such a class."""
+        """Return whether the error's class indicates a mistake in the statement."""
         return getattr(error, "kind", type(error).__name__) in _STATEMENT_ERRORS
 
     def row_number(self, table: Table) -> str | None:

@@ -45,14 +45,14 @@ READERS = {
     ".jsonl": "read_json({}, format = 'newline_delimited')",
     ".jsonl.gz": "read_json({}, format = 'newline_delimited')",
 }
-"""How DuckDB reads a file, by its extension (`{}` is its path)."""
+"""How DuckDB reads a file, by extension (`{}` is the path)."""
 
 _BLANK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file and the table it becomes: `sales/2024.csv` is the table `sales/2024`."""
+    """A data file and its table: `sales/2024.csv` is the table `sales/2024`."""
 
     ref: TableRef
     path: Path
@@ -60,7 +60,7 @@ class DataFile:
 
 
 class FilesConnector(DuckDbSession):
-    """A folder of data files, each of which is a table of an in-memory DuckDB that may read only these files.
+    """A folder of data files, each of which is a table in an in-memory DuckDB that may only read these files.
 
     The folder is listed when the connection opens, and the files are read at the first introspection or query. A file
     that takes too much time or memory is reported and does not become a table.
@@ -76,7 +76,7 @@ class FilesConnector(DuckDbSession):
         self._opened_session()
 
     def test(self, scope: Scope) -> ConnectionTest:
-        """Return the number of files in scope; latency is that of one `SELECT 1`."""
+        """Return the number of files in scope; latency is measured with one `SELECT 1`."""
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             version = self._version(session)
@@ -105,7 +105,7 @@ class FilesConnector(DuckDbSession):
             return DatabaseSchema(tables, tuple(problems), self._version(session))
 
     def evidence(self) -> str | None:
-        """Return a text that changes with any of the files and their number."""
+        """Return a string that changes with any file or the number of files."""
         found = base.file_evidence(file.path for file in self._files)
         return None if found is None else f"DuckDB {self._opened_session().version} {found}"
 
@@ -155,7 +155,7 @@ class FilesConnector(DuckDbSession):
 
 
 def find_data_files(folder: Path) -> tuple[list[DataFile], list[ObjectProblem]]:
-    """Return the data files below a folder, and problems with others.
+    """Return the data files below a folder, and problems with other files.
 
     Hidden files and folders are ignored. A table is named by its path without the extension; if two files would get the
     same name, both keep their extension. Links out of the folder, unreadable subfolders and names that DuckDB

@@ -1,1 +1,1 @@
-"""The guard: only statements that read pass, made of allowed parts and functions and rewritten from their tree."""
+"""The guard: only read-only statements pass, built from allowed parts and functions and rewritten from their tree."""

@@ -12,7 +12,7 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.guard.functions import FunctionList, refused
 
 MAX_TEXT: Final = 1_000_000
-"""The maximum total length of the texts that functions in a statement build from literals."""
+"""The maximum total length of the strings that a statement's functions build from literals."""
 
 _BUILDERS: Final[dict[str, str | int]] = {
     # Class or name -> the position or the argument that determines the length of the text.
@@ -29,13 +29,13 @@ _BUILDERS: Final[dict[str, str | int]] = {
 _MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_fill", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
 _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)|\{[^{}]*(\d{5,}|\{)")
-"""A width in a template (`%99999s`, `{:>99999}`), or one that another value sets (`%*s`, `{:>{}}`)."""
+"""A width in a template (`%99999s`, `{:>99999}`), or one set by another value (`%*s`, `{:>{}}`)."""
 
 _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_string"})
 
 
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
-    """Raise an error for a text, a series or a recursion whose size nothing in the statement limits."""
+    """Raise an error for a string, a series or a recursion without a size limit in the statement."""
     built = _Built(tree)
     nodes = list(tree.walk())
     for function in (node for node in nodes if isinstance(node, exp.Func) and not functions.allows(node)):
@@ -62,7 +62,9 @@ def _key(function: exp.Func) -> str:
 
 
 class _Built:
-    """The length of the texts that a statement builds; its functions may be nested, also through a subquery."""
+    """The length of the strings that a statement builds with functions, which may be nested, even through a
+    subquery.
+    """
 
     def __init__(self, tree: exp.Expr) -> None:
         self._tree = tree
@@ -91,12 +93,12 @@ class _Built:
             raise functions.refuse_size(function, f"builds texts of more than {MAX_TEXT:,} characters", MAX_TEXT)
 
     def _longest(self) -> int:
-        """Return the length of the longest text literal in the statement."""
+        """Return the length of the longest string literal in the statement."""
         return max((len(node.name) for node in self._tree.find_all(exp.Literal) if node.is_string), default=1) or 1
 
 
 def _length(function: exp.Func, functions: FunctionList) -> int:
-    """Return the number that determines the length or the repetitions of a text; 0 if there is a default."""
+    """Return the number that determines the length or repetitions of a string, or 0 if there is a default."""
     where = _BUILDERS[_key(function)]
     listed = function.expressions
     if (isinstance(where, int) and where >= len(listed)) or (_key(function) == "polygon" and len(listed) == 1):
@@ -110,7 +112,7 @@ def _length(function: exp.Func, functions: FunctionList) -> int:
 
 
 def _growth(function: exp.Func) -> int | None:
-    """Return by how much a text may grow if each match of a literal is replaced by a longer one.
+    """Return how much a string may grow if each match of a literal is replaced by a longer one.
 
     None if the replacement is not a literal.
     """
@@ -122,7 +124,7 @@ def _growth(function: exp.Func) -> int | None:
 
 
 def _require_template(function: exp.Func, functions: FunctionList) -> None:
-    """Raise an error for a template with a width that is too large or not a literal, in one text or in pieces."""
+    """Raise an error for a template, in one string or in pieces, with a width that is too large or not a literal."""
     listed = function.expressions
     template = function.this if type(function).__name__ != "Anonymous" else listed[0] if listed else None
     if not functions.syntax.format_has_widths and _key(function) in ("Format", "format"):
@@ -139,7 +141,7 @@ def _require_template(function: exp.Func, functions: FunctionList) -> None:
 
 
 def _written(node: object) -> str | None:
-    """Return a text literal, also one concatenated from pieces, or None for anything else."""
+    """Return a string literal, which may be concatenated from pieces, or None for other expressions."""
     if isinstance(node, exp.Literal | exp.National | exp.RawString | exp.Heredoc):
         return str(node.name)
     if isinstance(node, exp.Paren | exp.Cast):
@@ -154,7 +156,7 @@ def _written(node: object) -> str | None:
 
 
 def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
-    """Raise an error for a type that pads every value to a length that is too large."""
+    """Raise an error for a type that pads every value to an excessive length."""
     own = kind.args.get("kind")  # Of a type that is written with its schema.
     name = getattr(kind.this, "name", "") if own is None else own.name.upper()
     if name not in functions.syntax.padded_types:
@@ -166,7 +168,7 @@ def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
 
 
 def _size(node: object) -> float | None:
-    """Return the value of a number, of a negative one, or of the largest number in an array."""
+    """Return the value of a number, which may be negative, or of the largest number in an array."""
     if isinstance(node, exp.Array):
         sizes = [_size(expression) for expression in node.expressions]
         return None if None in sizes else float(math.prod(size or 0 for size in sizes))
@@ -183,7 +185,7 @@ def _size(node: object) -> float | None:
 
 
 def _require_end(clause: exp.With) -> None:
-    """Raise an error for a recursive part without an end: no WHERE, no join condition, no LIMIT."""
+    """Raise an error for a recursive part without an end: without WHERE, join condition or LIMIT."""
     for part in clause.expressions:
         name = part.alias.lower()
         if part.this.args.get("limit") is not None:
@@ -240,7 +242,7 @@ _SEQUENCE: Final = re.compile(r"seq_(\d{1,20})_to_(\d{1,20})(?:_step_(\d{1,20}))
 
 
 def require_series(function: exp.Func, functions: FunctionList) -> None:
-    """Raise an error for a series of more than `MAX_SERIES` items, or one without a known length."""
+    """Raise an error for a series of more than `MAX_SERIES` items, or of unknown length."""
     counts = _counts(function)
     if counts is None:
         how = _too_long(*_ends(function))
@@ -253,7 +255,7 @@ def require_series(function: exp.Func, functions: FunctionList) -> None:
 
 
 def _counts(function: exp.Func) -> list[float | None] | None:
-    """Return the row counts in a function's arguments, or None if it has two ends instead."""
+    """Return the row counts in a function's arguments, or None if the function has two ends instead."""
     kind = type(function).__name__
     if kind == "Generator":
         return [_number(function.args.get("rowcount"))]
@@ -272,7 +274,7 @@ def require_fill(fill: exp.Expr) -> None:
 
 
 def require_short_sequence(table: exp.Table) -> None:
-    """Raise an error for a table of MariaDB's sequence engine (`seq_1_to_9`, `seq_1_to_9_step_2`) that is too long."""
+    """Raise an error for an overlong table of MariaDB's sequence engine (`seq_1_to_9`, `seq_1_to_9_step_2`)."""
     found = _SEQUENCE.fullmatch(table.name)
     if found is not None and items(float(found[1]), float(found[2]), float(found[3] or 1)) > MAX_SERIES:
         why = f"generates more than {MAX_SERIES:,} rows"
@@ -291,7 +293,7 @@ def _ends(function: exp.Func) -> tuple[exp.Expr | None, exp.Expr | None, exp.Exp
 
 
 def _too_long(start: exp.Expr | None, end: exp.Expr | None, step: exp.Expr | None) -> str:
-    """Return why a series may be too long, as a continuation of its name; empty if it is not."""
+    """Return why a series may be too long, as a continuation of its name, or an empty string."""
     ends = [each for each in (start, end) if each is not None]
     if any(type(node).__name__ in _GROWING for each in ends for node in each.walk()):
         return "makes a series whose length is a product or a power"
@@ -311,13 +313,13 @@ def _too_long(start: exp.Expr | None, end: exp.Expr | None, step: exp.Expr | Non
 
 
 def _numbers(start: exp.Expr | None, end: exp.Expr | None, step: float) -> float | None:
-    """Return the number of items in a series of literal numbers, or None if an end is not a literal."""
+    """Return the number of items in a series of literal numbers, or None if either end is not a literal."""
     first, last = 0.0 if start is None else _number(start), _number(end)
     return None if first is None or last is None else items(first, last, step)
 
 
 def _times(start: exp.Expr | None, end: exp.Expr | None, step: float) -> float:
-    """Return the number of items in a series of times, or an upper limit if an end is not a literal."""
+    """Return the number of items in a series of times, or an upper limit if either end is not a literal."""
     first, last = _moment(start), _moment(end)
     if first is not None and last is not None:
         return items(first, last, step)
@@ -352,7 +354,7 @@ def _largest(ends: list[exp.Expr]) -> float:
 
 
 def _number(node: exp.Expr | None) -> float | None:
-    """Return a number literal, possibly negative, in parentheses or under a cast."""
+    """Return a number literal, possibly negative, in parentheses or in a cast."""
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner
@@ -383,7 +385,7 @@ def _span(node: exp.Expr | None) -> float | None:
 
 
 def _moment(node: exp.Expr | None) -> float | None:
-    """Return the seconds since 1970 of a moment that is a literal or close to today."""
+    """Return the seconds since 1970 for a moment that is a literal or close to today."""
     kind = type(node).__name__
     if kind in _NOW or (isinstance(node, exp.Anonymous) and node.name.lower() == "now"):
         return datetime.now(UTC).timestamp()
@@ -404,10 +406,10 @@ def _moved(node: exp.Add | exp.Sub) -> float | None:
 
 
 ASSUMED_SECONDS: Final = 300 * 366 * 86_400
-"""The assumed distance between the ends of a series of times that come from columns."""
+"""The assumed distance between the ends of a time series if they come from columns."""
 
 MAX_SERIES: Final = 10_000_000
-"""The maximum number of items in a series, and the largest number in its ends if they are not all literals."""
+"""The maximum number of items in a series, and the maximum value of an end if not all ends are literals."""
 
 _UNITS: Final = (
     (1e-9, "nanosecond"), (1e-6, "microsecond us"), (1e-3, "millisecond ms"), (1.0, "second s sec"),
@@ -422,7 +424,7 @@ _UNMEASURED: Final = re.compile(r"infinity|\bbc\b|\d{5,}-\d", re.IGNORECASE)
 
 
 def seconds_of_span(text: str, unit: str = "") -> float | None:
-    """Return the seconds of `1 day`, `01:30`, `1 year 2 days`, or of `1` with a unit, or None for any other text."""
+    """Return the seconds in `1 day`, `01:30`, `1 year 2 days`, or in `1` with a unit, or None for other texts."""
     rest = f"{text} {unit}".strip().lower()
     if not rest:
         return None
@@ -444,7 +446,7 @@ def _unit(word: str) -> float | None:
 
 
 def seconds_of_moment(text: str) -> float | None:
-    """Return the seconds since 1970 of an ISO 8601 date or timestamp, or None for any other text."""
+    """Return the seconds since 1970 for an ISO 8601 date or timestamp, or None for other texts."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -465,7 +467,9 @@ def items(start: float, end: float, step: float) -> float:
 
 
 def items_between(moments: Iterable[float], spans: Iterable[float], step: float) -> float:
-    """Return the maximum number of items in a series of times whose ends contain these moments, spans and columns."""
+    """Return the maximum number of items in a series of times with ends that contain these moments, spans and
+    columns.
+    """
     known = list(moments)
     apart = max(known) - min(known) if known else 0.0
     return items(0.0, max(ASSUMED_SECONDS, apart) + sum(map(abs, spans)), abs(step))

@@ -1,4 +1,4 @@
-"""The guard: takes a statement, and returns the statement that may be sent or the reason why not."""
+"""The guard: checks a statement, and returns the statement to send or the reason for refusing it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from ktx_cli.warehouses.guard.nodes import (
 from ktx_cli.warehouses.guard.rendering import Headers, as_query, limited, with_headers, without_hints, written_headers
 
 SchemaOf = Callable[[str], str | None]
-"""The schema of a table that is named without one, or None to keep the name unchanged."""
+"""The schema for an unqualified table name, or None to keep the name unchanged."""
 
 PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
-"""The errors that the parser raises for unexpected texts, in addition to its own."""
+"""Errors other than the parser's own that it raises for unexpected texts."""
 
 _TOO_DEEP: Final = "split it into smaller statements"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedStatement:
-    """A statement that only reads. `sql` is sent, never the original text.
+    """A read-only statement. `sql` is sent, never the original text.
 
     `headers` are the names of those columns that the database would have taken from the original text.
     """
@@ -48,7 +48,7 @@ class CheckedStatement:
     headers: Headers = ()
 
     def columns(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the columns as the database would return them for the user's own text."""
+        """Return the names of the columns as the database would return them for the user's original text."""
         return with_headers(found, self.headers)
 
 
@@ -88,7 +88,9 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A statement that passed, and everything its check asked about tables: with the same answers it passes again."""
+    """A statement that passed, and everything that its check asked about tables: with the same answers, it passes
+    again.
+    """
 
     statement: CheckedStatement
     files: Mapping[object, bool]
@@ -101,7 +103,7 @@ class _Passed:
 
 
 class _Asked:
-    """The tables of a check, which record the questions about them."""
+    """The tables for a check, which record the questions about them."""
 
     def __init__(self, tables: Container[str], schema_of: SchemaOf | None) -> None:
         self._tables, self._schema_of = tables, schema_of
@@ -118,9 +120,9 @@ class _Asked:
 
 
 _PASSED: Final = Recent[list[_Passed]](256)
-"""The statements that passed most recently, by text and rules, because questions are repeated."""
+"""The statements that passed most recently, by text and rules, because statements are often repeated."""
 _LONGEST_KEPT: Final = 10_000
-"""The maximum length of a statement that is kept."""
+"""The maximum length of a remembered statement."""
 
 
 def _checked(
@@ -160,7 +162,7 @@ class _Rules:
         self.tables = tables
 
     def parse(self, sql: str) -> Any:
-        """Return the tree of the only query in the text. Raises `StatementRefusedError`."""
+        """Return the tree of the single query in the text. Raises `StatementRefusedError`."""
         tree = without_hints(self._tree(sql))
         tree = as_query(tree) if self.syntax.pivots_are_statements else tree
         require_root(tree)
@@ -191,8 +193,8 @@ class _Rules:
         return statements[0]
 
     def require_built_in(self, sql: str) -> None:
-        """Raise an error for a call in the statement to send that is not built into the server, whatever the parser
-        knows.
+        """Raise an error for a call in the statement to send that is not built into the server, even if the parser
+        knows it.
         """
         if not self.syntax.has_several_servers:
             return
@@ -227,7 +229,7 @@ class _Rules:
 
 @functools.cache
 def silence_parser() -> None:
-    """Keep the parser's log messages off standard error; the caller reports errors."""
+    """Keep the parser's log messages off standard error, because the caller reports errors."""
     logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
@@ -281,7 +283,7 @@ _OF_A_TABLE: Final = re.compile(r"(?:(?:full|extended)\s+)*(?:columns|fields|ind
 
 
 def require_no_description(sql: str, dialect: str, connection: str) -> None:
-    """Raise an error for a describing statement; the hint is a query or command with the same answer."""
+    """Raise an error for a describing statement; the hint is a query or command with the same result."""
     found = _INSTEAD_WORD.match(sql)
     if found is None:
         return
@@ -293,7 +295,7 @@ def require_no_description(sql: str, dialect: str, connection: str) -> None:
 
 
 def catalog_query(dialect: str, table: str | None = None) -> str:
-    """Return the query that lists the tables of a database, or the columns of one."""
+    """Return the query that lists the tables of a database, or the columns of one table."""
     syntax = dialect_named(dialect)
     if table is None:
         return syntax.tables_query
@@ -317,7 +319,7 @@ def _answer(word: str, rest: str, syntax: Dialect, connection: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StatementPolicy:
-    """The settings of one connection for raw SQL: `query_policy` and `allowed_functions`."""
+    """A connection's settings for raw SQL: `query_policy` and `allowed_functions`."""
 
     connection: str
     raw_sql: bool = True
@@ -325,7 +327,7 @@ class StatementPolicy:
 
     @classmethod
     def of(cls, connection: str, options: Mapping[str, Any]) -> StatementPolicy:
-        """Return the policy of a connection's fields, by their names in `ktx.yaml`."""
+        """Return the policy in a connection's fields, by their names in `ktx.yaml`."""
         raw_sql = options.get("query_policy") != "semantic-layer-only"
         return cls(connection, raw_sql, tuple(options.get("allowed_functions") or ()))
 
@@ -369,7 +371,7 @@ MAX_CHARACTERS: Final = 100_000
 """The maximum length of a statement in characters."""
 
 MAX_TOKENS: Final = 20_000
-"""The maximum number of words, numbers and signs in a statement."""
+"""The maximum number of words, numbers and symbols in a statement."""
 
 MAX_DEPTH: Final = 60
 """The maximum nesting of parentheses and CASE; the parser itself stops at about 100."""
@@ -388,13 +390,13 @@ _HINT = "split it into smaller statements"
 
 
 def require_short(sql: str) -> None:
-    """Raise an error for a text that is too long to check."""
+    """Raise an error for a statement that is too long to check."""
     if len(sql) > MAX_CHARACTERS:
         raise refused("size", "it", f"has {len(sql):,} characters, more than {MAX_CHARACTERS:,}", hint=_HINT)
 
 
 def require_plain(sql: str, tokens: Sequence[Any]) -> None:
-    """Raise an error for invisible characters outside of strings, and for comments that some server executes."""
+    """Raise an error for invisible characters outside strings, and for comments that some servers execute."""
     rest = _without_texts(sql, tokens)
     if _EXECUTABLE.search(rest):
         raise refused("comment", "a comment `/*!`", "is executed by MySQL and MariaDB", hint="remove the comment")
@@ -418,7 +420,7 @@ def _without_texts(sql: str, tokens: Sequence[Any]) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    """Return whether a character is visible, or is a blank or line end that servers recognize."""
+    """Return whether a character is visible, or a blank or line end that servers recognize."""
     return character in " \t\n\r" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 
 
@@ -465,7 +467,7 @@ _MISSING: Final = re.compile(
 
 
 def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: Iterable[str]) -> SourceError:
-    """Return a database's error with a hint: a similar name in `tables` or `columns`, else how to list the names.
+    """Return a database's error with a hint: a similar name in `tables` or `columns`, or else how to list the names.
 
     An existing hint is only replaced by a similar name. Errors that do not concern the statement are unchanged.
     """
@@ -491,7 +493,7 @@ def _suggested(text: str) -> str | None:
 
 
 def _near(text: str, pattern: re.Pattern[str], known: Iterable[str]) -> str | None:
-    """Return the known name similar to the missing one, or None if the name exists elsewhere."""
+    """Return a known name that is similar to the missing one, or None if the name exists elsewhere."""
     found = pattern.search(text) if _MISSING.search(text) else None
     name, names = _last(found["name"]) if found else "", list(known)
     return did_you_mean(name, names) if name and name not in names else None

@@ -21,7 +21,7 @@ _VALUES_AS_TABLES: Final = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}
     | {"current_user", "localtime", "localtimestamp", "session_user", "system_user", "user"}
 )
-"""Words that the parser reads as tables in FROM, but Postgres as functions that return one value."""
+"""Words in FROM that the parser reads as tables, but Postgres as functions that return one value."""
 
 _ROW_PREFIXES: Final = ("pg_", "lo_", "binary_upgrade_")
 _ROW_FUNCTIONS: Final = frozenset(
@@ -30,20 +30,20 @@ _ROW_FUNCTIONS: Final = frozenset(
     | {"brin_summarize_new_values", "currval", "gin_clean_pending_list", "nextval", "querytree", "row_security_active"}
     | {"amvalidate", "plpgsql_validator", "set_config", "setseed", "ts_stat", "txid_status"}
 )
-"""Functions off the list that accept a row, or that do more than compute and would accept one through a user-defined
+"""Unlisted functions that accept a row, or that do more than compute and would accept a row through a user-defined
 cast. `bernoulli`, `system` and the input and output functions of types accept no row, and are common column names.
 """
 
 
 _LOWER: Final = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _LONGEST_NAME: Final = 63
-"""The number of significant bytes of a name in Postgres; Redshift has 127."""
+"""The number of significant bytes in a Postgres name; in Redshift, it is 127."""
 
 _ANY: Final = ""
-"""Replaces the name of a function in FROM that the server spells differently: `ltrim` for TRIM(LEADING ...)."""
+"""Replaces a function name in FROM that the server spells differently: `ltrim` for TRIM(LEADING ...)."""
 
 _BEHIND_FROM: Final = frozenset({"from_", "joins", "laterals", "with_"})
-"""The parts of a SELECT in which not every item of its FROM is visible."""
+"""The parts of a SELECT in which not all of its FROM items are visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Item:
 
 
 def is_row_function(name: str) -> bool:
-    """Return whether `row.name` may call a function that is not on the list of those that only compute."""
+    """Return whether `row.name` may call a function that is not on the list of functions that only compute."""
     return name in _ROW_FUNCTIONS or name.startswith(_ROW_PREFIXES)
 
 
@@ -102,7 +102,7 @@ def _require_column(column: exp.Expr, scopes: _Scopes) -> None:
 
 
 def _no_column(column: exp.Expr, item: _Item) -> Exception:
-    """Return the error for a column that its table does not have, and that is therefore a call."""
+    """Return the error for a column that does not exist in its table and is therefore a call."""
     known, table = sorted(item.columns), column.args["table"].name
     near = did_you_mean(column.name, known)
     if near:
@@ -139,7 +139,7 @@ class _Scopes:
         return str(identifier.name if quoted else identifier.name.translate(_LOWER))
 
     def items(self, column: exp.Expr, name: str) -> list[_Item]:
-        """Return what `name` may refer to at a column.
+        """Return the items that `name` may refer to at a column.
 
         In SELECT, WHERE and the later clauses, all items in FROM are visible, so the nearest SELECT with an item of
         that name decides. In FROM itself, and in WITH, it may be an item of an outer SELECT. Items before that one
@@ -162,7 +162,7 @@ class _Scopes:
         return result
 
     def has_functions(self, column: exp.Expr) -> bool:
-        """Whether any SELECT of the statement has a function in FROM."""
+        """Whether any SELECT in the statement has a function in FROM."""
         if self._has_functions is None:
             selects = column.root().find_all(exp.Select, exp.Subquery)
             items = (item for select in selects if not _is_named(select) for _, item in self._of(select))
@@ -170,7 +170,7 @@ class _Scopes:
         return self._has_functions
 
     def _of(self, select: exp.Expr) -> list[tuple[frozenset[str], _Item]]:
-        """Return the items in a FROM, or of a join in parentheses, each with its possible names."""
+        """Return the items in a FROM, or in a join in parentheses, each with its possible names."""
         if id(select) not in self._known:
             self._known[id(select)] = [(self._names(node), self._item(node)) for node in _from_items(select)]
         return self._known[id(select)]
@@ -191,7 +191,7 @@ class _Scopes:
         return frozenset(names_of(called, self.syntax.name)) | (frozenset() if certain else {_ANY})
 
     def _item(self, node: exp.Expr) -> _Item:
-        """Return what is known about the columns of one item in FROM."""
+        """Return the known columns of one FROM item."""
         inner = _inner(node)
         renamed = [self.folded(name) for name in _column_names(node)]
         if isinstance(inner, exp.Values):
@@ -207,7 +207,9 @@ class _Scopes:
         return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
 
     def _is_path(self, node: exp.Expr) -> bool:
-        """Return whether it is a path, `FROM orders AS o, o.lines AS l`, which the parser reads as an UNNEST."""
+        """Return whether a FROM item is a path, `FROM orders AS o, o.lines AS l`, which the parser reads as an
+        UNNEST.
+        """
         if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
         return all(isinstance(expression, exp.Column) for expression in node.expressions)
@@ -232,7 +234,7 @@ class _Scopes:
         return _Item(frozenset(columns | {"ordinality"}), complete=True, is_function=True)
 
     def _outputs(self, query: exp.Expr) -> list[str | None]:
-        """Return the names of the columns of a query in order, with None for unknown ones."""
+        """Return a query's column names in order, with None for unknown ones."""
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         if not isinstance(query, exp.Select):
@@ -248,7 +250,7 @@ class _Scopes:
 
 
 def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
-    """Return the columns of a query whose first ones are renamed."""
+    """Return a query's columns with the first ones renamed."""
     if None in outputs and renamed:
         return _Item(frozenset(renamed))
     kept = [*renamed, *outputs[len(renamed) :]]
@@ -256,7 +258,7 @@ def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
 
 
 def _from_items(select: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield what is visible by name in FROM: not what is inside a join with a name of its own."""
+    """Yield the items that are visible by name in FROM, which excludes items inside a named join."""
     if isinstance(select, exp.Subquery):
         yield from _joined(select.this)
         yield from _joins(select)
@@ -283,7 +285,7 @@ def _joins(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_join(node: exp.Expr) -> bool:
-    """Return whether it is `(a JOIN b ...)` or a table, in any number of parentheses."""
+    """Return whether an item is `(a JOIN b ...)` or a table, in any number of parentheses."""
     if not isinstance(node, exp.Subquery):
         return False
     inner = node.this
@@ -293,7 +295,9 @@ def _is_join(node: exp.Expr) -> bool:
 
 
 def comparable_name(name: str) -> str:
-    """Return a name in which names are equal if a server may treat them so: Postgres truncates them to 63 bytes."""
+    """Return a form of a name that is equal for names that a server may treat as equal: Postgres truncates them to
+    63 bytes.
+    """
     return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
 
 
@@ -303,7 +307,7 @@ def _is_named(node: exp.Expr) -> bool:
 
 
 def _inner(node: exp.Expr) -> exp.Expr:
-    """Return an item without LATERAL around it."""
+    """Return an item without the LATERAL around it."""
     return node.this if isinstance(node, exp.Lateral) else node
 
 
@@ -312,13 +316,13 @@ def _is_table(node: exp.Expr) -> bool:
 
 
 def _is_value(table: exp.Expr) -> bool:
-    """Return whether what the parser reads as a table is a word that Postgres reads as a function."""
+    """Return whether a table, according to the parser, is a word that Postgres reads as a function."""
     quoted = bool(table.this.args.get("quoted"))
     return not quoted and not table.args.get("db") and table.name.lower() in _VALUES_AS_TABLES
 
 
 def _part(table: exp.Expr) -> exp.Expr | None:
-    """Return the part of WITH to which a table's name refers."""
+    """Return the part of WITH that a table name refers to."""
     if table.args.get("db"):
         return None
     name = table.name if table.this.args.get("quoted") else table.name.lower()
@@ -326,7 +330,7 @@ def _part(table: exp.Expr) -> exp.Expr | None:
 
 
 def _called(node: exp.Expr) -> exp.Func | None:
-    """Return the function of an item in FROM."""
+    """Return the function in a FROM item."""
     inner = _inner(node)
     if isinstance(inner, exp.Func):
         return inner
@@ -343,7 +347,7 @@ def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
-    """Yield the names of the columns of XMLTABLE and JSON_TABLE, which are inside of them."""
+    """Yield the column names of XMLTABLE and JSON_TABLE, which are inside their arguments."""
     if isinstance(called, exp.XMLTable):
         yield from (each.this for each in called.args.get("columns") or () if isinstance(each, exp.ColumnDef))
     elif isinstance(called, exp.JSONTable):

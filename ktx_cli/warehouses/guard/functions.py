@@ -1,4 +1,4 @@
-"""The functions that a statement may call, and the error of a refused statement.
+"""The functions that a statement may call, and the error for a refused statement.
 
 A list contains what only computes or reads the catalog: by name per dialect, and by the parser's class. Everything else
 is refused, with the setting that allows it.
@@ -21,7 +21,9 @@ READING = "write a single SELECT statement; to change data, use the database's o
 
 
 class StatementRefusedError(SourceError):
-    """A statement that was not sent. `details["rule"]` is the broken rule, `details["construct"]` the construct."""
+    """Raised for a statement that was not sent. `details["rule"]` is the broken rule, `details["construct"]` the
+    construct.
+    """
 
     code = "read_only"
 
@@ -61,7 +63,7 @@ def _flow(names: Iterable[str]) -> str:
 
 
 def read_words(name: str) -> list[str]:
-    """Return the words of one of the package's text files."""
+    """Return the words in one of the package's text files."""
     return words_in(__package__, name)
 
 
@@ -92,7 +94,7 @@ class FunctionList:
         self.names = listed(dialect, server)
 
     def require(self, function: exp.Func) -> None:
-        """Raise an error unless the function may be called where it is."""
+        """Raise an error unless the function may be called in its position."""
         if self.allows(function):
             return
         place = place_of(function)
@@ -105,7 +107,7 @@ class FunctionList:
             self._require_setting(function)
 
     def name_of(self, function: exp.Func) -> str:
-        """Return the name of a function in the dialect."""
+        """Return a function's name in the dialect."""
         return names_of(function, self.dialect)[0]
 
     def allows(self, function: exp.Func) -> bool:
@@ -120,7 +122,7 @@ class FunctionList:
         return refused_function(name, self.connection, self.allowed, why)
 
     def refuse_size(self, function: exp.Func, why: str, most: int) -> Exception:
-        """Return the error for a function that generates too much. `most` is the maximum number to write."""
+        """Return the error for a function that generates too much data. `most` is the maximum number to write."""
         name = self.name_of(function)
         hint = f"set its size to a literal number of at most {most:,}"
         return refused("size", f"the function `{name}`", why, hint=hint, function=name)
@@ -144,14 +146,14 @@ class FunctionList:
         return kind in known_classes()
 
     def _folds_name(self, function: exp.Func) -> bool:
-        """Return whether a name is that of the listed function. Quoted with capitals, it may be another one."""
+        """Return whether a name belongs to a listed function. Quoted with capitals, it may be another one."""
         name = function.this
         quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
         return not quoted or name.name == name.name.lower() or self.syntax.folds_function_names
 
 
 def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
-    """Return the lower-case names of a function, the one of the dialect first."""
+    """Return the lower-case names of a function, starting with the dialect's own."""
     if type(function).__name__ == "Anonymous" or type(function).__name__ in _NAMELESS:
         return (function.name.lower(),)
     # The parser treats AND and OR as functions; rendering each of a thousand joined conditions would take minutes.
@@ -161,7 +163,7 @@ def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
 
 
 def place_of(function: exp.Func) -> str:
-    """Return the lower-case schema of a function (`public`, `db.schema`), or an empty text."""
+    """Return the lower-case schema of a function (`public`, `db.schema`), or an empty string."""
     parent = function.parent
     if isinstance(parent, exp.Table) and parent.this is function:
         return ".".join(part.name.lower() for part in (parent.args.get("catalog"), parent.args.get("db")) if part)
@@ -187,7 +189,7 @@ def _is_in_row_pattern(function: exp.Func) -> bool:
 
 @functools.cache
 def listed(dialect: str, server: Server | None = None) -> frozenset[str]:
-    """Return the lower-case names on a dialect's list, including those of the server."""
+    """Return the lower-case names on a dialect's list, including those for the server."""
     syntax = dialect_named(dialect)
     lists = server.lists if server is not None else ()
     own = (holds(word, server.version) for each in lists for word in syntax.server_functions(each)) if server else ()
@@ -218,11 +220,11 @@ class Server:
 
 
 EITHER: Final = Server(("mysql", "mariadb"), (99,))
-"""A server whose version is unknown, for a first check before a connection is opened."""
+"""A server with an unknown version, for a first check before a connection is opened."""
 
 
 def server_of(version: str) -> Server:
-    """Return the server for the `version` that its `SELECT VERSION()` returns."""
+    """Return the server for the `version` returned by its `SELECT VERSION()`."""
     mariadb = _MARIADB.search(version)
     found = mariadb or _NUMBER.search(version)
     number = tuple(int(part or 0) for part in found.groups()) if found else ()
@@ -230,7 +232,7 @@ def server_of(version: str) -> Server:
 
 
 def holds(word: str, version: Version) -> str:
-    """Return the lower-case name of a word of a list, or an empty text if the server is older than it."""
+    """Return the lower-case name in a list's word, or an empty string if the server is older than the function."""
     name, _, since = word.lower().partition("@")
     return name if version >= tuple(int(part) for part in since.split(".") if part) else ""
 
@@ -253,7 +255,7 @@ def calls(tokens: Sequence[Any], words: Container[str]) -> Iterator[tuple[str, b
 
 
 def strange_call(tokens: Sequence[Any], known: Container[str], words: Container[str]) -> str | None:
-    """Return the first call of an unknown name, or of a quoted name that may be another function."""
+    """Return the first call to an unknown name, or to a quoted name that may be another function."""
     return next((name for name, quoted in calls(tokens, words) if quoted or name not in known), None)
 
 
@@ -262,7 +264,7 @@ def _is_word(token: Any) -> bool:
 
 
 def _is_named(tokens: Sequence[Any], opening: int) -> bool:
-    """Return whether the word before a parenthesis is a new name, or has a schema, which the tree check covers."""
+    """Return whether the word before a parenthesis is a new name or has a schema, which the tree check covers."""
     if opening >= 2 and tokens[opening - 2].text.upper() in ("AS", "."):
         return True
     end = _closing(tokens, opening)
@@ -272,7 +274,7 @@ def _is_named(tokens: Sequence[Any], opening: int) -> bool:
 
 
 def _closing(tokens: Sequence[Any], opening: int) -> int:
-    """Return the position of the parenthesis that closes the one at `opening`, or of the end."""
+    """Return the position of the parenthesis that closes the one at `opening`, or of the end of the text."""
     depth = 0
     for place in range(opening, len(tokens)):
         kind = tokens[place].token_type.name

@@ -16,13 +16,13 @@ from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.functions import read_words, refused
 
 ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
-"""The classes that a statement may have."""
+"""The node classes permitted for a whole statement."""
 
 _SETS: Final = frozenset({"Union", "Except", "Intersect"})
 """Classes that combine two queries; the parser accepts any expression as the first."""
 
 NODES: Final = frozenset(read_words("nodes.txt"))
-"""The allowed node classes, except for functions."""
+"""The allowed node classes, except functions."""
 
 ARGUMENTS: Final = {
     "Select": frozenset(
@@ -36,7 +36,7 @@ ARGUMENTS: Final = {
     ),
     "With": frozenset({"expressions", "recursive"}),
 }
-"""The allowed arguments of these classes; other classes may have any."""
+"""The allowed arguments for these classes; other classes may have any argument."""
 
 _KINDS: Final = {"Into": "INTO", "Lock": "a lock clause (FOR UPDATE, FOR SHARE)", "NextValueFor": "NEXT VALUE FOR"}
 _ARGUMENT_NAMES: Final = {
@@ -91,7 +91,7 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
 
 
 def _require_names(node: exp.Expr, argument: str) -> None:
-    """Raise an error for a column name written as a string, as SQLite allows, because no other check would see it."""
+    """Raise an error for a column name written as a string, as SQLite allows, because other checks would miss it."""
     found = node.args.get(argument)
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, exp.Literal) and each.is_string:
@@ -135,7 +135,7 @@ def _is_position(node: exp.Expr) -> bool:
 
 
 def _require_options(node: exp.Expr) -> None:
-    """Raise an error for an OPTION other than MAXRECURSION, and for a modifier other than a join order."""
+    """Raise an error for an OPTION other than MAXRECURSION, and for modifiers other than a join order."""
     for option in node.args.get("options") or ():
         limit = option.args.get("expression")
         if option.name.upper() != "MAXRECURSION" or limit is None or not 1 <= int(limit.name) <= _MOST_RECURSION:
@@ -148,7 +148,7 @@ def _require_options(node: exp.Expr) -> None:
 
 
 def _require_answer_form(node: exp.Expr) -> None:
-    """Raise an error for a FOR clause that does not concern the format of the result."""
+    """Raise an error for a FOR clause that does not concern the result format."""
     if str(node.args.get("kind")).upper() not in ("JSON", "XML"):
         raise refused("construct", "a FOR clause", "is only allowed for JSON and XML", hint="remove it")
 
@@ -193,7 +193,7 @@ def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], 
 
 
 def _type_name(node: exp.DataType) -> str:
-    """Return a type's name with its schema, in lower case unless quoted."""
+    """Return a type's name with its schema, in lower case unless it is quoted."""
     kind = node.args.get("kind")
     if not isinstance(kind, exp.Expr):
         return str(kind).lower()
@@ -239,7 +239,7 @@ def _is_file(parts: list[str], syntax: Dialect) -> bool:
 
 
 def _require_open(parts: list[str], syntax: Dialect) -> None:
-    """Raise an error for a relation of a system schema that is not on the list of open ones."""
+    """Raise an error for a system schema relation that is not on the list of open ones."""
     system = syntax.system
     if system is None:
         return
@@ -265,7 +265,7 @@ def _closed(parts: list[str], syntax: Dialect) -> Exception:
 
 
 def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
-    """Give every table without a schema the one that `schema_of` returns; names from WITH are unchanged.
+    """Give every unqualified table the schema that `schema_of` returns; names from WITH are unchanged.
 
     `schema_of` gets the name as the server stores it: in lower case unless it is quoted.
     """
@@ -281,7 +281,7 @@ def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
 
 
 def visible_parts(table: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
-    """Yield the names in WITH to which a table's name may refer, each with its part, nearest first.
+    """Yield the names in WITH that a table's name may refer to, each with its part, nearest first.
 
     A part sees the parts before it and, if the WITH is recursive, itself and all others; the query sees all.
     """

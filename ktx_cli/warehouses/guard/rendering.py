@@ -1,4 +1,4 @@
-"""Rewrite a checked statement from its tree: without comments, and with a limit around everything."""
+"""Rewrite a checked statement from its tree, without comments and with an outer limit."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
 
 
 def without_hints(tree: exp.Expr) -> exp.Expr:
-    """Remove optimizer hints: they look like comments, but are settings for a server."""
+    """Remove optimizer hints, which look like comments but are settings for a server."""
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
     return tree
 
 
 def as_query(tree: exp.Expr) -> exp.Expr:
-    """Return a query around PIVOT and UNPIVOT, which may be statements too; any other tree is unchanged."""
+    """Return a query around PIVOT and UNPIVOT, which may also be statements; other trees are unchanged."""
     if not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
         return tree
     return exp.select("*").from_(exp.Subquery(this=tree))
@@ -49,7 +49,9 @@ def _clauses(subquery: exp.Subquery) -> bool:
 
 
 def _is_open(limit: exp.Expr) -> bool:
-    """Return whether an outer query preserves the meaning of the limit: not if ties or fetch options follow."""
+    """Return whether an outer query preserves the meaning of a limit, which it does not if ties or fetch options
+    follow.
+    """
     options = limit.args.get("limit_options")
     return options is None and not limit.args.get("expressions")
 
@@ -69,7 +71,7 @@ def _count(limit: exp.Expr) -> int | None:
 
 
 Headers = tuple[str | None, ...]
-"""A name for each item in SELECT: None if the database derives it itself; `STAR` for several columns."""
+"""A name for each item in SELECT: None if the database derives the name itself; `STAR` for several columns."""
 
 STAR: Final = "*"
 """Represents an item that may be any number of columns."""
@@ -86,7 +88,7 @@ _BEHIND_SELECT: Final = frozenset({"DISTINCT", "ALL", "STRAIGHT_JOIN"})
 
 
 def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
-    """Return the names that the database takes from the text `sql`, or none if it does not or they are unclear."""
+    """Return the names that the database takes from the text `sql`, or none if it takes none or they are unclear."""
     from sqlglot import Dialect
 
     source = dialect_named(dialect).headers_from
@@ -107,7 +109,7 @@ def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
 
 
 def _called(text: str | None, rendered: str) -> str | None:
-    """Return the name of the function after which a column is named, if the rewritten one is different."""
+    """Return the function name that a column name comes from, if it differs from the rewritten one."""
     written, own = _CALL.match(text or ""), _CALL.match(rendered)
     if text is None or own is None or own[1].lower() in _NO_NAMES:
         return None
@@ -117,7 +119,7 @@ def _called(text: str | None, rendered: str) -> str | None:
 
 
 def with_headers(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
-    """Return the names of columns combined with those from the text: up to the first star, and after the last."""
+    """Return the column names combined with those from the text, up to the first star and after the last."""
     if STAR not in headers:
         return _put(found, headers) if len(found) == len(headers) else tuple(found)
     stars = [place for place, name in enumerate(headers) if name == STAR]
@@ -133,7 +135,7 @@ def _put(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
 
 
 def _first_select(tree: exp.Expr) -> exp.Select | None:
-    """Return the SELECT that names the columns of a query."""
+    """Return the SELECT that names a query's columns."""
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.this
     return tree if isinstance(tree, exp.Select) else None
@@ -169,7 +171,7 @@ def _pieces(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
 
 
 def _in_with(tokens: Sequence[Any], select: int) -> bool:
-    """Return whether a SELECT is in parentheses that follow an AS, as the parts of WITH are."""
+    """Return whether a SELECT is in parentheses after AS, like the parts of WITH."""
     depth = 0
     for place in range(select - 1, -1, -1):
         kind = tokens[place].token_type.name

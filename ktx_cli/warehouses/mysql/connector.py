@@ -1,4 +1,4 @@
-"""Read MySQL and MariaDB with PyMySQL; a schema is a database of these servers."""
+"""Read MySQL and MariaDB with PyMySQL; a schema is a database on these servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
-"""What changes the state of a session: locks and variables."""
+"""Expressions that change a session's state: locks and variables."""
 
 _RIGHTS = "SELECT table_schema, table_name, privileges FROM information_schema.columns WHERE table_schema IN %s"
 _GRANT = re.compile(r"^GRANT (?P<rights>.+?) ON (?P<place>\S+|`.*?`\.\S+) TO ")
@@ -221,7 +221,7 @@ class MySqlConnector(ServerConnector):
 
     def _relations(self, read: Reader, scope: port.Scope) -> dict[port.TableRef, TableDraft]:
         """The relations that may be in scope: without `schemas`, those of the connection's own database and of schemas
-        that an entry of the scope names.
+        named in a scope entry.
         """
         relations = list_relations(read)
         database = self.address.database
@@ -270,7 +270,7 @@ class MySqlConnector(ServerConnector):
 
 
 def _cut_off(session: Any) -> None:
-    """Close the socket while rows are pending, without letting PyMySQL wait for them."""
+    """Close the socket while rows are pending, because PyMySQL would wait for them."""
     if session._result is not None:
         session._result.unbuffered_active = False
     session._force_close()
@@ -281,7 +281,7 @@ def _server_version(version: str, comment: str) -> str:
 
 
 def _column_rights(read: Reader, schemas: set[str | None]) -> dict[port.TableRef, set[str]]:
-    """The role's privileges on at least one column of each table: `select`, `insert`, `update`, `references`."""
+    """The role's privileges on at least one column in each table: `select`, `insert`, `update`, `references`."""
     found: dict[port.TableRef, set[str]] = {}
     # DISTINCT would treat names that differ only in case as equal.
     rows = read(_RIGHTS, (tuple(schemas),)) if schemas else []
@@ -328,7 +328,7 @@ _BROKEN = "references invalid table(s)"
 
 
 def list_relations(read: Reader) -> dict[port.TableRef, TableDraft]:
-    """Return all tables and views, without the system's and without sequences. Row estimates come from InnoDB."""
+    """Return all tables and views, except system tables and sequences. Row estimates come from InnoDB."""
     drafts: dict[port.TableRef, TableDraft] = {}
     for schema, name, kind, rows, comment in read(_RELATIONS):
         view = kind == "VIEW"
@@ -343,7 +343,7 @@ def list_relations(read: Reader) -> dict[port.TableRef, TableDraft]:
 
 
 class MySqlCatalog:
-    """One read of the structure of all schemas in scope."""
+    """A single read of the structure of all schemas in scope."""
 
     def __init__(self, read: Reader, parts: PartReader) -> None:
         self._read = read
@@ -371,7 +371,7 @@ class MySqlCatalog:
 
 
 def _drop_broken(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:
-    """Remove views that the server itself calls invalid (MariaDB lists no columns for them, MySQL still does).
+    """Remove views that the server itself reports as invalid (MariaDB lists no columns for them, MySQL still does).
 
     Tables without columns are removed too: they were dropped meanwhile, or are hidden from the role.
     """

@@ -1,4 +1,4 @@
-"""The SQL of MySQL and MariaDB."""
+"""MySQL's and MariaDB's SQL."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ class MySqlDialect(Dialect):
     )
 
     def server_functions(self, server: str) -> Sequence[str]:
-        """Return the additional functions of `mysql` or `mariadb`."""
+        """Return the additional functions in `mysql` or `mariadb`."""
         return words_in(__package__, f"functions_{server}.txt")
 
     def grammar_words(self) -> frozenset[str]:
-        """Return the words before a parenthesis that call nothing."""
+        """Return the words that are not calls before a parenthesis."""
         return lower_words_in(__package__, "grammar.txt")
 
     def fenced(self, query: exp.Select) -> exp.Select:
-        """Return a query that is not merged into the outer one, because of a limit that drops no row."""
+        """Return a query that is not merged into the outer one, because of a limit that does not drop any rows."""
         return query.limit(2**64 - 1, copy=False)
 
     def rendered(self, tree: exp.Expr, *, copy: bool = True) -> str:
-        """Return the text of a statement, with REGEXP as an operator."""
+        """Return the SQL of a statement, with REGEXP as an operator."""
         return str(_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree, copy=copy))
 
     def _timestamp_literal(self, moment: str) -> exp.Expr:
@@ -112,11 +112,11 @@ class MySqlDialect(Dialect):
         return SemanticType.BOOLEAN if is_boolean else super().semantic_type(native_type)
 
     def readable(self, value: str, native_type: str) -> str:
-        """Return a value, a number for bits."""
+        """Return a value, converted to a number for bits."""
         return f"{value} + 0" if native_type.startswith("bit") else value
 
     def row_number(self, table: Table) -> str | None:
-        """Return the primary key if it is one whole number."""
+        """Return the primary key if it is a single whole number."""
         if len(table.primary_key) != 1:
             return None
         (key,) = table.primary_key
@@ -124,18 +124,18 @@ class MySqlDialect(Dialect):
         return self.quote(key) if re.match(r"(tiny|small|medium|big)?int", native) else None
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return the statements that create a role that may only SELECT from a database."""
+        """Return the statements that create a SELECT-only role for a database."""
         if not database:
             return None
         place = f"{self.quote(database)}.*"
         return f"CREATE USER {name}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place} TO {name}@'%'"
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether it is an error with such a number."""
+        """Return whether the error's number indicates a mistake in the statement."""
         return error.args[:1] != () and error.args[0] in _STATEMENT_ERRORS
 
     def role(self, user: str) -> str:
-        """Return the text of `user@host` in a GRANT."""
+        """Return the SQL for `user@host` in a GRANT."""
         name, _, host = user.rpartition("@")
         return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (name, host))
 

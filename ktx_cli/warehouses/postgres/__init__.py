@@ -22,7 +22,7 @@ class PostgresConnection(Server):
     schema_: str | None = setting(None, "A single schema to read.", alias="schema", example="mart")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
         None,
-        "TLS mode as in libpq; `no-verify` is the same as `require`. Defaults to the choice of the server and libpq.",
+        "TLS mode as in libpq; `no-verify` is the same as `require`. Defaults to the server's and libpq's choice.",
         example="verify-full",
     )
     ssl: bool | None = setting(None, "Whether to use TLS, if `sslmode` is not set.", example=True)

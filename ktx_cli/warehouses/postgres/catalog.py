@@ -123,7 +123,7 @@ class Relation:
 
 
 def list_relations(read: Reader) -> dict[TableRef, Relation]:
-    """Return all relations, without the system's, those of extensions, and partitions.
+    """Return all relations, except partitions and those that belong to the system or to extensions.
 
     Row estimates are `reltuples`, for a partitioned table the sum over its partitions; None if never analyzed.
     """
@@ -145,7 +145,7 @@ class PostgresCatalog:
         self._locked = locked
 
     def read(self, scope: Scope, *, catalog: str) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
-        """Return everything in scope, sorted, and the problems.
+        """Return everything in scope, sorted, and problems.
 
         Problems are scope entries that matched nothing, and locked tables with a default and locked views.
         """
@@ -193,7 +193,7 @@ class PostgresCatalog:
             drafts[oid].view_sql = definition
 
     def _take_out_locked(self, drafts: dict[int, TableDraft]) -> list[ObjectProblem]:
-        """Remove what is locked: without its defaults or its text, it would look changed."""
+        """Remove locked relations: without their defaults or their text, they would look changed."""
         taken = [(drafts.pop(oid), reason) for oid, reason in self._locked.reasons.items()]
         problems = (ObjectProblem(draft.ref, draft.kind.value, reason) for draft, reason in taken)
         return sorted(problems, key=lambda problem: str(problem.ref))
@@ -224,7 +224,7 @@ def _add_index(draft: TableDraft, unique: bool, plain: bool, name: str, columns:
 
 
 ROUNDS = 3
-"""How often a read is restarted without the relations that are locked."""
+"""The maximum number of restarts of a read without the locked relations."""
 
 # A view's text is rebuilt from the relations it names, so their locks block it too. A lock that is only waited for
 # already blocks everybody behind it.
@@ -245,7 +245,7 @@ GROUP BY need.oid
 
 
 class LockedReader:
-    """Runs catalog queries that take a lock on each of many relations, without those that stay locked.
+    """Runs catalog queries that lock many relations, excluding relations that stay locked.
 
     The first wait is the session's `lock_timeout`; a relation that was locked then is not requested again.
     """
@@ -255,10 +255,10 @@ class LockedReader:
         self._error = lock_error
         self._holders: dict[int, int | None] = {}
         self.reasons: dict[int, str] = {}
-        """The relations excluded from a query, and why."""
+        """The relations excluded from a query, and the reasons."""
 
     def __call__(self, sql: str, wanted: Iterable[int], all_of_them: Iterable[int]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query whose only parameter is a list of oids.
+        """Return the rows of a query with a list of OIDs as its single parameter.
 
         `all_of_them` are the relations that later queries may request. Raises the driver's error if new locks keep
         appearing.

@@ -1,4 +1,4 @@
-"""Read Postgres with psycopg; of a URL's parameters, libpq only gets those listed here."""
+"""Read Postgres with psycopg; only the URL parameters listed here are passed to libpq."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"
 """The values of `sslmode`: libpq's and node-postgres's `no-verify`."""
 
 FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
-"""Parameters with a file name."""
+"""Parameters that contain a file name."""
 
 KEPT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*FILES, "sslpassword", "ssl_min_protocol_version", "ssl_max_protocol_version"), ANY),
@@ -46,7 +46,7 @@ URL_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "options": ANY,
     "ssl": FLAG,
 }
-"""Parameters that ktx reads or sets itself, or that other clients need, which have no effect."""
+"""Parameters without effect: ktx reads or sets them itself, or only other clients need them."""
 
 
 PINNED = "pg_catalog, pg_temp"
@@ -73,7 +73,7 @@ SELECT current_user::varchar, rolsuper, pg_catalog.has_database_privilege(pg_cat
           AND NOT roles.rolsuper AND pg_catalog.pg_has_role(roles.oid, r.oid, 'MEMBER'))
 FROM pg_catalog.pg_roles AS roles WHERE rolname = current_user
 """
-"""The session's user; the last column lists roles whose members can access programs and files of the server."""
+"""The session's user; the last column lists roles whose members can access programs and files on the server."""
 
 _WRITES = """
 SELECT coalesce(pg_catalog.bool_or(pg_catalog.has_table_privilege(oid, 'INSERT, UPDATE, DELETE, TRUNCATE')), false)
@@ -113,7 +113,7 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _under_way(self, session: Any) -> Iterator[None]:
-        """Let `interrupt` stop what a session does inside the block, and nothing after it."""
+        """Let `interrupt` stop a session's statements inside the block, but not after it."""
         with self._ending:
             self._running.append(session)
         try:
@@ -156,7 +156,7 @@ class PostgresConnector(ServerConnector):
         return session
 
     def _places(self, parameters: Mapping[str, Any]) -> list[str]:
-        """Return the addresses to try in order, or one empty text to let libpq choose."""
+        """Return the addresses to try in order, or one empty string to let libpq choose."""
         import psycopg
 
         host = self.address.host
@@ -168,7 +168,7 @@ class PostgresConnector(ServerConnector):
             raise psycopg.OperationalError(f"failed to resolve host {host!r}: {error}") from None
 
     def _guarded(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Prevent a plaintext password from being sent where it could be read."""
+        """Prevent a plaintext password from being sent over a readable connection."""
         from psycopg import pq
 
         if is_encrypted(parameters) or reaches_this_machine(parameters):
@@ -220,8 +220,8 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield a reader whose statements share one snapshot: objects created, dropped or altered meanwhile are not in
-        it.
+        """Yield a reader whose statements share one snapshot: objects created, dropped or altered in the meantime are
+        not in it.
 
         The results of `pg_get_expr` and `pg_get_viewdef` are as of the call. Each statement releases its locks at once,
         and a failed one does not affect the snapshot. Redshift, which has no savepoints, has no snapshot.
@@ -280,7 +280,7 @@ class PostgresConnector(ServerConnector):
         return QueryResult(columns, kept, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
-        """Return the columns of a result without rows, which a streaming cursor does not provide."""
+        """Return the columns of an empty result, which a streaming cursor does not provide."""
         import psycopg
         from psycopg.pq import ExecStatus
 
@@ -427,7 +427,7 @@ def tls_parameters(options: dict[str, Any], parameters: dict[str, str]) -> dict[
 
 
 def is_encrypted(parameters: Mapping[str, Any]) -> bool:
-    """Return whether libpq sends nothing before the connection is encrypted."""
+    """Return whether libpq waits for encryption before it sends anything."""
     strict = parameters.get("sslmode") in ("require", "verify-ca", "verify-full")
     return strict or parameters.get("gssencmode") == "require"
 

@@ -60,7 +60,7 @@ class PostgresDialect(Dialect):
         return lower_words_in(__package__, "types.txt")
 
     def function_columns(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the functions whose results have named columns -> these names."""
+        """Return the functions whose results have named columns -> the column names."""
         return _function_columns()
 
     def fenced(self, query: exp.Select) -> exp.Select:
@@ -72,14 +72,14 @@ class PostgresDialect(Dialect):
         return self.cast(super().extract(part, value), "INT")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value shifted by an INTERVAL, times the count if that is an expression."""
+        """Return a value shifted by an INTERVAL, times the count if the count is an expression."""
         written = number_of(count)
         span = exp.Interval(this=text(f"{1 if written is None else written} {unit.upper()}"))
         later = plus(value, times(span, count) if written is None else span)
         return self.as_date(later) if kind == "date" else later
 
     def readable(self, value: str, native_type: str) -> str:
-        """Return a value, with NULL for an infinite date, one before the year 1, and 24:00."""
+        """Return a value, with NULL for an infinite date, a date before the year 1, and 24:00."""
         if native_type == "money":
             return f"{value}::numeric"
         if re.match(r"date|timestamp", native_type):
@@ -89,7 +89,7 @@ class PostgresDialect(Dialect):
         return value
 
     def is_padded(self, native_type: str) -> bool:
-        """Return whether it is `character(n)`, for which comparisons ignore trailing blanks."""
+        """Return whether a type is `character(n)`, for which comparisons ignore trailing blanks."""
         return re.match(r"character\s*\(", native_type) is not None
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
@@ -101,7 +101,7 @@ class PostgresDialect(Dialect):
         return state == _DENIED or (state.startswith("42") and place is not None)
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
-        """Return the statements that create a role that may only SELECT."""
+        """Return the statements that create a SELECT-only role."""
         created = f"CREATE ROLE {name} LOGIN PASSWORD '...'"
         if not schemas:
             return f"{created}; GRANT pg_read_all_data TO {name}"

@@ -141,7 +141,7 @@ WHERE n.nspname IN ({schemas}) AND c.relkind = 'v'
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A listed relation: its oid (None: external), the user's privileges on it (None: unknown), its draft."""
+    """A listed relation: its OID (None if external), the user's privileges on it (None if unknown), and its draft."""
 
     oid: int | None
     readable: bool | None
@@ -150,7 +150,7 @@ class Relation:
 
 
 def list_relations(read: Reader, parts: PartReader) -> dict[port.TableRef, Relation]:
-    """Return all relations, without the system's.
+    """Return all relations, except system relations.
 
     A row estimate comes from the last ANALYZE, None before the first one. The kinds of views and the external tables
     are parts that may fail separately.
@@ -195,7 +195,7 @@ class RedshiftCatalog:
         return tuple(relation.draft.finish() for relation in picked), chosen.problems
 
     def _own(self, drafts: dict[int, TableDraft], schemas: tuple[str, ...]) -> None:
-        """Fill in the metadata that pg_catalog has by oid."""
+        """Fill in the metadata that pg_catalog lists by OID."""
 
         def each(rows: Iterable[tuple[Any, ...]], add: Callable[..., None]) -> None:
             for oid, *rest in rows:
@@ -233,7 +233,7 @@ class _KeyColumns:
             self._tables[oid] = port.TableRef(schema, table)
 
     def add(self, draft: TableDraft, oid: int, kind: str, name: str, own: str, target: int, others: str | None) -> None:
-        """Add a constraint to the draft of its table, unless the names of its columns could not be read."""
+        """Add a constraint to its table's draft, unless its column names could not be read."""
         columns = self._columns(oid, own)
         if not columns:
             return
@@ -260,7 +260,7 @@ def _add_column(
 
 
 def _default(expression: str | None) -> str | None:
-    """Return a default as written; the expression of an identity column has numbers specific to this cluster."""
+    """Return a default as written; an identity column's expression contains numbers specific to this cluster."""
     if expression is None:
         return None
     if expression.startswith('"identity"('):

@@ -1,4 +1,4 @@
-"""The SQL of Redshift, which is derived from Postgres."""
+"""Redshift's SQL, which is derived from Postgres."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RedshiftDialect(PostgresDialect):
     )
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value shifted by DATEADD, which turns a date into a timestamp."""
+        """Return a value shifted by DATEADD, which converts a date to a timestamp."""
         later = self._dateadd(value, count, unit)
         return self.as_date(later) if kind == "date" else later
 
@@ -54,7 +54,7 @@ class RedshiftDialect(PostgresDialect):
         return value
 
     def is_padded(self, native_type: str) -> bool:
-        """Return False: trailing blanks are those that were stored."""
+        """Return False: trailing blanks are as stored."""
         return False
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:

@@ -21,7 +21,7 @@ class SnowflakeConnection(Database):
     username: str | None = setting(None, "User.", example="KTX_READER")
     role: str | None = setting(None, "Role.", example="KTX_READER")
     auth_method: Literal["password", "rsa"] = setting(
-        "password", "Authentication method of the user.", alias="authMethod"
+        "password", "Authentication method for the user.", alias="authMethod"
     )
     password: str | None = setting(
         None, "Password, for `authMethod: password`.", secret=True, example="env:SNOWFLAKE_PASSWORD"

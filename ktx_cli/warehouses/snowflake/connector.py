@@ -1,4 +1,4 @@
-"""Read a database of a Snowflake account. Its sessions can write, so statements of the user are checked."""
+"""Read a database in a Snowflake account. Its sessions can write, so statements of the user are checked."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _writes(privilege: str, granted_on: str) -> bool:
 
 
 def _from_url(spec: ConnectionSpec) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the settings in snowflake://USER:PASSWORD@ACCOUNT/DATABASE/SCHEMA, and the part after its `?`."""
+    """Return the settings in snowflake://USER:PASSWORD@ACCOUNT/DATABASE/SCHEMA, and the part after the `?`."""
     try:
         parts = urlsplit(str(spec.options.get("url") or ""))
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -254,7 +254,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "SHOW GRANTS": ("privilege", "granted_on", "name"),
     }
 )
-"""The wanted columns of a SHOW result. Snowflake sometimes adds columns, so they are selected by name."""
+"""The required columns of a SHOW result. Snowflake sometimes adds columns, so they are selected by name."""
 
 _KINDS = {"VIEW": TableKind.VIEW, "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW, "EXTERNAL TABLE": TableKind.FOREIGN}
 _RELATIONS = """
@@ -276,17 +276,17 @@ FROM {database}.INFORMATION_SCHEMA.VIEWS WHERE table_schema IN ({schemas})
 
 
 def shown(sql: str) -> tuple[str, ...] | None:
-    """Return the wanted columns of a SHOW statement's result, or None for another statement."""
+    """Return the required columns of a SHOW statement's result, or None for other statements."""
     return next((columns for start, columns in SHOWN.items() if sql.lstrip().startswith(start)), None)
 
 
 def grants_sql(role: str) -> str:
-    """Return the statement for the privileges of a role."""
+    """Return the statement that lists a role's privileges."""
     return f"SHOW GRANTS TO ROLE {cloud.identifier('snowflake', role)}"
 
 
 class SnowflakeCatalog:
-    """One read of a database."""
+    """A single read of a database."""
 
     def __init__(self, read: Reader, parts: PartReader, database: str) -> None:
         self._read = read
@@ -295,7 +295,7 @@ class SnowflakeCatalog:
         self._materialized = False
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables and views with their row counts, without those of INFORMATION_SCHEMA."""
+        """Return all tables and views with their row counts, except those in INFORMATION_SCHEMA."""
         drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), _KINDS)
         self._materialized = any(draft.kind is TableKind.MATERIALIZED_VIEW for draft in drafts.values())
         return drafts
@@ -305,7 +305,7 @@ class SnowflakeCatalog:
         return self._read(self._sql(_COLUMNS, schemas))
 
     def keys(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the primary and the unique keys."""
+        """Return the primary and unique keys."""
         primary = self._shown("constraints", "SHOW PRIMARY KEYS", schemas)
         unique = self._shown("constraints", "SHOW UNIQUE KEYS", schemas)
         return [
@@ -320,14 +320,14 @@ class SnowflakeCatalog:
         return [(*row[:4], *row[5:8]) for row in rows if row[4] == self._database]
 
     def views(self, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SQL of views and of materialized views, which Snowflake shows only to their owners."""
+        """Return the SQL of views and materialized views, which Snowflake shows only to their owners."""
         rows = self._parts("view definitions", self._sql(_VIEWS, schemas))
         if not self._materialized:
             return rows
         return [*rows, *self._shown("view definitions", "SHOW MATERIALIZED VIEWS", schemas)]
 
     def _shown(self, what: str, show: str, schemas: Sequence[str]) -> cloud.Rows:
-        """Return the SHOW result for the whole database, or for each schema if that is truncated."""
+        """Return the SHOW result for the whole database, or for each schema if the result is truncated."""
         rows = self._parts(what, f"{show} IN DATABASE {cloud.identifier('snowflake', self._database)}")
         if len(rows) < SHOWN_ROWS:
             return rows

@@ -1,4 +1,4 @@
-"""Read SQLite files in a separate process, without writing a byte next to them."""
+"""Read SQLite files in a separate process, without writing anything next to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
 
 COUNTED_BYTES = 64 * 1024 * 1024
-"""Rows are counted in files up to this size if they were never analyzed."""
+"""The maximum size of a file whose rows are counted if it was never analyzed."""
 
 _RELATIONS = """
 SELECT name, type, sql FROM main.sqlite_schema
@@ -42,7 +42,7 @@ _SHADOWS = {
 
 
 def list_relations(session: TimedSession) -> list[TableDraft]:
-    """Return all tables and views, without SQLite's own and those that only store a virtual table's content."""
+    """Return all tables and views, except SQLite's own and those that only store a virtual table's content."""
     rows = session.execute(_RELATIONS).fetchall()
     shadows = shadow_tables({name: sql or "" for name, kind, sql in rows if kind == "table"})
     return [
@@ -67,7 +67,7 @@ def shadow_tables(tables: dict[str, str]) -> set[str]:
 
 
 class SqliteCatalog:
-    """One read of a database's structure, inside one transaction.
+    """A single read of a database's structure, inside one transaction.
 
     Row estimates come from `sqlite_stat1` if the table was analyzed; else they are counted if the file has at most
     `COUNTED_BYTES`; else they are the highest rowid, an upper bound; else None (views, virtual tables, large tables
@@ -111,7 +111,7 @@ class SqliteCatalog:
         self._row_estimates({name: draft for name, draft in drafts.items() if name in plain})
 
     def _bulk(self, columns: str, pragma: str, order: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-        """Yield (table, rows) of a pragma over all plain tables.
+        """Yield (table, rows) from a pragma for all plain tables.
 
         A view or table of the file may have a pragma's name, but no file can define one in `temp`, and a name that is
         not there is SQLite's own.
@@ -246,7 +246,7 @@ def _spelled(draft: TableDraft, column: str) -> str:
 
 
 def _fold(name: str) -> str:
-    """Lower-case ASCII letters, as SQLite compares names."""
+    """Convert ASCII letters to lower case, as SQLite does to compare names."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
@@ -317,7 +317,7 @@ class SqliteConnector(IsolatedConnector):
         return self._run(lambda session: SqliteCatalog(session, self.path).read(scope))
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
-        """Run one reading statement; an authorizer refuses everything except reads and descriptive pragmas."""
+        """Run one read-only statement; an authorizer refuses everything except reads and descriptive pragmas."""
 
         def read(session: TimedSession) -> port.QueryResult:
             found = session.session.execute(
@@ -340,7 +340,7 @@ class SqliteConnector(IsolatedConnector):
             super().close()
 
     def _run(self, work: Callable[[TimedSession], Result], sql: str | None = None) -> Result:
-        """Do the work on a session during which no writer appeared. `sql` is the user's statement, for errors."""
+        """Do the work on a session, without a writer appearing meanwhile. `sql` is the user's statement, for errors."""
         with self._lock:
             for _ in range(3):
                 before = self._fingerprint()
@@ -388,7 +388,7 @@ class SqliteConnector(IsolatedConnector):
         }
 
     def _fingerprint(self) -> tuple[int, ...]:
-        """What changes when somebody writes; the last number is the size of the WAL."""
+        """Values that change when the database is written to; the last one is the size of the WAL."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -400,7 +400,7 @@ class SqliteConnector(IsolatedConnector):
         return status.st_ino, status.st_mtime_ns, status.st_size, waiting
 
     def evidence(self) -> str | None:
-        """Return a text that changes with the file, or None while there is a journal or if the file was replaced.
+        """Return a string that changes with the file, or None while there is a journal or if the file was replaced.
 
         It covers the header, with SQLite's own counter of changes.
         """

@@ -1,4 +1,4 @@
-"""The SQL of SQLite, which has no time types: times are ISO texts, or numbers of seconds since 1970.
+"""SQLite's SQL, which has no time types: times are ISO texts, or numbers of seconds since 1970.
 
 A text has a blank or `T` between date and time, and may have a fraction, `Z` or an offset; anything else becomes NULL.
 """
@@ -99,7 +99,7 @@ class SqliteDialect(Dialect):
         return self.cast(call("STRFTIME", text(_PARTS[part.lower()]), value), "INTEGER")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
-        """Return a value shifted by units; a variable number of months must be added to the first of a month."""
+        """Return a value shifted by units; a variable number of months must be added to the first day of a month."""
         name, written = "DATE" if kind == "date" else "DATETIME", number_of(count)
         if written is None:
             return call(name, value, joined(count, text(f" {unit}s")))
@@ -158,7 +158,7 @@ class SqliteDialect(Dialect):
         return _is_number(value)
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
-        """Return EXTRACT in terms of STRFTIME."""
+        """Return EXTRACT expressed with STRFTIME."""
         if part in _PARTS:
             return _integer(_PARTS[part], value)
         if part == "quarter":
@@ -172,7 +172,7 @@ class SqliteDialect(Dialect):
         return exp.paren(exp.Div(this=dividend, expression=number(divisor), typed=True))
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
-        """Return DATE_TRUNC in terms of the modifiers of DATE, or of a format."""
+        """Return DATE_TRUNC expressed with DATE modifiers or a format."""
         if unit in _STARTS:
             return call("DATE", value, *map(text, _STARTS[unit]))
         if unit in _TIME_FORMATS:
@@ -183,7 +183,7 @@ class SqliteDialect(Dialect):
         return None
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
-        """Return the operand of an expression made by `date_part` or `date_cut`."""
+        """Return the operand of an expression created by `date_part` or `date_cut`."""
         function = made if isinstance(made, exp.Anonymous) else made.find(exp.Anonymous)
         assert function is not None
         while isinstance(function.expressions[-1], exp.Anonymous) and not function.expressions[-1].meta:
@@ -221,9 +221,7 @@ class SqliteDialect(Dialect):
     # Samples
 
     def beginning(self, value: str, length: int) -> str:
-        """Return the first characters of a text, the first bytes of a blob in hexadecimal, or any other value
-        unchanged.
-        """
+        """Return the first characters of a text, the first bytes of a blob in hexadecimal, or other values as is."""
         blob = f"lower(hex(substr({value}, 1, {length // 2})))"
         return (
             f"CASE typeof({value}) WHEN 'text' THEN substr({value}, 1, {length}) WHEN 'blob' THEN {blob} "
@@ -231,7 +229,7 @@ class SqliteDialect(Dialect):
         )
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether it is an error with such a message; a name that it quotes must be in the statement."""
+        """Return whether the message indicates a mistake in the statement, which must contain any quoted name."""
         message = str(error)
         named = _NAME_ERROR.match(message)
         return named[1].casefold() in sql.casefold() if named else _FORM_ERROR.match(message) is not None
@@ -261,7 +259,7 @@ def _date_text(value: exp.Expr) -> exp.Expr:
 
 
 def _fraction(value: exp.Expr) -> exp.Expr:
-    """Return the fraction of a text's second with its point and without trailing zeros, or an empty text."""
+    """Return the fraction of a text's second with its point and without trailing zeros, or an empty string."""
     length = minus(call("LENGTH", value), number(25))
     ifs = [
         exp.If(this=_has_no_point(value), true=text("")),

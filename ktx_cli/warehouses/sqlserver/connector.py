@@ -49,7 +49,7 @@ SESSION = (
 """The initial settings of a session. SQL Server has no time limit for statements, so the client interrupts them."""
 
 BEGIN = "SET ROWCOUNT {rows}; BEGIN TRANSACTION"
-"""The prefix of a user's statement: the server itself stops after `rows` rows."""
+"""The prefix of a user's statement, which makes the server stop after `rows` rows."""
 
 END = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; SET ROWCOUNT 0"
 """The suffix of a user's statement."""
@@ -212,7 +212,7 @@ class SqlServerConnector(ServerConnector):
         return text, self._connection_hint(), "connection"
 
     def _connection_hint(self) -> str:
-        """FreeTDS reports an unreachable host and an untrusted certificate in the same way."""
+        """FreeTDS reports an unreachable host and an untrusted certificate the same way."""
         where = f"check {self._settings('host', 'port')}"
         if self._flag("encrypt") is False or self._flag("trustServerCertificate"):
             return where
@@ -239,7 +239,7 @@ def bound(sql: str, parameters: tuple[Any, ...]) -> str:
 
 
 def error_parts(error: BaseException) -> tuple[int, str]:
-    """Return the number (0 if there is none) and the text of a pymssql error, without the additions of DB-Library.
+    """Return a pymssql error's number (0 if there is none) and its text, without DB-Library's additions.
 
     For a failed login, pymssql may return the number of an earlier error; it only counts if the server responded.
     """
@@ -282,7 +282,7 @@ _DOING_BEFORE = {"NEXT": "VALUE"}
 
 
 def require_one_reading(sql: str, where: str) -> None:
-    """Raise `SourceError` (code `read_only`) for a batch with a word that does more than read, or with two parts."""
+    """Raise `SourceError` (code `read_only`) for a batch that contains two parts or a word that does more than read."""
     tokens = list(_tokens(sql))
     if "" in tokens:
         raise read_only_error(where, "a statement with an unfinished quote or a comment in a comment is")
@@ -305,7 +305,7 @@ def _does(word: str, behind: str) -> bool:
 
 
 def _tokens(sql: str) -> Iterator[str]:
-    """Yield words and marks in capitals, `'` for what is quoted, and an empty text for anything else."""
+    """Yield words and symbols in capitals, `'` for quoted text, and an empty string for anything else."""
     position = 0
     while position < len(sql):
         found = _TOKEN.match(sql, position)
@@ -328,7 +328,7 @@ def system_certificates() -> str | None:
 
 @contextmanager
 def checked_certificate(trusted: str | None) -> Iterator[None]:
-    """Within the block, only accept a server whose certificate is signed by one in the file `trusted`.
+    """Inside the block, only accept a server with a certificate signed by one in the file `trusted`.
 
     With None, any certificate is accepted. Only one block runs at a time, because the variable belongs to the whole
     process.
@@ -429,7 +429,7 @@ class Relation:
 
 
 def list_relations(read: Reader) -> dict[TableRef, Relation]:
-    """Return all tables and views visible to the user, without the system's. Row counts come from `sys.partitions`."""
+    """Return all tables and views visible to the user, except system tables. Row counts come from `sys.partitions`."""
     found: dict[TableRef, Relation] = {}
     for number, schema, name, kind, comment, rows, readable, *writing in read(RELATIONS):
         counted = kind in ("U", "M") and rows is not None

@@ -55,7 +55,9 @@ class SqlServerDialect(Dialect):
         return frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"})
 
     def value(self, value: Any) -> str:
-        """Return the text of a literal; strings have the prefix N, without which other characters become `?`."""
+        """Return the SQL for a literal; strings have the prefix N, because other characters would become `?`
+        without it.
+        """
         return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
 
     def limited(self, select: str, rows: int) -> str:
@@ -102,7 +104,7 @@ class SqlServerDialect(Dialect):
         return f"SUBSTRING({value}, 1, {length})"
 
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a sample of pages."""
+        """Return the clause that samples pages."""
         return f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({max(seed, 1)})"
 
 

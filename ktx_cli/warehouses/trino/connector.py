@@ -1,4 +1,4 @@
-"""Read a catalog of a Trino server. Every statement of the user runs in a read-only transaction."""
+"""Read a catalog on a Trino server. Every statement of the user runs in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGIN = ("error 401", "error 403")
 
 
 class TrinoConnector(cloud.CloudConnector):
-    """Sessions on a Trino server, each in one of its catalogs; nothing is sent before the first statement."""
+    """Sessions on a Trino server, each in one of its catalogs; nothing is sent until the first statement."""
 
     dialect = "trino"
     url_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = {**ADDRESS, "ssl": FLAG}
@@ -161,7 +161,7 @@ class TrinoConnector(cloud.CloudConnector):
 
 
 def _wants_tls(spec: ConnectionSpec, address: ServerAddress) -> bool:
-    """Return whether to use TLS: `ssl`, else if there is a password, port 443 or an https URL."""
+    """Return whether to use TLS: `ssl` if set, else whether there is a password, port 443 or an https URL."""
     for options in (spec.options, address.parameters):
         if (flag := option_flag(options, "ssl")) is not None:
             return flag
@@ -190,7 +190,7 @@ def _read_only(session: Any) -> Iterator[None]:
 
 
 def _begun(request: Any) -> str:
-    """Start a transaction and return its identifier, which any of the server's responses may contain."""
+    """Start a transaction and return its identifier, which may be in any of the server's responses."""
     import trino
 
     response = request.post(tagged("START TRANSACTION READ ONLY"))
@@ -271,12 +271,12 @@ WHERE (grantee_type = 'USER' AND grantee = current_user)
 
 
 def privileges_sql(catalog: str) -> str:
-    """Return the statement for schema, table and privilege of grants to the user or one of their roles."""
+    """Return the statement that lists schema, table and privilege of grants to the user or their roles."""
     return _PRIVILEGES.format(catalog=cloud.identifier("trino", catalog))
 
 
 class TrinoCatalog:
-    """One read of a Trino catalog."""
+    """A single read of a Trino catalog."""
 
     def __init__(self, read: Reader, parts: PartReader, catalog: str) -> None:
         self._read = read
@@ -285,7 +285,7 @@ class TrinoCatalog:
         self._materialized: dict[TableRef, str] = {}
 
     def relations(self) -> dict[TableRef, TableDraft]:
-        """Return all tables, views and materialized views, without those of information_schema."""
+        """Return all tables, views and materialized views, except those in information_schema."""
         drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), {"VIEW": TableKind.VIEW})
         rows = self._parts("materialized views", self._sql(_MATERIALIZED))
         self._materialized = {TableRef(schema, name): definition for schema, name, definition in rows}

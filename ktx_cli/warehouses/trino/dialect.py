@@ -44,11 +44,11 @@ class TrinoDialect(Dialect):
         return call("DATE_ADD", text(unit.upper()), count, value)
 
     def is_statement_error(self, error: BaseException, sql: str) -> bool:
-        """Return whether it is an error with such a name."""
+        """Return whether the error's name indicates a mistake in the statement."""
         return getattr(error, "error_name", None) in _STATEMENT_ERRORS
 
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
-        """Return the first day of the period that contains a date; DATE_TRUNC of a date returns a date here."""
+        """Return the first day of the period that contains a date; here, DATE_TRUNC returns a date for a date."""
         return call("DATE_TRUNC", text(unit.upper()), value)
 
     def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:

@@ -1,1 +1,1 @@
-"""Processes with bounded memory that run the statements of embedded engines."""
+"""Processes with bounded memory that run statements for embedded engines."""

@@ -1,4 +1,4 @@
-"""The program of a worker: reads requests, runs them on DuckDB or SQLite, and sends the results.
+"""The program of a worker, which reads requests, runs them on DuckDB or SQLite, and sends the results.
 
 Requests run one at a time on each channel. The worker ends when ktx does, for whatever reason: the other end of its
 pipes is then closed. A statement cannot prevent that, because it runs without Python's lock, and the system's alarm
@@ -27,7 +27,7 @@ from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, packed, row_memory, un
 
 
 class Send(Protocol):
-    """Sends a part of a result. `simple`: see `wire.packed`."""
+    """Sends a part of the result. `simple`: see `wire.packed`."""
 
     def __call__(self, message: Any, simple: bool = False) -> None:
         """Send it."""
@@ -44,14 +44,14 @@ _BATCH_BYTES: Final = 1024 * 1024
 
 
 class NotReadingError(Exception):
-    """A statement that does more than read; its message is a subject and its verb."""
+    """Raised for a statement that does more than read; its message is a subject with a verb."""
 
 
 class Engine(Protocol):
-    """A session of one engine."""
+    """A session in one engine."""
 
     file_bytes: int
-    """The maximum size of a file that it may write."""
+    """The maximum size of a file that the engine may write."""
 
     def open(self, settings: Mapping[str, Any]) -> str:
         """Open the database and return the engine's version."""
@@ -65,7 +65,7 @@ class Engine(Protocol):
         ...
 
     def interrupt(self, number: int) -> None:
-        """Let a running statement fail; called by another thread."""
+        """Make a running statement fail; called by another thread."""
         ...
 
     def is_interrupt(self, error: BaseException) -> bool:
@@ -147,7 +147,7 @@ class DuckDbEngine:
             self._connection = None
 
     def _reading(self, cursor: Any, sql: str, explained: str | None) -> str:
-        """Return the text of the only statement, without what follows its semicolon, if it reads."""
+        """Return the text of a single read-only statement, without anything after its semicolon."""
         # For files, this is the barrier: COPY and ATTACH may write to a path that may be read.
         kinds, statements = self._native.StatementType, cursor.extract_statements(sql)
         if len(statements) != 1:
@@ -174,7 +174,7 @@ class SqliteEngine:
     """SQLite. An authorizer allows statements of people and agents to read and describe, and nothing else."""
 
     file_bytes = 4 * 1024 * 1024 * 1024
-    """Of its temporary files for sorting."""
+    """The maximum size of temporary files, which sorting uses."""
 
     def __init__(self) -> None:
         import sqlite3
@@ -281,7 +281,7 @@ def _send_rows(
 
 
 def _in_utc(fetch: Callable[[int], list[Any]], types: Sequence[str]) -> Callable[[int], list[Any]]:
-    """Return `fetch` with the zone UTC on every value of a column of times with a zone."""
+    """Return `fetch` with UTC as the zone of every value in a column of times with a zone."""
     from datetime import UTC, datetime
 
     zoned = [kind == _ZONED for kind in types]
@@ -322,7 +322,7 @@ class Worker:
         self.lock = threading.Lock()
 
     def bound(self) -> None:
-        """Apply the limits that hold for every engine."""
+        """Apply the limits that apply to every engine."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -357,25 +357,25 @@ class Worker:
                     self.engine.interrupt(request)
 
     def begin(self, number: int, seconds: float) -> None:
-        """Note a request and its time limit."""
+        """Record a request and its time limit."""
         with self.lock:
             self.running[number] = time.monotonic() + seconds + _ALARM_SECONDS
             self._set_alarm()
 
     def end(self, number: int) -> None:
-        """Note that a request is done."""
+        """Record that a request is done."""
         with self.lock:
             del self.running[number]
             self.interrupted.discard(number)
             self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """Have the system end the process if ktx has not, because ktx may have died."""
+        """Make the system end the process if ktx has not, because ktx may have died."""
         last = max(self.running.values(), default=0.0)
         signal.setitimer(signal.ITIMER_REAL, max(0.001, last - time.monotonic()) if last else 0)
 
     def run(self, number: int, operation: str, argument: Any, send: Send) -> Any:
-        """Execute a request and return its result; `send` takes what comes before that."""
+        """Execute a request and return its result; `send` receives everything before that."""
         if operation == "open":
             name, settings = argument
             if self.engine is None:
@@ -393,13 +393,13 @@ class Worker:
         return self.engine.execute(number, argument, send)
 
     def described(self, error: BaseException) -> tuple[str, str, str, bool]:
-        """Return what ktx needs to know about an error."""
+        """Return the information about an error that ktx needs."""
         interrupted = self.engine is not None and self.engine.is_interrupt(error)
         return type(error).__name__, str(error)[:_MESSAGE], str(getattr(error, "sqlite_errorname", "")), interrupted
 
 
 class Channel:
-    """A pipe of requests and one of results; its requests are executed in order."""
+    """A pipe for requests and one for results; requests are executed in order."""
 
     def __init__(self, worker: Worker, requests: int, answers: int) -> None:
         self.worker = worker
@@ -457,7 +457,7 @@ def _head(path: str, size: int) -> bytes:
 
 
 def peak_bytes() -> int:
-    """Return the peak memory of the process.
+    """Return the process's peak memory.
 
     On Linux, `ru_maxrss` starts with the memory of ktx when it started the process. macOS counts it in bytes.
     """

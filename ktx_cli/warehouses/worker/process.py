@@ -19,29 +19,29 @@ from ktx_cli.core import monotonic
 from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, WireError, packed, unpacked
 
 MEMORY_BYTES = 2 * 1024 * 1024 * 1024
-"""The memory limit of a worker, including all of its address space."""
+"""The memory limit of a worker, including its entire address space."""
 
 GRACE_SECONDS = 1.0
-"""How long a statement may take to end after an interrupt, before its worker is killed."""
+"""How long a statement may take to end after an interrupt before its worker is killed."""
 
 START_SECONDS: Final = 30.0
 """How long a worker may take to start and to open a database."""
 
 SPARE_SECONDS: Final = 300.0
-"""How long a worker waits for the next connection to the database that it had open."""
+"""How long a worker waits for the next connection to the database that it last had open."""
 
 MOST_SPARES: Final = 4
 """The maximum number of waiting workers."""
 
 SPARE_BYTES: Final = 512 * 1024 * 1024
-"""A worker that used more memory is not kept, because an engine does not release all of it."""
+"""The maximum memory use of a worker that is kept, because an engine does not release all of its memory."""
 
 LIMITED_BY_SYSTEM = sys.platform.startswith("linux")
 """Whether the system enforces a memory limit; elsewhere, a worker checks its own ten times a second."""
 
 _START: Final = "import sys; sys.path += sys.argv[5:]; from ktx_cli.warehouses.worker.child import main; main()"
 CHANNELS: Final = {"duckdb": 4}
-"""The number of concurrent statements per worker by engine, matching the requests of a scan."""
+"""The number of concurrent statements per worker, by engine, which matches a scan's requests."""
 
 _KEPT: Final = ("TZ", "LANG", "TMPDIR", "SQLITE_TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _DEFERRED: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -68,7 +68,7 @@ class EngineError(Exception):
 
     @property
     def is_out_of_memory(self) -> bool:
-        """Whether the engine, or Python in its worker, ran out of memory."""
+        """Whether the engine, or Python in the worker, ran out of memory."""
         return self.kind in ("OutOfMemoryException", "MemoryError") or self.code.startswith("SQLITE_NOMEM")
 
     @property
@@ -78,7 +78,7 @@ class EngineError(Exception):
 
 
 class WorkerEndedError(EngineError):
-    """The worker ended or was killed during a request. `interrupted`: because its time limit was reached.
+    """Raised if the worker ended or was killed during a request. `interrupted`: because its time limit was reached.
 
     `alone`: no other request can have been the cause.
     """
@@ -95,7 +95,7 @@ class WorkerEndedError(EngineError):
 
 @dataclass(slots=True)
 class _Request:
-    """A running request: when it is interrupted, when its worker is killed, how many bytes its result may still have.
+    """A running request: its interrupt time, the time to kill its worker, and the bytes that its result may still have.
 
     `interrupted`: whether it was. `shared`: another request ran at some time, which may have ended the worker.
     """
@@ -109,7 +109,7 @@ class _Request:
 
 
 class WorkerProcess:
-    """A running worker, which accepts as many concurrent requests as it has channels, from any thread."""
+    """A running worker, which accepts as many concurrent requests, from any thread, as it has channels."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine
@@ -149,7 +149,7 @@ class WorkerProcess:
     def request(
         self, operation: str, argument: Any, seconds: float, *, max_bytes: int = _SMALL_BYTES
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the messages of a result of at most `max_bytes`, with `("done", value)` last.
+        """Yield the messages of a result with at most `max_bytes`, ending with `("done", value)`.
 
         Raises `EngineError`. After a `WorkerEndedError`, and if the caller does not take all messages, the process is
         ended.
@@ -177,7 +177,7 @@ class WorkerProcess:
                 self.kill()
 
     def interrupt(self) -> None:
-        """Let the running requests fail; harmless if there are none."""
+        """Make the running requests fail; harmless if there are none."""
         with self._changed:
             for request in self._running.values():
                 request.hard = min(request.hard, monotonic() + GRACE_SECONDS)
@@ -192,7 +192,7 @@ class WorkerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the process at once; calling it twice is harmless."""
+        """End the process immediately; calling this twice is harmless."""
         if self._finalizer.alive:
             self._process.kill()
         with self._changed:
@@ -203,7 +203,7 @@ class WorkerProcess:
             self._finalizer()
 
     def _begun(self, seconds: float, max_bytes: int) -> tuple[tuple[int, int], _Request]:
-        """Return a free channel and the state of the new request."""
+        """Return a free channel and the new request's state."""
         with self._changed:
             while not self._free and not self._is_retired:
                 self._changed.wait()
@@ -251,7 +251,7 @@ class WorkerProcess:
         return data
 
     def _await(self, pipe: int, request: _Request) -> None:
-        """Wait until there is something to read; interrupt the request at its time limit, then kill the worker."""
+        """Wait until there is data to read; interrupt the request at its time limit, then kill the worker."""
         poll = select.poll()
         poll.register(pipe, select.POLLIN)
         while True:
@@ -266,7 +266,7 @@ class WorkerProcess:
                 return
 
     def _ended(self, request: _Request) -> WorkerEndedError:
-        """Return the error of a request whose worker ended."""
+        """Return the error for a request whose worker ended."""
         alone = not request.shared
         try:
             code = self._process.wait(GRACE_SECONDS)
@@ -281,7 +281,7 @@ class WorkerProcess:
 
 
 def _started(pipes: Sequence[int]) -> subprocess.Popen[bytes]:
-    """Start a worker with its ends of the pipes: one for control, then two per channel."""
+    """Start a worker with its pipe ends: one for control, then two per channel."""
     # The worker can import what the parent can, except for what is in the current folder.
     places = dict.fromkeys([str(Path(ktx_cli.__file__).parent.parent), *filter(os.path.isabs, sys.path)])
     options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
@@ -305,7 +305,7 @@ def _started(pipes: Sequence[int]) -> subprocess.Popen[bytes]:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a worker: no secrets, and few malloc arenas, which take address space."""
+    """Return a worker's environment: no secrets, and few malloc arenas, which use address space."""
     kept = {name: value for name, value in environ.items() if name in _KEPT or name.startswith("LC_")}
     return {**kept, "MALLOC_ARENA_MAX": "2"}
 
@@ -331,7 +331,7 @@ def _end(process: subprocess.Popen[bytes], pipes: Iterable[int]) -> None:
 
 
 class Spares:
-    """Workers without an open database that wait for the next connection to the one they had open."""
+    """Workers without an open database that wait for the next connection to the one that they last had open."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[str, WorkerProcess, float]] = []
@@ -348,7 +348,7 @@ class Spares:
         return None
 
     def keep(self, key: str, process: WorkerProcess) -> None:
-        """Let a worker wait, and end the one that waited longest if there are too many."""
+        """Make a worker wait, and if there are too many, end the one that has waited longest."""
         with self._lock:
             self._waiting.append((key, process, monotonic()))
             gone = [self._waiting.pop(0)] if len(self._waiting) > MOST_SPARES else []
@@ -385,4 +385,4 @@ class Spares:
 
 
 SPARES: Final = Spares()
-"""The waiting workers of this process."""
+"""This process's waiting workers."""

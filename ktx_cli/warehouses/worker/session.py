@@ -1,4 +1,4 @@
-"""A session of an engine in a worker, as connectors use it. If a worker is lost, it continues in another one."""
+"""An engine's session in a worker, as used by connectors. If a worker is lost, it continues in another one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ktx_cli.warehouses.worker.process import (
 from ktx_cli.warehouses.worker.wire import WireError, plain
 
 MAX_CATALOG_BYTES = 512 * 1024 * 1024
-"""The approximate limit in bytes for results of ktx's own statements, such as catalog queries."""
+"""The approximate limit in bytes for the results of ktx's own statements, such as catalog queries."""
 
 
 _MESSAGES_BYTES = 64 * 1024 * 1024
@@ -31,7 +31,7 @@ _MESSAGES_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The result of a statement. `truncated`: the limits cut it."""
+    """A statement's result. `truncated`: the limits cut it."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -112,7 +112,7 @@ class Session:
             return bytes(self._request("head", (path, size)))
 
     def prepare(self) -> None:
-        """Open the database and prepare it for foreign statements. Raises `EngineError`."""
+        """Open the database and prepare it for user statements. Raises `EngineError`."""
         with self._lock:
             self.open()
             while not self._is_prepared:
@@ -163,13 +163,13 @@ class Session:
             return self._run(statement, left)
 
     def interrupt(self) -> None:
-        """Let the running statement fail; harmless if there is none."""
+        """Make the running statement fail; harmless if there is none."""
         process = self._process
         if process is not None:
             process.interrupt()
 
     def close(self) -> None:
-        """Close the database and keep the worker for the next connection to it; calling it twice is harmless."""
+        """Close the database and keep the worker for the next connection to it; calling this twice is harmless."""
         with self._lock:
             if self._process is None:
                 return
@@ -186,7 +186,7 @@ class Session:
             SPARES.keep(self._key, process)
 
     def _started(self) -> bool:
-        """Make sure there is a worker, and return whether it is one that waited."""
+        """Make sure that there is a worker, and return whether it had been waiting."""
         process = self._process
         if process is not None and process.is_alive:
             return False
@@ -200,7 +200,7 @@ class Session:
         self._has_opened = True
 
     def _request(self, operation: str, argument: Any) -> Any:
-        """Return the response to a short request; a worker whose engine failed in it is not reused."""
+        """Return the response to a short request; a worker whose engine failed is not reused."""
         assert self._process is not None
         try:
             ((_, value),) = self._process.request(operation, argument, START_SECONDS)
@@ -245,7 +245,7 @@ class Session:
         return Rows(columns, rows, truncated)
 
     def _lose(self, process: WorkerProcess | None = None) -> None:
-        """Use another worker from now on, unless that has been done. `process`: the one that failed."""
+        """Switch to another worker, unless that has already been done. `process`: the one that failed."""
         with self._lock:
             if process is not None and process is not self._process:
                 return
@@ -307,7 +307,7 @@ class IsolatedConnector(base.BaseConnector):
 
     @contextmanager
     def _translating(self, sql: str | None = None) -> Iterator[None]:
-        """Translate errors of the session. `sql` is the user's statement, or None for one of ktx's own."""
+        """Translate session errors. `sql` is the user's statement, or None for one of ktx's own."""
         try:
             yield
         except EngineError as error:
@@ -315,7 +315,7 @@ class IsolatedConnector(base.BaseConnector):
             raise self._over_a_limit(error, of_the_user=of_the_user) or self._translated(error, sql) from error
 
     def _over_a_limit(self, error: EngineError, *, of_the_user: bool) -> SourceError | None:
-        """Return the error for a statement that took too long or too much memory, or that ended its worker."""
+        """Return the error for a statement that took too long, used too much memory, or ended its worker."""
         if error.interrupted:
             return self.timeout(of_the_user=of_the_user)
         what = "the statement" if of_the_user else "reading the catalog"
@@ -334,7 +334,7 @@ class IsolatedConnector(base.BaseConnector):
         return found
 
     def _translated(self, error: EngineError, sql: str | None) -> SourceError:
-        """Return the error for an engine's error about a statement."""
+        """Return the error to report for an engine's error in a statement."""
         return self.failure(str(error), code="query" if sql is not None else "connection")
 
     def _not_opened(self, error: EngineError) -> SourceError:

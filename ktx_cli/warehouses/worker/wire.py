@@ -1,4 +1,4 @@
-"""Messages between ktx and a worker: only plain values, so that a compromised worker runs no code in ktx."""
+"""Messages between ktx and a worker: only plain values, so that a compromised worker cannot run code in ktx."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VALUES: Final = frozenset(
 
 
 class WireError(Exception):
-    """A message contains something that is not a plain value."""
+    """Raised for a message that contains something other than plain values."""
 
 
 class _Uuid:
@@ -83,7 +83,7 @@ def unpacked(data: bytes | bytearray) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a parameter as a plain value, with subclasses of numbers and texts converted to their base."""
+    """Return a parameter as a plain value, with subclasses of numbers and strings converted to their base."""
     kind = type(value)
     if kind in (str, int, float, bool, bytes, type(None)):
         return value
@@ -104,19 +104,19 @@ def plain(value: Any) -> Any:
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _NESTED: Final = frozenset({list, dict, tuple, set, frozenset})
 _ROW: Final = 40
-"""A tuple without its items."""
+"""The size of a tuple without its items."""
 _VALUE: Final = 34
-"""The overhead of a value: its reference, and what an allocator rounds up.
+"""The overhead of a value: its reference, and the allocator's rounding.
 
 None is the smallest value with 16 bytes, so no value counts less than 50.
 """
 _NUMBER: Final = 28 + _VALUE
 _TEXT: Final = 49 + _VALUE
-"""A text of ASCII characters without these; others take up to four bytes for each."""
+"""The size of an ASCII string without its characters; other characters take up to four bytes each."""
 
 
 def row_size(row: Sequence[Any]) -> int:
-    """Return the approximate size of a row's values as text: characters for texts, 8 for anything else."""
+    """Return the approximate size of a row's values as text: the characters of a string, 8 for any other value."""
     # Every value of every result passes here, so plain values must not cost a call.
     return sum([len(each) if type(each) is str else 8 if type(each) in _PLAIN else value_size(each) for each in row])
 
@@ -131,7 +131,7 @@ def value_size(value: Any) -> int:
 
 
 def row_memory(row: Sequence[Any]) -> int:
-    """Return the approximate memory of a row and its values."""
+    """Return the approximate memory use of a row and its values."""
     # Every value of every result passes here: plain ones must not cost a call, and `getsizeof` is one.
     return sum(
         [
@@ -147,7 +147,7 @@ def row_memory(row: Sequence[Any]) -> int:
 
 
 def _value_memory(value: Any) -> int:
-    """Return the memory of a value and of everything that it contains."""
+    """Return the memory use of a value and of everything that it contains."""
     total = getsizeof(value) + _VALUE
     stack = [value] if type(value) in _NESTED else []
     while stack:
