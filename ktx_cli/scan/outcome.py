@@ -508,7 +508,7 @@ def _warning(connection: str, connector: Connector, group: Sequence[_Unread]) ->
     parts = [(tables, "table"), (len(group) - tables, "column")]
     counted = " and ".join(plural(count, noun) for count, noun in parts if count)
     objects = list(map(str, group))
-    message = f"could not read rows of {counted} ({listing(objects, 3)}): {group[0].reason}"
+    message = f"could not read rows from {counted} ({listing(objects, 3)}): {group[0].reason}"
     hint = _hint(connection, connector, group)
     return connection_warning("not_profiled", connection, message, hint, objects=objects)
 

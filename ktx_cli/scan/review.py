@@ -193,7 +193,7 @@ def _list(content: bytes, key: str, where: str) -> list[Any]:
 
 
 def _standalone(source: str, path: str) -> ConfigError:
-    message = f"{path} defines `{source}` as a source of its own, so its joins cannot be disabled in an overlay"
+    message = f"{path} defines `{source}` as a standalone source, so its joins cannot be disabled in an overlay"
     return ConfigError(message, hint=f"edit the `joins` in {path} by hand, or rename the source")
 
 

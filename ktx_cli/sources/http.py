@@ -254,7 +254,7 @@ class HttpClient:
         if there not in (here, ("https", here[1], 443)):
             raise SourceError(
                 f"{self.site.name} redirects {label} to {target.scheme}://{one_line(target.host, 100)}, "
-                "to which ktx sends no credentials",
+                "where ktx does not send credentials",
                 hint=Hint("set `{}` to the final address", SettingPath(f"{self.site.where}.{self.site.address}")),
             )
         return str(target)
@@ -265,8 +265,8 @@ class HttpClient:
             content += piece
             self._left()
             if len(content) > self._max_bytes:
-                message = f"the response of {self.site.name} to {label} is larger than {self._max_bytes:,} bytes"
-                hint = Hint("read less: see the settings of `{}`", SettingPath(self.site.where))
+                message = f"the response from {self.site.name} to {label} is larger than {self._max_bytes:,} bytes"
+                hint = Hint("request less data: see the settings of `{}`", SettingPath(self.site.where))
                 raise SourceError(message, hint=hint)
         return bytes(content)
 

@@ -53,7 +53,7 @@ def test_one_reason_is_one_warning_with_the_count_and_the_first_names() -> None:
     names = [f"t{number}" for number in range(7)]
     (warning,) = warnings({name: f'relation "mart.{name}" is broken at {name}: page {name}' for name in names})
     assert warning.code == "not_profiled"
-    assert "could not read rows of 7 tables (mart.t0, mart.t1, mart.t2 and 4 more): " in warning.message
+    assert "could not read rows from 7 tables (mart.t0, mart.t1, mart.t2 and 4 more): " in warning.message
     assert warning.details["objects"] == [f"mart.{name}" for name in names]
     assert warning.hint == (
         "fix or drop them, or add this to `exclude` of connections.shop in ktx.yaml: "
@@ -117,7 +117,7 @@ def test_columns_are_counted_apart() -> None:
     profile = TableProfile(ref, SampleMethod.ALL, 1, 1, True, (column,))
     both = (SampledTable(profile), unsampled(table("b"), Unsampled.ERROR, "bad cast of 'other'"))
     (warning,) = unprofiled_warnings("shop", Server(), Profiled(both, 0, 0))  # type: ignore[arg-type]
-    assert "could not read rows of 1 table and 1 column (mart.a.x, mart.b)" in warning.message
+    assert "could not read rows from 1 table and 1 column (mart.a.x, mart.b)" in warning.message
 
 
 def test_views_are_counted_on_one_line_and_are_no_failure() -> None:

@@ -227,7 +227,7 @@ def test_damage_is_named_and_the_rest_is_scanned(shop: Path, change: Change) -> 
     report, warnings = scan(shop)
     assert report.status == "done"
     (warning,) = [each for each in warnings if each.code == "not_profiled"]
-    assert "could not read rows of 1 table (bad): the file is damaged" in warning.message
+    assert "could not read rows from 1 table (bad): the file is damaged" in warning.message
     assert "`exclude` of connections.shop in ktx.yaml: bad" in str(warning.hint)
     assert told(report)["relationships"]["accepted"] == 1
 

@@ -168,7 +168,7 @@ def test_a_redirect_inside_the_site_is_followed(client: Make, web_site: Any, rep
 
 def test_a_redirect_to_another_host_is_not(client: Make, web_site: Any, reply: Any) -> None:
     web_site.fail("/x", reply(status=302, headers={"Location": web_site.url.replace("127.0.0.1", "localhost") + "/y"}))
-    with pytest.raises(SourceError, match=r"redirects GET /x to http://localhost, to which ktx sends no credentials"):
+    with pytest.raises(SourceError, match=r"redirects GET /x to http://localhost, where ktx does not send credentials"):
         client().get("/x")
     assert web_site.paths() == ["/x"]
 

@@ -74,7 +74,7 @@ def test_each_looker_connection_is_a_database() -> None:
 @pytest.mark.table(
     ("view", "what"),
     [
-        (VISITS.replace("crm.visits", "crm.nothing"), "has no table that was scanned"),
+        (VISITS.replace("crm.visits", "crm.nothing"), "has no scanned table"),
         (VISITS + ORDERS, "has tables of several connections: crm, shop"),
     ],
 )

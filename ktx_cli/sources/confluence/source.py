@@ -121,7 +121,7 @@ def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) 
         return
     storage = _storage(found)
     if is_cut(storage):
-        pages.skip(f"the rest of page {page}", "it is too long to be read whole")
+        pages.skip(f"the rest of page {page}", "it is too long to read in full")
     pages.put(path, _file(found, storage, space, pages.site), _moment(found) or moment)
 
 

@@ -81,7 +81,7 @@ class _Reader:
             self._column(column)
         for key in ("tests", "data_tests"):
             for index, test in enumerate(item.listed(key)):
-                why = "tests of whole tables contain nothing that questions can use"
+                why = "table-level tests contain nothing that questions can use"
                 self._report.dropped(f"test `{_test(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
         self._constraints()
         item.skip("name", "identifier", "semantic_model", "agg_time_dimension", "primary_entity", "metrics",

@@ -385,7 +385,7 @@ def _no_usage(reason: str) -> ResultWarning:
     return ResultWarning(
         "no_usage",
         f"usage of Looker content is unknown: {one_line(reason, 200)}",
-        hint="grant the role of the API key the permission see_system_activity",
+        hint="grant the API key's role the permission see_system_activity",
     )
 
 

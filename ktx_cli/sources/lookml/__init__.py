@@ -13,7 +13,7 @@ class LookMlMappings(Block):
 
     expected_looker_connection_name: str | None = setting(
         None,
-        "Name in Looker of the connection that the models use.",
+        "Looker name of the connection that the models use.",
         alias="expectedLookerConnectionName",
         example="looker_dwh",
     )

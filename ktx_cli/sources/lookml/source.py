@@ -176,8 +176,8 @@ def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> Result
     models = [model.path for model in files.models if model.connection == looker]
     place = Place(models[0]) if models else Place(next(iter(files.orphans), ""))
     named = f"the Looker connection `{looker}`" if looker else "the LookML project"
-    why = f"has tables of several connections: {listing(found)}" if found else "has no table that was scanned"
-    hint = "scan its database first" if not found else "give each database a Looker connection of its own"
+    why = f"has tables of several connections: {listing(found)}" if found else "has no scanned table"
+    hint = "scan its database first" if not found else "give each database its own Looker connection"
     return ResultWarning("no_table", f"{place}: {named} {why}", hint=hint, path=place.path, line=place.line)
 
 

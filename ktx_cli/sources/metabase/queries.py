@@ -266,7 +266,7 @@ class Resolver:
             return _in_brackets(found.text)
         if found.reason in (Reason.CYCLE, Reason.TOO_DEEP, Reason.TOO_LONG):
             raise found
-        raise UnresolvedError(found.reason, f"card {card}, on which it depends: {found.message}")
+        raise UnresolvedError(found.reason, f"card {card}, which it depends on: {found.message}")
 
     def _asked(self, request: Mapping[str, Any]) -> tuple[str, str]:
         """Return the SQL that Metabase generates for a query, and the query's digest; only new queries are sent."""

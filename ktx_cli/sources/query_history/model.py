@@ -73,7 +73,7 @@ class HistoryExtensionError(HistoryUnavailableError):
 
 
 class HistoryGrantError(HistoryUnavailableError):
-    """Raised if the user may not see the statements of other users."""
+    """Raised if the user may not see other users' statements."""
 
 
 class HistoryVersionError(HistoryUnavailableError):

@@ -238,10 +238,7 @@ class UsageWritten:
         return (
             ResultWarning(
                 "query_history_kept",
-                (
-                    f"query history of `{connection}`: {len(self.kept)} items of `usage` were edited by hand "
-                    "and are kept"
-                ),
+                (f"query history of `{connection}`: {len(self.kept)} `usage` items were edited by hand and are kept"),
                 items=list(self.kept),
             ),
         )

@@ -125,7 +125,7 @@ def _closed(connection: str) -> KtxError:
     return unavailable(
         HistoryGrantError,
         connection,
-        "the user may not list the jobs of other users (bigquery.jobs.listAll)",
+        "the user may not list other users' jobs (bigquery.jobs.listAll)",
         hint=Command(
             *("projects", "add-iam-policy-binding", "PROJECT"),
             *("--member=user:EMAIL", "--role=roles/bigquery.resourceViewer"),
@@ -239,7 +239,7 @@ def _require_readable(server: _Server, connection: str, connector: Connector) ->
         raise unavailable(
             HistoryGrantError,
             connection,
-            f"{server.user} may not see the statements of other users",
+            f"{server.user} may not see other users' statements",
             hint=f"run as a superuser: GRANT pg_read_all_stats TO {quote(server.user, connector.dialect)}",
         )
     return server.schema

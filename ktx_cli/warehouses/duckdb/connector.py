@@ -68,7 +68,7 @@ class DuckDbSession(IsolatedConnector):
         if error.kind == "NotReadingError":
             return read_only_error(self.where, text)
         if sql is not None and "attached in read-only mode" in text:
-            return read_only_error(self.where, "what this statement does is")
+            return read_only_error(self.where, "this kind of statement is")
         message = text.partition("\n\nLINE ")[0]
         return self.failure(message, code="query" if sql is not None else "connection")
 

@@ -90,7 +90,7 @@ class _Built:
         elif self._times > 1:
             length = self._times * self._longest()
         if length * max(1, self._padded) ** self._unknown > MAX_TEXT:
-            raise functions.refuse_size(function, f"builds texts of more than {MAX_TEXT:,} characters", MAX_TEXT)
+            raise functions.refuse_size(function, f"builds strings of more than {MAX_TEXT:,} characters", MAX_TEXT)
 
     def _longest(self) -> int:
         """Return the length of the longest string literal in the statement."""
@@ -105,9 +105,9 @@ def _length(function: exp.Func, functions: FunctionList) -> int:
         return 0
     size = _size(function.args.get(where) if isinstance(where, str) else listed[where])
     if size is None:
-        raise functions.refuse_size(function, "builds texts whose length is not a literal number", MAX_TEXT)
+        raise functions.refuse_size(function, "builds strings whose length is not a literal number", MAX_TEXT)
     if size > MAX_TEXT:
-        raise functions.refuse_size(function, f"builds texts of more than {MAX_TEXT:,} characters", MAX_TEXT)
+        raise functions.refuse_size(function, f"builds strings of more than {MAX_TEXT:,} characters", MAX_TEXT)
     return int(size)
 
 
@@ -131,8 +131,8 @@ def _require_template(function: exp.Func, functions: FunctionList) -> None:
         return
     text = _written(template)
     if text is None:
-        why = "has a template that is not a text literal, so its widths are unknown"
-        hint = "write the template as a single text literal"
+        why = "has a template that is not a string literal, so its widths are unknown"
+        hint = "write the template as a single string literal"
         raise refused("size", f"the function `{functions.name_of(function)}`", why, hint=hint)
     if _WIDTH.search(text.replace("{{", "").replace("%%", "")):
         raise functions.refuse_size(
@@ -247,7 +247,7 @@ def require_series(function: exp.Func, functions: FunctionList) -> None:
     if counts is None:
         how = _too_long(*_ends(function))
     elif not counts or None in counts:
-        how = "makes rows without an end that is written as a number"
+        how = "generates rows without a literal number as the limit"
     else:
         how = f"generates more than {MAX_SERIES:,} rows" if max(count or 0 for count in counts) > MAX_SERIES else ""
     if how:
@@ -296,10 +296,10 @@ def _too_long(start: exp.Expr | None, end: exp.Expr | None, step: exp.Expr | Non
     """Return why a series may be too long, as a continuation of its name, or an empty string."""
     ends = [each for each in (start, end) if each is not None]
     if any(type(node).__name__ in _GROWING for each in ends for node in each.walk()):
-        return "makes a series whose length is a product or a power"
+        return "generates a series whose length is a product or a power"
     number, span = (1.0, _DAY) if step is None else (_number(step), _span(step))
     if number is None and span is None:
-        return "makes a series whose step is not written as a number or an interval"
+        return "generates a series whose step is not a literal number or interval"
     if number == 0 or span == 0:
         return "generates a series with step 0, which never ends"
     counted = _numbers(start, end, number) if number is not None else None

@@ -427,7 +427,7 @@ def _is_plain(character: str) -> bool:
 def require_shallow(tokens: Sequence[Any]) -> None:
     """Raise an error for a statement whose tree would be too deep or too large."""
     if len(tokens) > MAX_TOKENS:
-        raise refused("size", "it", f"has {len(tokens):,} words and signs, more than {MAX_TOKENS:,}", hint=_HINT)
+        raise refused("size", "it", f"has {len(tokens):,} words and symbols, more than {MAX_TOKENS:,}", hint=_HINT)
     chains = [0]
     for token in tokens:
         kind = token.token_type.name

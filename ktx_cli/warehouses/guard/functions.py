@@ -44,12 +44,16 @@ def refused_function(name: str, connection: str, allowed: Iterable[str], why: st
     if any(fnmatchcase(form, pattern) for form in forms for pattern in _harmful()):
         does = "does more than compute"
         return refused(
-            "function", f"the function `{name}`", does, hint="rewrite the statement without it", function=name
+            "function", f"the function `{name}`", does, hint="rewrite the statement without the function", function=name
         )
     names = sorted({*(each.lower() for each in allowed), name.lower()})
     setting = Command("config", "set", f"connections.{connection}.allowed_functions", _flow(names))
     return refused(
-        "function", f"the function `{name}`", why, hint=Hint("if it only reads, allow it: {}", setting), function=name
+        "function",
+        f"the function `{name}`",
+        why,
+        hint=Hint("if the function only reads, allow it: {}", setting),
+        function=name,
     )
 
 
@@ -130,10 +134,10 @@ class FunctionList:
     def _require_setting(self, function: exp.Func) -> None:
         """Raise an error unless the requested setting is harmless."""
         name = function.expressions[0] if function.expressions else None
-        shown = name.name if name is not None and name.is_string else "a setting that is not named by a text"
+        shown = name.name if name is not None and name.is_string else "a setting whose name is not a string literal"
         if shown.lower() not in SETTINGS:
             hint = f"readable settings: {', '.join(sorted(SETTINGS))}"
-            raise refused("setting", f"the setting `{shown}`", "is not on the list of harmless ones", hint=hint)
+            raise refused("setting", f"the setting `{shown}`", "is not on the list of harmless settings", hint=hint)
 
     def _is_listed(self, function: exp.Func) -> bool:
         kind = type(function).__name__

@@ -78,7 +78,7 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
         raise refused("parameter", f"`{node.sql(syntax.name)}`", "is a parameter or a variable", hint=hint)
     if name not in NODES and name not in _PARAMETERS:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
-        raise refused("construct", shown, "is not part of a statement that only reads")
+        raise refused("construct", shown, "is not allowed in a read-only statement")
     _require_arguments(node, name)
     if name in _SETS and not {type(each).__name__ for each in (node.this, node.expression)} <= ROOTS:
         raise refused("root", f"one side of {name.upper()}", "is not a query")
@@ -96,7 +96,7 @@ def _require_names(node: exp.Expr, argument: str) -> None:
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, exp.Literal) and each.is_string:
             hint = f'write it as a name: "{each.name}"'
-            raise refused("construct", f"`{each.sql()}`", "is a column whose name is written as a text", hint=hint)
+            raise refused("construct", f"`{each.sql()}`", "is a column name written as a string", hint=hint)
 
 
 def _require_arguments(node: exp.Expr, name: str) -> None:
@@ -104,7 +104,7 @@ def _require_arguments(node: exp.Expr, name: str) -> None:
     for argument, value in node.args.items() if known is not None else ():
         if value and known is not None and argument not in known:
             shown = _ARGUMENT_NAMES.get(argument, f"`{argument.upper()}`")
-            raise refused("construct", shown, "is not part of a statement that only reads", hint="remove it")
+            raise refused("construct", shown, "is not allowed in a read-only statement", hint="remove it")
 
 
 def _require_sample(node: exp.Expr) -> None:
@@ -143,7 +143,7 @@ def _require_options(node: exp.Expr) -> None:
             raise refused("construct", f"an OPTION clause with {option.name.upper()}", why, hint="remove it")
     for modifier in node.args.get("operation_modifiers") or ():
         if modifier.name.upper() not in _MODIFIERS:
-            why = "is not part of a statement that only reads"
+            why = "is not allowed in a read-only statement"
             raise refused("construct", f"{modifier.name.upper()} after SELECT", why, hint="remove it")
 
 

@@ -426,7 +426,7 @@ class SqliteConnector(IsolatedConnector):
     def _translated(self, error: EngineError, sql: str | None) -> SourceError:
         name = error.code
         if name == "SQLITE_AUTH" or (name.startswith("SQLITE_READONLY") and sql):
-            return read_only_error(self.where, "what this statement does is")
+            return read_only_error(self.where, "this kind of statement is")
         known = {
             "SQLITE_NOTADB": ("the file is not a SQLite database, or it is encrypted", "check the path"),
             "SQLITE_BUSY": ("another program has locked the file", "retry when it is done"),

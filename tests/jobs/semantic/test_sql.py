@@ -117,7 +117,7 @@ def test_a_refused_statement_opens_nothing(shop: Path) -> None:
     with pytest.raises(SourceError) as caught:
         ask(shop, "SELECT load_extension('x')")
     assert caught.value.code == "read_only"
-    assert caught.value.hint == "rewrite the statement without it"
+    assert caught.value.hint == "rewrite the statement without the function"
 
 
 SHOP = """\

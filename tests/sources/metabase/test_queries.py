@@ -79,7 +79,7 @@ def test_snippets_and_cards_are_put_in_their_place_without_a_request(
         ({1: "{{#2}}", 2: "{{#3}}", 3: "{{#2}}"}, {}, Reason.CYCLE, "2 -> 3 -> 2"),
         ({1: "{{snippet: a}}"}, {"a": "{{snippet: b}}", "b": "{{snippet: a}}"}, Reason.CYCLE, "`a` includes itself"),
         ({1: "{{#7}}"}, {}, Reason.MISSING_CARD, "card 7 does not exist"),
-        ({1: "{{#2}}", 2: "{{#7}}"}, {}, Reason.MISSING_CARD, "card 2, on which it depends: card 7"),
+        ({1: "{{#2}}", 2: "{{#7}}"}, {}, Reason.MISSING_CARD, "card 2, which it depends on: card 7"),
         ({1: "{{snippet: gone}}"}, {}, Reason.MISSING_SNIPPET, "`gone`"),
         ({1: " \n"}, {}, Reason.MISSING_NATIVE, "empty"),
         ({1: Query(1)}, {}, Reason.MISSING_NATIVE, "no query"),

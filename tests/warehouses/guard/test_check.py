@@ -42,7 +42,7 @@ def refusal(sql: str, dialect: str = "sqlite", **options: object) -> StatementRe
         ("mysql", "SELECT * FROM information_schema.ALL_PLUGINS", "catalog", "ALL_PLUGINS"),
         ("mysql", "SELECT * FROM information_schema.DISKS", "catalog", "DISKS"),
         ("duckdb", "PIVOT t ON status USING sum(a)", "construct", "PIVOT without its values"),
-        ("postgres", "SELECT format(name, 1) FROM t", "size", "a template that is not a text literal"),
+        ("postgres", "SELECT format(name, 1) FROM t", "size", "a template that is not a string literal"),
         ("postgres", "SELECT format('%' || 90000 || 's', 1)", "size", "a width of more than 9,999"),
         ("mysql", "SELECT CAST(a AS BINARY(2000000)) FROM t", "size", "pads a value"),
         ("sqlite", "SELECT 1; SELECT 2", "statements", "2 statements"),
@@ -64,7 +64,7 @@ def test_a_refused_function_comes_with_the_setting_that_allows_it() -> None:
     error = refusal("SELECT unaccent('a')", "postgres", connection="shop", allowed_functions=["Similarity"])
     assert "`unaccent`" in error.message
     setting = """ktx config set connections.shop.allowed_functions '["similarity", "unaccent"]'"""
-    assert error.hint == f"if it only reads, allow it: {setting}"
+    assert error.hint == f"if the function only reads, allow it: {setting}"
     assert error.details["function"] == "unaccent"
 
 
