@@ -113,7 +113,7 @@ _TITLE: Final = re.compile(rf"#\s.*?(?<![\w-])({_DATE})(?![\w-])", re.IGNORECASE
 def stated_dates(text: str) -> tuple[str, ...]:
     """Return up to four statements in a text about its own date and validity, quoted and in order.
 
-    Only the front matter, the title and the first lines are searched: statements further down concern the content.
+    Only the front matter, the title and the first lines are searched: later statements concern the content.
     """
     return tuple(dict.fromkeys(each.words for each in statements(text)))[:_MOST]
 
@@ -223,7 +223,7 @@ _MONTH_NAME: Final = re.compile(rf"(?<![^\W\d_])({_MONTH})\b", re.IGNORECASE)
 def day_of(value: str) -> Day | None:
     """Return the date that a text begins with or names, or None.
 
-    Of `3/4/2025`, only the year is known, because countries read the rest differently.
+    Only the year of `3/4/2025` is known, because countries read the rest differently.
     """
     iso, german = _ISO.match(value), _GERMAN.match(value)
     if iso:
@@ -256,8 +256,8 @@ def is_possible(value: str) -> bool:
 def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement], ...]:
     """Return the pairs of a document's statements that contradict each other.
 
-    These are statements with the same meaning but different dates in front matter and text, and a validity that ends
-    before it begins. Dates are compared as far as both are known.
+    These are statements with the same meaning but different dates in front matter and text, and validity periods that
+    end before they begin. Dates are compared as far as both are known.
     """
     dated = [
         (each, day)

@@ -119,7 +119,7 @@ def without_comments(markdown: str) -> str:
 
 def _visible_part(line: str, inside: bool, closes: bool) -> tuple[str, bool]:
     """Return the part of a line outside of comments, and whether a comment continues on the next line. `closes`: an end
-    follows later.
+    follows.
     """
     kept: list[str] = []
     position = 0

@@ -42,10 +42,10 @@ _READ: Final = frozenset((".html", ".htm", ".pdf"))
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A summary of a document. `summary`: its own, else its first sentence. `sections`: its headings.
+    """A summary of a document. `summary`: the stated one, else the first sentence. `sections`: its headings.
 
-    `date`: in the words of the document or its file name, empty if neither states one. `stated`: its statements about
-    its own date and status. `conventions`: its statements about conventions of its project.
+    `date`: in the words of the document or its file name, empty if neither has one. `stated`: its statements about its
+    own date and status. `conventions`: its statements about its project's conventions.
     """
 
     path: str
@@ -74,7 +74,7 @@ def outline_of(raw: RawFile) -> Outline:
 
 
 def dates_of(raw: RawFile) -> tuple[str, ...]:
-    """Return the statements of a raw file about its own date, as in `stated_dates`; none for large or unreadable files.
+    """Return a raw file's statements about its own date, as in `stated_dates`; none for large or unreadable files.
 
     HTML and PDF are read as documents, other files as text.
     """

@@ -39,8 +39,8 @@ class Skipped(Record):
 class Snapshot:
     """The current content of a source. `files` is sorted by path.
 
-    `complete`: everything in scope was read, so missing files count as deleted. `cursor`: where the next fetch can
-    continue, stored only if the run succeeds. `origin`: a one-line description without credentials.
+    `complete`: everything in scope was read, which means that missing files count as deleted. `cursor`: where the next
+    fetch can continue, stored only if the run succeeds. `origin`: a one-line description without credentials.
     """
 
     files: Mapping[str, RawFile]
@@ -56,7 +56,7 @@ class Snapshot:
 class Changes:
     """The paths of a snapshot compared with those of the last successful run, all sorted.
 
-    `retried`: unchanged since their work failed. `unread`: unchanged since there was no model to read them.
+    `retried`: unchanged files whose work failed. `unread`: unchanged files that no model was available to read.
     """
 
     added: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ Reason = Literal["encrypted", "broken", "no_text", "binary", "unknown_kind"]
 class Document:
     """A document as Markdown.
 
-    `path`: of its raw file. `url`: where people read it. `parent`: the id of the page above it, or its folder. `links`:
+    `path`: its raw file. `url`: where people read it. `parent`: the ID of its parent page, or its folder. `links`:
     addresses in it, without duplicates. `properties`: facts from its author, as JSON. `notes`: what was omitted.
     """
 

@@ -156,7 +156,7 @@ _OWN_KEYS: Final = ("title", "url", "parent", "properties")
 def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
     """Return a raw file as a document; the same file always gives the same document. `pages`: the maximum for a PDF.
 
-    Raises `UnreadableDocumentError` for an unreadable document, `StorageError` if the file no longer exists.
+    Raises `UnreadableDocumentError` for an unreadable document, and `StorageError` if the file no longer exists.
     """
     kind = KINDS.get(PurePosixPath(raw.path).suffix.lower())
     if kind is None:

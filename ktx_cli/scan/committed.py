@@ -371,8 +371,8 @@ class RemovedTexts:
     def warnings(
         self, connection: str, written: Collection[str], replaced: Mapping[str, str]
     ) -> Iterator[ResultWarning]:
-        """Yield a warning for each kind of text lost from the shards in `written`. `replaced`: path -> where the old
-        text is kept.
+        """Yield a warning for each kind of text lost from the shards in `written`. `replaced`: path -> location of the
+        old text.
         """
         tables = [table for table, shard in sorted(self.tables.items()) if shard in written]
         if tables:

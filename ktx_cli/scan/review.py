@@ -1,5 +1,4 @@
-"""The review of a connection's relationships: scan decisions, declared foreign keys, and decisions by people, old and
-new.
+"""The review of a connection's relationships: decisions by scans, foreign keys and people, old and new.
 
 People decide in the files that they write about sources. An overlay (`name:` of a generated source, without `table` and
 `sql`) disables joins with `disable_joins`, a list of their `on` conditions, compared with blanks ignored. The `name:`
@@ -435,9 +434,7 @@ class StatusResolver:
         return replace(each, relationship=found, status=status, opposite=opposite)
 
     def _is_join_of(self, other: ReviewedRelationship, each: ReviewedRelationship) -> bool:
-        """Return whether the join at a relationship's child belongs to its opposite (`other`), judging by the many
-        side.
-        """
+        """Return whether a relationship's join at the child is that of its opposite (`other`), by the many side."""
         cardinality = (self._written(each.joins[0]) or {}).get("relationship")
         if _is_declared(each.relationship) or _is_declared(other.relationship):
             return _is_declared(other.relationship)
@@ -483,9 +480,7 @@ def missing_end(found: Relationship, tables: Mapping[TableRef, Table]) -> str | 
 
 
 def _opposite_id(found: Relationship) -> RelationshipId | None:
-    """Return the id of the opposite relationship, or None if the relationship has a condition or joins a table to
-    itself.
-    """
+    """Return the ID of the opposite relationship, or None for one with a condition or within one table."""
     if found.condition is not None or found.child == found.parent:
         return None
     return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)

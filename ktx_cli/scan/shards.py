@@ -193,8 +193,7 @@ class WrittenShards:
     def once(
         self, placed: Mapping[str, dict[str, Entry]], at_parent: Mapping[SourceJoin, bool]
     ) -> dict[str, dict[str, Entry]]:
-        """Return entries by path and name with each join on one of its tables: the child, or the table chosen by a
-        person.
+        """Return entries by path and name with each join on one of its tables: the child, or a person's choice.
 
         If the two differ, both are kept. `at_parent`: see `join_sides`.
         """

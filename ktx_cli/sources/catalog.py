@@ -79,8 +79,8 @@ class Catalog:
 def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot, owned: Owned | None = None) -> Catalog:
     """Update a source's catalog in an overlay.
 
-    `owned`: what the last run wrote for the source in project files. A page that it did not write is kept, whatever the
-    page says about itself, and so is an edited page that is no longer needed.
+    `owned`: the items that the last run wrote for the source in project files. A page that it did not write is kept,
+    whatever the page says about itself, and so is an edited page that is no longer needed.
     """
     claimed = {page.path: page for page in _claimed(workspace, connection)}
     own = _own(claimed, connection, owned or {})
@@ -121,7 +121,7 @@ def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
 def _own(claimed: Mapping[str, Page], connection: str, owned: Owned) -> dict[str, str]:
     """Return the pages that an earlier run wrote, with the sha256 of their written content, which is empty if unknown.
 
-    Pages from before ktx recorded them are recognized by their headings.
+    Pages written before ktx recorded them are recognized by their headings.
     """
     recorded = {path: items[_PAGE] for path, items in owned.items() if _PAGE in items}
     if recorded:

@@ -1,6 +1,6 @@
 """Conventions that documents and dbt variables state for settings in `ktx.yaml`: time zone, fiscal year and week start.
 
-Nothing is set automatically. A run proposes what it reads, and keeps it in a committed record next to the source, so
+Nothing is set automatically. A run proposes what it reads, and stores it in a committed record next to the source, so
 that `ktx status` and `ktx doctor` show what is undecided or differs from the settings.
 """
 
@@ -63,9 +63,7 @@ class StatedConvention:
 
 
 def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[StatedConvention]:
-    """Yield the conventions that a dbt project's variables state, including variables in packages. `path`: the file
-    they are in.
-    """
+    """Yield the conventions that a dbt project's variables state, including those of packages. `path`: their file."""
     for name, value in variables.items():
         if isinstance(value, Mapping):
             yield from stated_variables(value, path)
@@ -83,10 +81,10 @@ def stated_variables(variables: Mapping[str, Any], path: str) -> Iterator[Stated
 def record_conventions(
     workspace: Workspace, connection: str, kind: str, snapshot: Snapshot, stated: Iterable[StatedConvention]
 ) -> None:
-    """Write a source's statements to its record in an overlay. A source that states nothing has none.
+    """Write a source's statements to its record in an overlay. A source without statements has no record.
 
     For texts that may not be shown, the record has the reason. For files that are missing from an incomplete snapshot,
-    it keeps what they stated.
+    it keeps the previous statements.
     """
     path = Layout.raw_path(connection, kind, CONVENTIONS)
     found = {_screened(each) for each in stated}
@@ -222,7 +220,7 @@ def convention_warnings(
 ) -> tuple[ResultWarning, ...]:
     """Return a proposal for each setting that a source states and that the project does not set.
 
-    `models`: the semantic layers, which have the calendar of the project. Without any, there is nothing to propose.
+    `models`: the semantic layers, which contain the project's calendar. Without any, there is nothing to propose.
     """
     calendar = next((model.calendar for model in models.values()), None)
     if calendar is None:

@@ -1,6 +1,6 @@
 """Source deliveries: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with the results of its files.
 
-The next run compares with it, on any clone. A file whose work failed is listed with its status, and counts as new.
+The next run compares with it, in any clone. A file whose work failed is listed with its status, and counts as new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FileStatus(StrEnum):
     """The status of a raw file.
 
     `failed`: its work was not committed, so it counts as new. `waiting`: no model has read it, so it counts as new once
-    there is one. `skipped`: it was judged not to be worth work.
+    there is one. `skipped`: it was judged not worth processing.
     """
 
     DONE = "done"
@@ -141,7 +141,7 @@ SourceKey = tuple[str, str]
 class FetchState:
     """The cursor of the last committed fetch, and path -> sha256 of its files.
 
-    `projected`: the digest of what the last projection read.
+    `projected`: the digest of the last projection's input.
     """
 
     cursor: str | None = None
@@ -183,9 +183,9 @@ _GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))
 
 
 class RawStore:
-    """Files by their sha256. Raises `StorageError` for a disk that does not work.
+    """Files by their sha256. Raises `StorageError` if the disk fails.
 
-    Writes are not synced to disk: after a power cut, a content that does not match its name counts as missing.
+    Writes are not synced to disk: after a power cut, content that does not match its name counts as missing.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -76,7 +76,7 @@ def document_units(
 ) -> tuple[documents.WorkUnit, ...]:
     """Return the units for added and modified documents, sorted by their first file.
 
-    `group_of` returns a document's folder or parent, `depends` the files that explain it.
+    `group_of` returns a document's folder or parent; `depends` returns the files that explain it.
     """
     touched = [snapshot.files[path] for path in sorted(changes.touched) if path in snapshot.files]
     groups: dict[str, list[documents.RawFile]] = {}

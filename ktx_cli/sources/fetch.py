@@ -1,7 +1,7 @@
 """Fetches over an API: new items, items reused from the last fetch, and skipped items.
 
 Whether an item changed depends on its `updated_at`, compared as text with the last value: no clocks are compared, and
-nothing that changed between two pages of a list is missed the next time.
+changes between two pages of a list are found the next time.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ApiFetch:
         self.context.emit(StepProgress("fetch", done, total, self.context.connection))
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:
-        """Return the snapshot. The cursor does not move if something failed that may succeed the next time.
+        """Return the snapshot. The cursor does not move if something failed that may succeed next time.
 
         Items that can never be read have no moment in the cursor, so only they are requested again each time.
         """
@@ -146,7 +146,7 @@ def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
 
 
 class PageFetch:
-    """The pages fetched so far. `site`: the address; pages of another address are not reused.
+    """The pages fetched so far. `site`: the address; pages from another address are not reused.
 
     `limit`: the maximum number of pages read in this run; unchanged pages do not count.
     """
@@ -163,9 +163,7 @@ class PageFetch:
         self._last = _entries(context.cursor, site)
 
     def unchanged(self, path: str, moment: str) -> bool:
-        """Reuse a page from the last fetch if the source says that it is unchanged. Returns False if it must be
-        read.
-        """
+        """Reuse a page from the last fetch if the source says that it is unchanged. Returns False otherwise."""
         if not moment or self._last.get(path, ("",))[0] != moment:
             return False
         raw = self._before(path)
@@ -232,9 +230,7 @@ class PageFetch:
 
 
 def _entries(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
-    """Return path -> moment and children from the last fetch, or nothing if that fetch belongs to another site or
-    is invalid.
-    """
+    """Return path -> moment and children from the last fetch, or nothing if that is invalid or of another site."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:

@@ -47,7 +47,7 @@ Wanted = Callable[[str], int]
 class Guided:
     """A selection of files that depends on the content of some files, such as `dbt_project.yml`.
 
-    `is_guide`: takes a path. `wanted`: takes the contents of all guides by path.
+    `is_guide` takes a path. `wanted` takes the contents of all guides, by path.
     """
 
     is_guide: Callable[[str], bool]
@@ -63,7 +63,7 @@ class Origin:
     """The location of a source's files from `ktx.yaml`: a `folder`, or the `url` of a repository.
 
     `path`: a folder in the repository. `token`: a secret reference or the token itself. `where`: the connection in
-    `ktx.yaml`, for errors. `keys`: the names of its settings there, if they differ.
+    `ktx.yaml`, for errors. `keys`: the names of its settings there, if different.
     """
 
     where: str
@@ -122,9 +122,7 @@ def _is_repository(path: Path) -> bool:
 
 
 def inner_path(path: str | None, where: str) -> str:
-    """Return the normalized path of a folder in a repository, or an empty string for the root. Raises `ConfigError` if
-    it is outside.
-    """
+    """Return the normalized path of a folder in a repository, or an empty string for the root. Raises `ConfigError`."""
     parts = [part for part in (path or "").replace("\\", "/").split("/") if part not in ("", ".")]
     if (path or "").startswith(("/", "~")) or ".." in parts or any(not part.isprintable() for part in parts):
         raise ConfigError(

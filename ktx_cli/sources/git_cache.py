@@ -195,9 +195,7 @@ class Copy:
         return [_entry(line) for line in listed.split(b"\0") if line]
 
     def _listed(self, tree: str, missing: tuple[int, ...]) -> bytes:
-        """Return the file list of a tree; empty for exit codes in `missing`. A tree that contains itself ten times is
-        not read.
-        """
+        """Return a tree's file list; empty for exit codes in `missing`. Trees nested in themselves are not read."""
         where = ("--git-dir", str(self._folder))
         with self._git.start_reader(*where, "ls-tree", "-r", "-z", "--long", "--full-tree", tree) as process:
             assert process.stdout is not None
@@ -345,8 +343,8 @@ class _Fetch:
         return self._git.read(*arguments, ok=tuple(ok), variables={"GIT_DIR": str(self._folder)})
 
     def _ask(self, *arguments: str) -> GitResult:
-        """Run a command that talks to the repository. It is killed when ktx is interrupted, because it leaves nothing
-        behind.
+        """Run a command that talks to the repository. If ktx is interrupted, the command is killed, as it leaves
+        nothing behind.
         """
         variables = {"GIT_DIR": str(self._folder), "GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_ASKPASS": "",
                      "SSH_ASKPASS_REQUIRE": "never", **self._settings()}  # fmt: skip
@@ -420,7 +418,7 @@ _MOVED: Final = ("error: 301", "error: 302", "error: 307", "error: 308")
 
 
 def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Collection[str]) -> KtxError:
-    """Return the error for a failed request to a repository. `stderr` is the output of git.
+    """Return the error for a failed request to a repository. `stderr` is git's output.
 
     `origin`: its address. `token_setting`: the setting with the token. `shown`: secrets that were sent.
     """

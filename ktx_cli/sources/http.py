@@ -1,6 +1,6 @@
 """The HTTP client of all sources that are read over the network: with limits on time, size and retries.
 
-It sends nothing to other hosts, shows no secret in an error, and checks for cancellation while it waits.
+It sends nothing to other hosts, shows no secrets in errors, and checks for cancellation while it waits.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class _Request:
 
 
 class HttpClient:
-    """Requests to one site. Can be used from several threads, and is closed by its `with`.
+    """Requests to one site. Can be used from several threads; leaving its `with` block closes it.
 
-    Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other error responses, `SourceError` without a usable
-    response, `CancelledError` if `stopped()` returns true. `sleep`, `clock` (Unix seconds), `monotonic` (seconds) and
-    `uniform` can be replaced in tests.
+    Raises `HttpAuthError` for 401 and 403, `HttpStatusError` for other error responses, `SourceError` if there is no
+    usable response, `CancelledError` if `stopped()` returns true. `sleep`, `clock` (Unix seconds), `monotonic`
+    (seconds) and `uniform` can be replaced in tests.
     """
 
     def __init__(
@@ -162,9 +162,7 @@ class HttpClient:
             raise SourceError(message, hint=self.site.hints["address"]) from error
 
     def _once(self, request: _Request) -> tuple[HttpResponse | KtxError, float | None]:
-        """Return a response, or the error from a retryable attempt and the number of seconds to wait that the site
-        asks for.
-        """
+        """Return a response, or the error from a retryable attempt and the requested seconds to wait."""
         import httpx2
 
         try:
@@ -428,9 +426,7 @@ def retry_after(value: str | None, now: float) -> float | None:
 
 
 def error_text(content: bytes) -> str:
-    """Return the message in an error response on one line: from its JSON, or from its text unless that is a web
-    page.
-    """
+    """Return the message in an error response on one line: from its JSON, or its text unless it is a web page."""
     text = content[:_READ_OF_AN_ERROR].decode("utf-8", "replace").strip()
     try:
         body = json.loads(text)

@@ -3,7 +3,7 @@
     pointer = step { "." step }
     step    = a word without dots and quotes | '"' text with '""' for each '"' in it '"'
 
-A step is a key of a mapping, or the identity of an item of a list: its `name`; for a join its `alias`, else its `to`
+A step is a key of a mapping, or the identity of a list item: its `name`; for a join its `alias`, else its `to`
 and `on` (`customers on customer_id = customers.id`), or `to` alone.
 """
 
@@ -94,7 +94,7 @@ def get(document: Any, steps: Steps) -> Any:
 def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
     """Return the document with the value set; containers on the path are copied, and missing ones are created.
 
-    `under`: the key under which the document is. Raises `ValueError` if a value on the way is not a collection.
+    `under`: the key that contains the document. Raises `ValueError` if a value on the path is not a collection.
     """
     if not steps:
         return value
@@ -114,7 +114,7 @@ def put(document: Any, steps: Steps, value: Any, under: str = "") -> Any:
 def drop(document: Any, steps: Steps) -> Any:
     """Return the document without the value, and without collections that become empty.
 
-    A list item that only has its name left is removed too.
+    A list item with only its name left is also removed.
     """
     step, rest = steps[0], steps[1:]
     if isinstance(document, dict):
@@ -167,8 +167,8 @@ _ORIGINS: Final = (("table",), ("sql",))
 class Applied:
     """The result of a merge, with pointers as strings.
 
-    `text`: of the file, or None without a file. `owned`: what to store for the next merge. `kept`: items that differ in
-    the source but that somebody edited. `gone`: items that somebody deleted and that the source still has.
+    `text`: the file's content, or None without a file. `owned`: what to store for the next merge. `kept`: items that
+    differ in the source but were edited. `gone`: items that were deleted but that the source still has.
     """
 
     text: bytes | None
@@ -234,10 +234,10 @@ def apply(
     """Return the file merged with a source's items.
 
     `wanted`: every item of the source, none inside another one; missing parts of the file are added in this order.
-    `owned`: what the last merge returned. `where` names the file in errors. A file that somebody deleted stays deleted;
-    one of the source's files that only has its `name` left is deleted.
+    `owned`: the result of the last merge. `where` names the file in errors. A deleted file stays deleted; one of the
+    source's files that only has its `name` left is deleted.
 
-    Raises `ConfigError` for a text that is not a YAML mapping, and if the change cannot be placed.
+    Raises `ConfigError` if the text is not a YAML mapping or the change cannot be placed.
     """
     items = {steps_of(pointer): value for pointer, value in wanted.items()}
     _check_apart(items)
@@ -352,9 +352,7 @@ def written_items(blobs: Iterable[str], read: Callable[[str], bytes | None]) -> 
 
 
 def of_manifest(written: Mapping[str, Mapping[str, str]], connection: str) -> dict[str, str]:
-    """Return the items that sources wrote into a connection's manifest; a scan may have since moved them to other
-    shards.
-    """
+    """Return the items that sources wrote into a connection's manifest, which a scan may have since moved."""
     folder = f"{Layout.schema_path(connection)}/"
     shards = [items for path, items in written.items() if path.startswith(folder)]
     return {pointer: digest for items in shards for pointer, digest in items.items()}
@@ -371,7 +369,7 @@ def declared_joins(
 ) -> Callable[[str, str, Mapping[str, Any]], str | None]:
     """Return a function that takes the path of a shard, a source and its join, and returns who declares the join.
 
-    That is the connection of a context source such as dbt, None if there is none. Raises as `written_items`.
+    That is the connection of a context source such as dbt, or None. Raises the errors of `written_items`.
     """
     blobs = list(blobs)
     names = dict.fromkeys(path.split("/")[1] for path in blobs if path.count("/") == 3)

@@ -1,7 +1,7 @@
 """The questions that each passage of a document answers, and synonyms for its topics, written by a model.
 
-They are stored in the state database, one row per document. The questions of a passage apply only to the text for which
-they were written.
+They are stored in the state database, one row per document. A passage's questions apply only to the text for which they
+were written.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def passage_digest(title: str, heading: str, text: str) -> str:
 def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, str]:
     """Return a source's documents for which questions were requested.
 
-    Each path has the sha256 of the content for which every passage has its questions, empty if some are missing.
+    Each path has the sha256 of the content for which every passage has its questions, or an empty string if some are
+    missing.
     """
     rows = database.execute("SELECT path, sha256 FROM passage_questions WHERE connection = ?", (connection,))
     return dict(rows.fetchall())

@@ -22,11 +22,11 @@ Owned = Mapping[str, Mapping[str, str]]
 class FetchContext:
     """The inputs of a fetch.
 
-    `previous`: path -> sha256 of what the last fetch had and the raw store still holds; empty to fetch everything.
-    `cursor`: what that fetch returned to continue from. `stopped`: whether the run is cancelled; a fetch with many
-    requests checks it between two of them and raises `CancelledError`. `cache`: where copies of repositories are; None
-    for the project's own folder, while a dry run has another. `models`: the semantic layers of the databases, as the
-    run has them.
+    `previous`: path -> sha256 of files from the last fetch that are still in the raw store; empty to fetch everything.
+    `cursor`: the point at which that fetch continues. `stopped`: whether the run is cancelled; a fetch with many
+    requests checks it between two of them and raises `CancelledError`. `cache`: the folder for copies of repositories;
+    None for the project's own folder, which a dry run does not use. `models`: the semantic layers of the databases, as
+    the run has them.
     """
 
     connection: str
@@ -60,10 +60,10 @@ class ProjectContext:
 class Projection:
     """The content that a source wrote without a model.
 
-    `artifacts`: path of a file written -> raw files it comes from. `owned`: what the source owns in those files, see
-    `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw files
-    with nothing left for an agent. `left`: what a model would add, one line each. `notes`: raw file -> notes for its
-    agent.
+    `artifacts`: path of a written file -> the raw files that it comes from. `owned`: the items that the source owns in
+    those files; see `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped.
+    `handled`: raw files with nothing left for an agent. `left`: content that a model would add, one line each. `notes`:
+    raw file -> notes for its agent.
     """
 
     artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -79,10 +79,10 @@ class Projection:
 class EvidenceForm:
     """The evidence that agents give about a source's files, if its units do not write anything themselves.
 
-    `tool`, `description`: of the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models
-    with the discriminator `kind`; its `slug`, `table` or `name` identifies a piece within a file, and a later piece
-    with the same name replaces the earlier one. `about` describes it to the agent. `problems`: takes a piece, its raw
-    file and the file's content, and returns errors for the agent.
+    `tool`, `description`: the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models with
+    the discriminator `kind`; its `slug`, `table` or `name` identifies a piece within a file, and a later piece with the
+    same name replaces the earlier one. `about` describes it to the agent. `problems`: takes a piece, its raw file and
+    the file's content, and returns errors for the agent.
     """
 
     tool: str
@@ -97,8 +97,8 @@ class DigestForm:
     """Units that need no tools: in one call, a model writes a text about each of many units.
 
     `prompt`: the name of the packaged prompt. `applies`: whether a unit, with one file, is of this kind. `brief`: takes
-    the file's content and returns what the model gets of it, with its name as `table`. `evidence`: takes that name and
-    the text, and returns the evidence that an agent would give.
+    the file's content and returns the part for the model, with its name as `table`. `evidence`: takes that name and the
+    text, and returns the evidence that an agent would provide.
     """
 
     prompt: str
@@ -120,10 +120,11 @@ class UnitEvidence:
 class Conclusion:
     """The content that a source wrote after its units were merged.
 
-    `owned`: what the source owns in project files; None keeps the result of the projection. `pages`: key of a wiki page
-    -> its status, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files it comes from.
-    `units`: path of a file written -> the units whose evidence is in it. `summary`: a short text for people. `error`:
-    why the step failed; then it wrote nothing, and the units that gave evidence are processed again.
+    `owned`: the items that the source owns in project files; None keeps the result of the projection. `pages`: key of a
+    wiki page -> its status, such as `created` or `stale`. `artifacts`: artifact (`wiki:refunds`) -> the raw files that
+    it comes from. `units`: path of a written file -> the units whose evidence is in it. `summary`: a short text for
+    people. `error`: why the step failed; it then wrote nothing, and the units that provided evidence are processed
+    again.
     """
 
     owned: Owned | None = None
@@ -139,8 +140,8 @@ class Source(ABC):
     """A kind of context source. `entry` is its connection in `ktx.yaml`.
 
     `kind` names its folder among the raw sources. `documents`: its files are texts by people, which are triaged and
-    kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents give, if they write
-    neither pages nor definitions. `digest`: which of its units are answered together, without an agent.
+    kept as evidence. `skills`: packaged skills that its agents load. `evidence`: what its agents provide if they write
+    neither pages nor definitions. `digest`: the units that are answered together, without an agent.
     """
 
     kind: ClassVar[str]
@@ -150,7 +151,7 @@ class Source(ABC):
     digest: ClassVar[DigestForm | None] = None
 
     def check(self, entry: Any, context: FetchContext) -> str:
-        """Return a one-line description of the available content. Raises `KtxError` like a fetch.
+        """Return a one-line description of the available content. Raises the same `KtxError`s as a fetch.
 
         The default implementation fetches the source; a source that can answer after one request overrides it.
         """

@@ -1,7 +1,7 @@
 """The kinds of context sources: facts about each that are known without reading it, and a connection's sources.
 
-A kind is the object `SOURCE` of its folder, `ktx_cli/sources/<driver>/__init__.py`, or of an installed package with the
-entry point group `ktx.sources`. Only what is needed is imported: its settings, its detector, its source.
+A kind is the object `SOURCE` in its folder, `ktx_cli/sources/<driver>/__init__.py`, or in an installed package with the
+entry point group `ktx.sources`. Only the needed parts are imported: its settings, its detector, its source.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class SourceKind(project.Kind):
     """A kind of context source.
 
     `source`: its class, as `package.module:Name`. `kind`: the name of its raw files, if it differs from the driver.
-    `documents`: whether it reads documents, which are searchable. `of_database`: for a source without a driver of its
-    own, returns whether the connection of a database has it.
+    `documents`: whether it reads documents, which are searchable. `of_database`: for a source without its own driver,
+    returns whether a database connection has it.
     """
 
     source: str
@@ -84,9 +84,7 @@ class SourceKind(project.Kind):
     detector: str = ""
     """A function as `package.module:Name` that takes the folders near a project and yields `Detected` objects."""
     variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Setting -> the environment variables that may contain its value. The source is offered if every setting has
-    one.
-    """
+    """Setting -> the environment variables that may contain its value. The source is offered if each has one."""
     presets: Mapping[str, Any] = field(default_factory=dict)
     """Additional settings for a connection offered this way."""
 
@@ -122,7 +120,7 @@ def detected(kind: SourceKind, folders: Sequence[Folder]) -> Iterator[Detected]:
 def source_for(driver: str) -> Source:
     """Return the source for a driver.
 
-    Raises `NotSupportedError` for a driver without a source, `PluginError` for a plug-in that cannot be loaded.
+    Raises `NotSupportedError` for a driver without a source, and `PluginError` for a plug-in that cannot be loaded.
     """
     if driver not in project.SOURCES:
         names = project.SOURCES.names()

@@ -1,7 +1,7 @@
 """Sources' statements about decision points, and the sentences in documents that make them, with their locations.
 
 Every projection reads the statements again from the whole source, and replaces the previous ones. Superseded documents
-and drafts do not count, nor do sentences with secrets or personal data.
+and drafts do not count; neither do sentences with secrets or personal data.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Sentence:
 def statements_of_documents(snapshot: Snapshot) -> Callable[[tuple[FoundPoint, ...]], Find]:
     """Return a function that takes a database's points and returns a finder for sentences about them.
 
-    A sentence belongs to the points whose things it names best: `orders` to those of orders, and not of purchase
+    A sentence belongs to the points whose things it names best: `orders` means points about orders, not about purchase
     orders.
     """
     read: list[_Sentence] = []

@@ -49,8 +49,8 @@ class Wanted:
     """The items that a context source writes: path -> item -> value, and path -> the raw files that the items come
     from.
 
-    `soft`: items that may already exist, which is not reported. `left`: folders whose files are not changed, except for
-    those of the manifest.
+    `soft`: items that may already exist, which is not reported. `left`: folders whose files are not changed, except
+    files in the manifest.
     """
 
     items: dict[str, dict[Steps, Any]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> Re
 def model_without_ours(context: ProjectContext, connection: str) -> Model:
     """Return a connection's semantic layer without the context source's items outside the manifest.
 
-    An import into it does not depend on the last import.
+    An import into this layer does not depend on the last import.
     """
     before, folder = context.models[connection], f"{Layout.context_paths(connection)[0]}/"
     ours = [path for path in context.owned if path.startswith(folder) and f"/{SCHEMA_NAME}/" not in path]
@@ -228,7 +228,7 @@ def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
 class TableText:
     """The texts about a table. `parts`: its name, outermost first, without parts unknown to the context source.
 
-    `columns`: name -> text. `raw`: the raw file they come from.
+    `columns`: name -> text. `raw`: the raw file that they come from.
     """
 
     parts: tuple[str, ...]
@@ -291,8 +291,8 @@ class Entries:
     def find(self, parts: Sequence[str]) -> Entry | None:
         """Return the single entry that matches a table by the name parts that both sides know, or None.
 
-        A catalog that the manifest omits and a schema that the source omits do not matter. Of several entries, the one
-        with exactly that name counts.
+        A catalog that the manifest omits and a schema that the source omits do not matter. If several entries match,
+        the one with exactly that name counts.
         """
         for start in range(len(parts)):
             tail = tuple(parts[start:])
@@ -390,7 +390,7 @@ class LayerTable:
 class Name:
     """The name of a table in another tool; an empty part is unknown.
 
-    `schema_end`: the end of its schema if the tool adds a prefix. It only counts to choose among several tables.
+    `schema_end`: the end of its schema if the tool adds a prefix; it is only used to choose among several tables.
     """
 
     name: str

@@ -39,9 +39,7 @@ REASON_LENGTH = 200
 """The maximum length of the reason why an object cannot be read."""
 
 SETTLED_SECONDS = 2.0
-"""The minimum age of a file's last change that distinguishes it from another change in the same tick of the file
-system's clock.
-"""
+"""The minimum age of a file's last change that excludes another change in the same tick of the file system clock."""
 
 LOCKED = "locked by another session"
 """The reason why an object locked by another session cannot be read."""

@@ -319,9 +319,7 @@ class Dialect(TimeArithmetic):
     """Whether `x.f` and `(x).f` may call the function `f`."""
 
     def function_columns(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the functions whose results have named columns -> the column names, if attributes can call
-        functions.
-        """
+        """Return function -> the column names of its result, if attributes can call functions."""
         return {}
 
     keeps_quoted_case: bool = True
@@ -426,9 +424,7 @@ def dialect_named(name: str) -> Dialect:
 
 
 def _built_in(first: str = "") -> Iterator[Any]:
-    """Return the built-in warehouses, starting with the one named `first`, because most dialects are named after
-    drivers.
-    """
+    """Return the built-in warehouses, beginning with the one named `first`: most dialects are named after drivers."""
     return map(WAREHOUSES.find, sorted(WAREHOUSES.built_in, key=lambda driver: driver != first))
 
 
@@ -487,9 +483,7 @@ class AccessGap:
 
 
 def access_gap(connection: str, entry: Database, test: ConnectionTest) -> AccessGap | None:
-    """Return the missing privileges if no table, or one in `enabled_tables`, cannot be read; None if none are
-    missing.
-    """
+    """Return the missing privileges if no table, or one in `enabled_tables`, cannot be read, or None."""
     if not test.tables:
         return AccessGap("there are no tables to read", _hint_for_none(connection, entry, test), nothing=True)
     closed = test.closed
@@ -520,9 +514,7 @@ def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> st
 
 
 def _grant(entry: Database, test: ConnectionTest, closed: Sequence[TableRef]) -> str:
-    """Return the statements that let the role SELECT from the tables in `enabled_tables`, or from all tables if
-    there are none.
-    """
+    """Return the statements that let the role SELECT from the tables in `enabled_tables`, or from all if empty."""
     syntax = _syntax(entry)
     role = syntax.role(test.user or "")
     schemas = list(dict.fromkeys(syntax.quote(ref.schema) for ref in closed if ref.schema is not None))

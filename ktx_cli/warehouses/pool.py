@@ -117,9 +117,7 @@ class Pool(Generic[ItemT]):
         self._end(idle)
 
     def _idle_one(self, key: Hashable, proof: object, stale: list[Pooled[ItemT]]) -> Pooled[ItemT] | None:
-        """Take the most recently used matching item; items with another proof are `stale`. The caller holds the
-        lock.
-        """
+        """Take the last used matching item; items with another proof are `stale`. The caller holds the lock."""
         idle = self._idle.get(key, [])
         while idle:
             pooled = idle.pop()

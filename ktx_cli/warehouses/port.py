@@ -59,9 +59,7 @@ class Column:
     default: str | None = None
     generated: bool = False
     values: tuple[str, ...] = ()
-    """The texts that a constraint or type allows, unless the type's spelling lists them; empty if any text is
-    allowed.
-    """
+    """The texts that a constraint or type allows, unless the type's spelling lists them; empty for any text."""
 
 
 @dataclass(frozen=True, slots=True)

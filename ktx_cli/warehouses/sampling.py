@@ -86,7 +86,7 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
     """Return the SELECT for these columns: values first, then whether each opaque column has one. `rows`: the SQL after
-    the table's name.
+    its name.
     """
     values = [value_of(column, dialect, text) for column in columns if not is_opaque(column)]
     values += [_presence(column, dialect) for column in columns if is_opaque(column)]
@@ -123,8 +123,7 @@ def numbered(table: Table, dialect: str) -> str | None:
 def stretches(
     table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, *, within: RowRange, seed: int
 ) -> str:
-    """Return one SELECT for at most `count` rows in blocks, each at a seeded position in its own segment of row
-    numbers.
+    """Return one SELECT for at most `count` rows in blocks, each at a seeded position in a segment of row numbers.
 
     No row is returned twice. Gaps in the numbers result in fewer rows.
     """

@@ -165,9 +165,7 @@ class ServerConnector(base.BaseConnector, ABC):
 
     @contextmanager
     def _time_limit(self, session: Any) -> Iterator[None]:
-        """Close the session if the server does not stop a statement in time, because not everything can be
-        interrupted.
-        """
+        """Close the session if the server does not stop a statement in time: not everything can be interrupted."""
         number = self._socket_of(session)
         if number is None:
             yield

@@ -52,9 +52,7 @@ class YearlyChange:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The years from `first` to `last`, with changes that follow a rule or are listed. `before`: the difference at
-    the start.
-    """
+    """The years from `first` to `last`, whose changes follow a rule or are listed. `before`: the initial difference."""
 
     first: int
     last: int

@@ -190,7 +190,7 @@ def test_a_post_does_not_become_a_get(client: Make, web_site: Any, reply: Any) -
 def test_an_answer_has_a_largest_size_also_when_it_is_packed(client: Make, web_site: Any, reply: Any) -> None:
     packed = gzip.compress(b" " * 3_000_000)
     web_site.answers = lambda asked: reply(packed, headers={"Content-Encoding": "gzip"})
-    with pytest.raises(SourceError, match=r"the response of Example to GET /x is larger than 1,000,000 bytes"):
+    with pytest.raises(SourceError, match=r"the response from Example to GET /x is larger than 1,000,000 bytes"):
         client(max_bytes=1_000_000).get("/x")
     assert len(packed) < 10_000
 

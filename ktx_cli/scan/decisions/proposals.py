@@ -21,7 +21,7 @@ SECONDS = 60.0
 """The time limit for the statements that detection sends."""
 
 _ONCE = frozenset({DecisionKind.FISCAL_START})
-"""Kinds of points of which a database has only one."""
+"""Kinds of points that a database has only once."""
 
 
 def propose_decisions(

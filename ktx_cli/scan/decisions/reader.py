@@ -158,9 +158,7 @@ class _Layer:
         return point
 
     def _with_fiscal_year(self, point: DecisionPoint) -> DecisionPoint:
-        """Return the point about the fiscal year. It is settled if `ktx.yaml` sets a fiscal year that does not begin in
-        January.
-        """
+        """Return the point about the fiscal year. Settled if `ktx.yaml` sets a year that does not begin in January."""
         start = self.model.calendar.fiscal_year_start
         if start != 1 and point.alternative(str(start)) is not None:
             return replace(point, state=DecisionState.SETTLED)
@@ -182,7 +180,7 @@ class _Layer:
         )
 
     def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
-        """Return the measures that a point with alternative aggregates concerns: those in its source that read its
+        """Return the measures affected by a point with alternative aggregates: those in its source that read its
         columns.
 
         Without any, the name of the column stands for the figures that people may ask for.
@@ -234,9 +232,7 @@ class _Layer:
         return following, others
 
     def _follows(self, measure: Measure, source: Source, point: DecisionPoint) -> bool:
-        """Return whether a filter, segment or CASE of a measure reads a column of the point; for dates, whether its
-        time column is one.
-        """
+        """Return whether a measure's filter, segment or CASE reads a point's column; for dates, its time column."""
         if point.kind is DecisionKind.DATE:
             return (measure.time or source.time_column) in point.columns
         segments = (source.segments[name].expr for name in measure.segments if name in source.segments)

@@ -31,8 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SizedTable:
-    """A table to assign to calls. `head`: tokens of everything but its columns. `columns`: name and tokens of each
-    column.
+    """A table to assign to calls. `head`: tokens of everything but its columns. `columns`: names and tokens.
 
     `asks_table`: whether the text of the table itself is requested.
     """
@@ -216,9 +215,7 @@ def column_json(
 
 
 def statistics(profile: ColumnProfile | None, privacy: Privacy) -> dict[str, Any]:
-    """Return counts, shares, lengths and kinds; with `privacy: off`, also the most frequent values, minimum and
-    maximum.
-    """
+    """Return counts, shares, lengths and kinds; with `privacy: off`, also frequent values, minimum and maximum."""
     if profile is None:
         return {}
     facts: dict[str, Any] = {

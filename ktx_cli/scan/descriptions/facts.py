@@ -100,8 +100,7 @@ def gather_facts(
     accepted: Iterable[Join] = (),
     texts: Mapping[TableRef, KnownTexts] | None = None,
 ) -> list[TableContext]:
-    """Return the context of every table, sorted by table reference. `accepted`: joins besides the declared foreign
-    keys.
+    """Return the context of every table, sorted by reference. `accepted`: joins besides the declared foreign keys.
 
     A join to a table that is not among `tables` is ignored.
     """
@@ -307,8 +306,7 @@ def record_bytes(record: Iterable[Described]) -> bytes:
 def updated_record(
     old: Mapping[TableRef, Described], new: Iterable[Described], tables: Iterable[Table]
 ) -> dict[TableRef, Described]:
-    """Return the record to write. An old text is kept until there is a new one, or its table or column no longer
-    exists.
+    """Return the record to write. An old text is kept until there is a new one or its table or column is removed.
 
     Texts by the model are never replaced by those of rules; texts by rules are replaced as a whole.
     """

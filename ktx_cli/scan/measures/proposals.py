@@ -59,8 +59,7 @@ _ENTITIES: Final = frozenset(
     {"person", "customer", "supplier", "carrier", "organization", "unit", "place", "region", "store", "product"}
     | {"vehicle", "class", "state", "money", "calendar", "course", "student", "team", "account"}
 )
-"""Concepts for tables whose numbers describe a thing and are not additive: the cost of a product, the seats of a car.
-"""
+"""Concepts for tables whose numbers describe a thing and are not additive: a product's cost, a car's seats."""
 
 _THINGS: Final = frozenset({"store", "product", "vehicle"})
 """Concepts for tables whose flags say what a thing is rather than what happened to it."""
@@ -305,9 +304,7 @@ class ProfiledTable:
 
     @property
     def is_fact(self) -> bool:
-        """Whether a row count is useful: there are many rows, with a time or references, that are not settings or
-        versions.
-        """
+        """Whether a row count is useful: many rows, with a time or references, that are not settings or versions."""
         if self.rows < MIN_ROWS or self.profile.problem is not None or self.has_periods or self.is_bridge:
             return False
         if self.is_about_states or self.is_lookup or (self.table.kind is TableKind.VIEW and not self.is_mart):

@@ -129,9 +129,7 @@ def comparable(value: Any, fold: Fold | None = None) -> Any:
 
 
 def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[ColumnProfile, dict[Any, int] | None]:
-    """Return the profile, and its counts by value, or None if the values cannot be compared. Normalizes `values` in
-    place.
-    """
+    """Return the profile, and counts by value (None if values cannot be compared). Normalizes `values` in place."""
     try:
         counted: Counter[Any] = Counter(values)
     except TypeError:  # lists and mappings of nested types
@@ -449,8 +447,7 @@ class SparedTableError(SourceError):
 
 
 class SparingConnector(ForwardingConnector):
-    """Refuses every statement that names one of the given tables as `table_path` writes it, like all statements of a
-    scan.
+    """Refuses every statement that names a given table as `table_path` writes it, like all scan statements.
 
     Closing it does not close the inner connector.
     """

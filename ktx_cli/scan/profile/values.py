@@ -58,7 +58,7 @@ def build_dictionary(
     deadline: float,
     failures: Failures = STRICT,
 ) -> Dictionary:
-    """Return the dictionary of a connection, which is empty if privacy is `strict`. `deadline`: of
+    """Return the dictionary of a connection, which is empty if privacy is `strict`. `deadline` uses
     `core.clock.monotonic`.
 
     If a table or column fails, the others continue; raises `SourceError` only if the database is unreachable.

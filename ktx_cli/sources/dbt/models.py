@@ -24,8 +24,8 @@ EPHEMERAL_CTE: Final = "__dbt__cte__"
 class SqlModel:
     """A model with its parsed SQL.
 
-    `connection`: of the tables that it reads, empty if none of them was scanned. `rendered`: the SQL from which `facts`
-    were read.
+    `connection`: the connection of the tables that it reads, empty if none of them was scanned. `rendered`: the SQL
+    that `facts` come from.
     """
 
     node: Node
@@ -40,7 +40,7 @@ class SqlModel:
 def read_models(
     project: Project, tables: Mapping[Relation, LayerTable], models: Mapping[str, Model]
 ) -> dict[Relation, SqlModel]:
-    """Return the models that have SQL, each after the models that it reads. Models that cannot be read say why.
+    """Return the models that have SQL, each after the models that it reads. Unreadable models contain the reason.
 
     `tables`: relation -> its table. `models`: the semantic layers of the databases.
     """
@@ -114,7 +114,8 @@ class _Reader:
     def _compiled(self, node: Node, text: Rendered, dialect: str) -> Rendered | None:
         """Return the compiled SQL of the current file, or None if it is unknown.
 
-        Its lines are not those of the file. Conditions that dbt adds in incremental runs name the model's own table.
+        Its line numbers differ from the file's. Conditions that dbt adds in incremental runs name the model's own
+        table.
         """
         code = node.known.compiled_of(node.query.text) if node.known and node.query else ""
         if not code or node.known is None:

@@ -199,11 +199,11 @@ _TABLES: Final = ("model", "seed", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the manifest says about a table: its `database`, `schema` and `name` in the database.
+    """The manifest's facts about a table: its `database`, `schema` and `name` in the database.
 
     `path`: the YAML file that describes it. `columns`: name -> description. `virtual`: it has no table. `file`: the SQL
-    file of a model. `code`: its compiled SQL, and `raw_sha256` the digest of what it was compiled from. `reads`: the
-    models and sources that it depends on.
+    file of a model. `code`: its compiled SQL, and `raw_sha256` the digest of its source. `reads`: the models and
+    sources that it depends on.
     """
 
     kind: str
@@ -356,9 +356,9 @@ class QueryFile:
 class Node:
     """A dbt object that can be a table.
 
-    `group`: the source to which a source table belongs. `name`: the name of its table. `virtual`: why it has no table,
+    `group`: the source that a source table belongs to. `name`: the name of its table. `virtual`: why it has no table,
     or None if it should have one. `known`: its entry in the compiled manifest. `query`: its SQL file. `is_described`:
-    whether some YAML describes it. `materialized`: how dbt materializes it, empty if unknown.
+    whether it has a YAML description. `materialized`: how dbt materializes it, empty if unknown.
     """
 
     kind: str
@@ -389,7 +389,7 @@ class Project:
 
 
 def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None, target: str | None = None) -> Project:
-    """Read a project. What cannot be read is reported as dropped.
+    """Read a project, and report unreadable parts as dropped.
 
     `name`: the name of the project if it differs from `dbt_project.yml`. `target`: the name of the profile's target.
     """
@@ -519,9 +519,7 @@ class _Reader:
         return made
 
     def _query(self, relation: Relation, item: Item) -> QueryFile | None:
-        """Return the SQL file of a model. A versioned model has that of its latest version; the other versions have
-        none.
-        """
+        """Return the SQL file of a model. A versioned model has the file of its latest version; others have none."""
         for version in item.values.get("versions") or ():
             if isinstance(version, Mapping):
                 file = str(version.get("defined_in") or f"{relation[-1]}_v{version.get('v')}")

@@ -1,6 +1,4 @@
-"""Write the content of a dbt project that needs no model: texts and tests of the manifest, joins, semantic models, SQL
-facts.
-"""
+"""Write a dbt project's content without a model: texts and tests in the manifest, joins, semantic models, SQL facts."""
 
 from __future__ import annotations
 
@@ -157,9 +155,7 @@ INERT: Final = frozenset({STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_O
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return the parts that the rules could not use, by file, if an agent may be able to use them. For SQL, the facts
-    cover it.
-    """
+    """Return the parts that rules could not use but agents may, by file. For SQL, the facts are enough."""
     found: defaultdict[str, list[Fidelity]] = defaultdict(list)
     for each in report:
         if each.kind is not Kind.KEPT and each.why not in INERT and not each.place.path.endswith(dbt.SQL):
@@ -199,9 +195,7 @@ _LONGEST: Final = 300
 
 
 def want_lineage(models: Mapping[Relation, SqlModel], wanted: Wanted, report: Report, tool: str) -> None:
-    """Add the facts in each model's SQL to its table, with the filters from the views and ephemeral models that it
-    reads.
-    """
+    """Add the facts in each model's SQL to its table, with filters from the views and ephemeral models it reads."""
     for relation, model in models.items():
         if model.table is None:
             continue
@@ -236,7 +230,7 @@ def lineage_of(relation: Relation, models: Mapping[Relation, SqlModel]) -> dict[
 def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterator[tuple[str, Rule]]:
     """Yield (model, rule) for the models without stored rows that a model is built on.
 
-    For models without a table, all rules are included, as nothing else states them; for views, only their filters.
+    For models without a table, all rules are included, because nothing else states them; for views, only the filters.
     """
     seen, waiting = {relation}, [*models[relation].facts.references]
     while waiting and len(seen) < _MOST_UPSTREAM:

@@ -42,7 +42,7 @@ def want_sources(
 ) -> list[ResultWarning]:
     """Add a source for each model that is not materialized and whose SQL compiles; report why others are skipped.
 
-    Returns the warnings about connections whose files cannot be read, where nothing is written.
+    Returns the warnings about connections whose files cannot be read, which get no sources.
     """
     by_connection: defaultdict[str, list[SqlModel]] = defaultdict(list)
     for model in models.values():
@@ -173,7 +173,7 @@ class _Compiler:
     def _tree(self, model: SqlModel, *, typed: bool) -> tuple[Any, dict[Relation, LayerTable]]:
         """Return the query over tables, with CTEs for models without a table, and the tables.
 
-        `typed`: give each table a plain name, for which `_schema` has the columns.
+        `typed`: give each table a plain name under which `_schema` has its columns.
         """
         used: dict[Relation, LayerTable] = {}
         inlined: dict[Relation, Any] = {}

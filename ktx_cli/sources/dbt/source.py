@@ -70,9 +70,7 @@ class DbtSource(Source):
         return projected(entry, snapshot, context)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit for a small project, else one for each YAML file that changed or has models with changed
-        SQL.
-        """
+        """Return one unit for a small project, else one per YAML file that changed or has models with changed SQL."""
         return units(snapshot, changes, projection)
 
 
@@ -106,7 +104,7 @@ _MOST_CHARACTERS: Final = 40_000
 
 
 def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-    """Return the units for the changes. A changed peer file starts no unit.
+    """Return the units for the changes. A changed peer file does not start a unit.
 
     A small project is one unit. Otherwise each YAML or Markdown file is a unit, with the SQL of the models that it
     describes; models that no YAML describes form a unit per folder.

@@ -68,7 +68,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of a model. `origins`: the columns of models and sources from which it is computed, as far as known.
+    """A column of a model. `origins`: the columns of models and sources that it is computed from, as far as known.
 
     `expression`: how it is computed, empty for an unchanged column.
     """
@@ -134,9 +134,7 @@ Columns = Mapping[Relation, tuple[str, ...]]
 
 
 def parse_query(sql: str, dialect: str) -> Any:
-    """Return the tree of the single query in a text. Raises `ValueError` if there is none or it is too deeply
-    nested.
-    """
+    """Return the tree of the single query in a text. Raises `ValueError` if none or too deeply nested."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -161,8 +159,8 @@ def read_facts(
 ) -> ModelFacts:
     """Return the facts in a model's SQL. Never raises an error because of the content of a file.
 
-    `columns`: of the relations that it refers to. `own`: the name of the model's own table, whose conditions concern
-    incremental runs.
+    `columns`: the columns of the relations that it refers to. `own`: the name of the model's own table, whose
+    conditions concern incremental runs.
     """
     references = tuple(dict.fromkeys((*rendered.references.values(), *rendered.mentioned)))
     problem = rendered.problem or None

@@ -1,7 +1,7 @@
 """Resolve the Jinja in texts and SQL files of a dbt project. Known calls are resolved; nothing is executed.
 
-What only dbt can resolve becomes a placeholder, so that the rest can be parsed, and is shown unchanged. Each line of
-the result corresponds to the same line of the file.
+Jinja that only dbt can resolve becomes a placeholder, so that the rest can be parsed, and is shown unchanged. Each line
+of the result corresponds to the same line of the file.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Rendered:
 
     `sql`: the query, with placeholders. `references`: placeholder -> its model or source. `open`: placeholder -> the
     unresolved Jinja. `omitted`: Jinja statements that cannot be resolved. `mentioned`: models and sources that such
-    Jinja names. `config`: what `config()` sets, as far as its values are constants. `is_incremental`: whether a part
-    for incremental runs was omitted. `snapshot`: the name of a snapshot. `problem`: why the file was not read.
-    `is_compiled`: whether dbt resolved the Jinja, so that lines are not those of the file.
+    Jinja names. `config`: the settings in `config()` with constant values. `is_incremental`: whether a part for
+    incremental runs was omitted. `snapshot`: the name of a snapshot. `problem`: why the file was not read.
+    `is_compiled`: whether dbt resolved the Jinja, which makes line numbers differ from the file's.
     """
 
     sql: str = ""

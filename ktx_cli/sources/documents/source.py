@@ -1,6 +1,6 @@
 """Read documents in a folder or a git repository: Markdown, HTML, PDF, text and SQL files.
 
-Links out of the folder are not followed, and skipped files are reported.
+Links to targets outside the folder are not followed, and skipped files are reported.
 """
 
 from __future__ import annotations

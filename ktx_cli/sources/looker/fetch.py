@@ -90,9 +90,7 @@ def _parsed(text: str) -> tuple[str, ...] | Why:
 
 
 def _dialects(text: str) -> list[str]:
-    """Return the dialects to try for reading a name: first those with its quotes, ordered by support for dotted
-    names.
-    """
+    """Return the dialects to try for a name: first those with its quotes, ordered by support for dotted names."""
 
     def rank(name: str) -> tuple[bool, bool]:
         dialect = dialect_named(name)

@@ -121,8 +121,8 @@ def propose(
 ) -> Proposal:
     """Return the proposal for a query.
 
-    `query`: from the raw file of a dashboard or look. `explore`: the raw file of its explore; without it, names of
-    fields decide what is a measure. `usage` is None if unknown, which counts as little. `sources`: names of existing
+    `query`: from the raw file of a dashboard or look. `explore`: the raw file of its explore; without it, field names
+    decide what is a measure. `usage` is None if unknown, which counts as little usage. `sources`: names of existing
     sources.
     """
     target = Target.stored(query.get("target"))

@@ -125,9 +125,7 @@ def _origin(entry: Any, context: FetchContext) -> Origin:
 
 
 def _groups(files: ProjectFiles, entry: Any) -> _Groups:
-    """Return the files by Looker connection. Files that no model includes belong to the only connection, if there is
-    one.
-    """
+    """Return the files by Looker connection. Files outside all models belong to the single connection, if any."""
     expected = entry.mappings.expected_looker_connection_name
     groups = _Groups()
     for model in files.models:
@@ -144,9 +142,7 @@ def _groups(files: ProjectFiles, entry: Any) -> _Groups:
 
 
 def _connections(texts: Mapping[str, str], tables: Tables) -> list[str]:
-    """Return the connections that have tables for the views, and each view's table if it is in exactly one
-    connection.
-    """
+    """Return the connections with tables for the views, and each view's table if it is in exactly one connection."""
     found: set[str] = set()
     for name, block in read_project(texts, Report()).views.items():
         if block.below("derived_table"):
@@ -272,7 +268,7 @@ class LookModel:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """`models` sorted by path. `owned`: model path -> its own files: itself, and what no earlier model includes.
+    """`models` sorted by path. `owned`: model path -> its own files: itself, and files that no earlier model includes.
 
     `orphans`: files that no model includes. `dashboards`: files with only dashboards.
     """
@@ -362,9 +358,7 @@ def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ..
 
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
-    """Yield the LookML projects among the folders: those with a manifest, or else the common folder of all LookML
-    files.
-    """
+    """Yield the LookML projects among the folders: those with a manifest, else the common folder of all LookML."""
     counts = {folder.path: sum(map(is_lookml, folder.files)) for folder in folders}
     having = [path for path, count in counts.items() if count]
     if not having:

@@ -331,7 +331,7 @@ def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
 def read_selection(
     entry: MetabaseConnection, collections: Sequence[Mapping[str, Any]], on_dashboard: Callable[[int], Iterable[int]]
 ) -> Selection:
-    """Return what is selected. `on_dashboard` returns the cards of a dashboard. Raises `ConfigError` for unknown
+    """Return the selected content. `on_dashboard` returns the cards of a dashboard. Raises `ConfigError` for unknown
     targets.
     """
     mode = _mode(entry)
@@ -403,9 +403,7 @@ class ListedCard:
 
 
 class Metabase:
-    """A Metabase client. `patient` is for required requests, `brief` for those that may fail; errors as in
-    `HttpClient`.
-    """
+    """A Metabase client. `patient` is for required requests, `brief` for others. Raises as `HttpClient`."""
 
     def __init__(self, patient: HttpClient, brief: HttpClient) -> None:
         self._client, self._brief = patient, brief

@@ -25,7 +25,7 @@ _TAG_KEYS: Final = (
 class Query:
     """The query of a card. `text`: its SQL with templates, or None if it was built in the UI; then `built` is set.
 
-    `tags`: by name, what Metabase knows about the parameters in the text.
+    `tags`: Metabase's facts about the parameters in the text, by name.
     """
 
     database: int | None
@@ -151,9 +151,9 @@ class UnresolvedError(KtxError):
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A card's SQL. `stand_ins`: parameters that got a value -> that value.
+    """A card's SQL. `stand_ins`: parameter -> the value inserted for it.
 
-    `asked`: digest of the query that Metabase converted, empty if ktx built the SQL alone.
+    `asked`: digest of the query that Metabase converted, empty if ktx built the SQL itself.
     """
 
     text: str
@@ -175,7 +175,7 @@ Compile = Callable[[Mapping[str, Any]], str]
 class Resolver:
     """Resolves each card once. `cards`: all cards, by id. `snippets`: name -> content.
 
-    `known`: digest of a query -> the SQL that Metabase generated for it before.
+    `known`: query digest -> the SQL that Metabase previously generated for it.
     """
 
     def __init__(
@@ -401,7 +401,7 @@ class Parameters:
 def parameters_for(names: Iterable[str], tags: Mapping[str, Mapping[str, Any]]) -> Parameters:
     """Return values for the named parameters: their defaults, else placeholder values.
 
-    An optional field filter gets none: Metabase writes a condition that is always true.
+    An optional field filter does not get a value: Metabase writes a condition that is always true.
     """
     known: dict[str, Mapping[str, Any]] = {}
     given: list[Mapping[str, Any]] = []

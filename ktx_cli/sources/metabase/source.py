@@ -143,9 +143,7 @@ def _unit(
 
 
 def _dependencies(own: str, files: Iterable[str], cards: _Cards, snapshot: Snapshot) -> Iterator[str]:
-    """Yield files that may also be read: the collection, the databases, usage, and every card that the files depend
-    on.
-    """
+    """Yield files that may also be read: the collection, the databases, usage, and cards that the files depend on."""
     databases = {database_path(cards[path]["database_id"]) for path in files if cards[path].get("database_id")}
     control = [own, *sorted(databases), USAGE_PATH]
     yield from (path for path in control if path in snapshot.files)

@@ -128,9 +128,7 @@ class Crawl:
             raise SourceError(message, hint="share them with the integration in Notion: ... > Connections")
 
     def _root(self, kind: str, root: str, written: str) -> bool:
-        """Add a root to the queue for its kind. A root that cannot be read is reported, and nothing counts as
-        deleted.
-        """
+        """Add a root to the queue for its kind. If it cannot be read, report it, and count nothing as deleted."""
         found = getattr(self._api, kind)(root) if root else None
         if found is None:
             self._pages.skip(f"{kind.replace('_', ' ')} {written}", _UNSEEN, missing=True)
@@ -240,9 +238,7 @@ class Crawl:
         return ""
 
     def _settled(self, moment: str) -> str:
-        """Return the time of an edit, or an empty string if another edit in the same minute would have the same
-        time.
-        """
+        """Return the time of an edit, or an empty string if a later edit in that minute would have the same time."""
         try:
             edited = datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
         except ValueError:

@@ -1,8 +1,8 @@
 """The literals that are kept in a statement's text, and the placeholders for the others.
 
-A literal is kept if it determines how the statement computes, or if it is a known value of the column it is compared
-with: positions, limits, formats, date parts, intervals, small numbers in formulas, and codes that a definition declares
-or a scan listed. Every other literal is replaced. Nothing is kept because it looks harmless.
+A literal is kept if it determines how the statement computes, or if it is a known value of the column that it is
+compared with: positions, limits, formats, date parts, intervals, small numbers in formulas, and codes that a definition
+declares or a scan listed. Every other literal is replaced. Looking harmless is not a reason to keep a literal.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def spliced(sql: str, tokens: Sequence[Token], blank: Callable[[str, int], str],
 
 
 def marked(sql: str, dialect: str) -> str:
-    """Return a statement to parse, with a mark for each string and parameter; `texts_of` returns those in the same
-    order.
-    """
+    """Return a statement to parse, with a mark for each string and parameter; `texts_of` returns those in order."""
     return spliced(sql, tokens_of(sql, dialect), lambda kind, number: f"'{kind}_x_{number}_x'", numbers=False)
 
 
@@ -117,9 +115,9 @@ class Use(StrEnum):
 class Blank:
     """The place of a literal or a list of literals in a statement.
 
-    `marks`: the strings of the statement from which it is made. `fixed`: literals that are always kept. `hides`:
-    whether a literal at this place is never kept. `stand_in`: SQL for a literal that is not kept. `table`, `column`:
-    what it is compared with; `folds`: ignoring case.
+    `marks`: the strings in the statement that it comes from. `fixed`: literals that are always kept. `hides`: whether
+    literals at this place are never kept. `stand_in`: SQL for a literal that is not kept. `table`, `column`: the column
+    that it is compared with; `folds`: ignoring case.
     """
 
     use: Use
@@ -195,8 +193,8 @@ class Shape:
         return self._written(texts, dialect, lambda blank: BLANK)
 
     def runnable(self, texts: Sequence[str | None] = (), dialect: str = "") -> str:
-        """Return a statement in a form that a database accepts, with a constant of the same type for each literal that
-        is not kept.
+        """Return a statement in a form that a database accepts, with a constant of the same type for each hidden
+        literal.
         """
         return self._written(texts, dialect, lambda blank: blank.stand_in)
 
@@ -245,9 +243,7 @@ Comparisons = Mapping[int, Comparison]
 
 
 def comparisons(scopes: Iterable[Any], origin: Callable[[Any, Any], tuple[NamedTable, str] | None]) -> Comparisons:
-    """Return the number of a literal -> the column that it is compared with. `origin`: returns the underlying
-    column.
-    """
+    """Return literal number -> the column that it is compared with. `origin` returns the underlying column."""
     found: dict[int, Comparison] = {}
     for scope in scopes:
         for node in scope.find_all(*_comparing()):

@@ -23,7 +23,8 @@ MAX_ROWS = 20_000
 class Coverage(StrEnum):
     """What the absence of a statement means.
 
-    `all`: nobody sent it in the window. `listed`: it is no longer among the listed statements. `part`: nothing.
+    `all`: nobody sent it in the window. `listed`: it is no longer among the listed statements. `part`: its absence
+    means nothing.
     """
 
     ALL = "all"
@@ -50,9 +51,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The result of reading a query history. `origin`: a short name of the place. `unread`: rows without a visible
-    text.
-    """
+    """The result of reading a query history. `origin`: a short name of the place. `unread`: rows without text."""
 
     observations: tuple[Observation, ...]
     origin: str
@@ -102,8 +101,8 @@ EVERYTHING: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class HistoryScope:
-    """The tables to include. `kind`: `tables`, `schemas`, `manifest` or `all`. `names`: of tables or schemas, in lower
-    case.
+    """The tables to include. `kind`: `tables`, `schemas`, `manifest` or `all`. `names`: lower-case table or schema
+    names.
     """
 
     kind: str
@@ -122,9 +121,9 @@ class HistoryScope:
 
 
 def scope_of(settings: QueryHistory, enabled_tables: Iterable[str] | None, tables: Tables) -> HistoryScope:
-    """Return a connection's scope. Without scanned and without named tables, it includes everything.
+    """Return a connection's scope. Without scanned or named tables, it includes everything.
 
-    `enabled_tables`: the tables to which the connection itself is limited.
+    `enabled_tables`: the tables that the connection itself is limited to.
     """
     named = [*settings.enabled_tables] or [*(enabled_tables or ())]
     if named:

@@ -85,7 +85,7 @@ def pattern_facts(files: Mapping[str, bytes]) -> dict[str, PatternFacts]:
 def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> tuple[str, ...]:
     """Return the errors in a piece of evidence about a raw file, worded for the agent; empty if there are none.
 
-    A table's evidence concerns the table of its file; a pattern may only name statements of its file.
+    A table's evidence concerns the table of its file; a pattern may only name statements in its file.
     """
     document = parsed(content, path)
     if isinstance(evidence, TableUsage):
@@ -141,9 +141,7 @@ DIGEST: Final = DigestForm("digest_tables", _is_of_table, table_brief, _table_ev
 
 
 def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return source name -> narrative, except for tables that are not in the semantic layer. The last narrative
-    counts.
-    """
+    """Return source name -> the last narrative, except for tables that are not in the semantic layer."""
     sources = {table["table"]: table["source"] for table in tables if table.get("source")}
     return {sources[each.table]: each.narrative.strip() for each in evidence if each.table in sources}
 
@@ -172,7 +170,7 @@ class JoinHint(Record):
 def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[JoinHint, ...]:
     """Return the observed joins that no source in the model has in either direction, without duplicates, sorted.
 
-    `tables`: documents of raw files. Of the two tables' frequencies, the higher one counts.
+    `tables`: documents of raw files. The higher of the two tables' frequencies counts.
     """
     best: dict[tuple[str, str, tuple[tuple[str, str], ...]], str] = {}
     for table in tables:
@@ -283,8 +281,8 @@ def write_usage(
 ) -> UsageWritten:
     """Update the `usage` and proposed segments of every source in the manifest from the tables' raw files.
 
-    A table that no query reads is `unused` since the day that was first observed; its narrative is kept. If absence
-    proves nothing, its previous `usage` is kept.
+    A table that no query reads is `unused` since the first day without queries; its narrative is kept. If absence does
+    not prove anything, the previous `usage` is kept.
     """
     seen = {str(table["source"]): usage_of(table) for table in tables if table.get("source")}
     by_file: dict[str, list[Source]] = {path: [] for path in owned_before}
@@ -409,10 +407,10 @@ def pattern_pages(
 ) -> tuple[PageChange, ...]:
     """Return the pages that change, sorted by key.
 
-    `pages`: the wiki's pages. Those with `source: query-history` of this `connection` are considered; the keys of all
+    `pages`: the wiki's pages. Those with `source: query-history` of this `connection` are considered; all pages' keys
     are taken. `current`: the patterns of this snapshot, from changed and unchanged files. A page without any remaining
-    statement is marked `stale_since` today, once; it is archived `archive_after_days` later. If `complete` is False,
-    nothing is known to be missing.
+    statement is marked `stale_since` today, once; it is archived `archive_after_days` later. If `complete` is False, it
+    is unknown what is missing.
     """
     book = _Book(pages, connection)
     for pattern in evidence:
@@ -514,9 +512,7 @@ def _tags(page: Page, add: Iterable[str] = ()) -> list[str]:
 def _fate(
     page: Page, current: Mapping[str, PatternFacts], today: date, archive_after_days: int, *, complete: bool
 ) -> tuple[dict[str, Any], str] | None:
-    """Return the changed fields of a page without evidence in this run, and the reason; None if there are no
-    changes.
-    """
+    """Return the changed fields of a page without evidence in this run, and the reason; None if unchanged."""
     if any(each in current for each in page.texts("fingerprints")):
         return ({**_revived(page), "tags": _tags(page)}, "asked again") if page.is_stale else None
     if not complete or page.fields.get("archived_since") is not None:

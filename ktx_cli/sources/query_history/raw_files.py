@@ -1,6 +1,6 @@
 """A query history's raw files: one for each table, the patterns on several tables, and a manifest.
 
-They contain nothing that a person looked for, and nothing volatile: counts and times are stored as buckets.
+They contain no searched values, and nothing volatile: counts and times are stored as buckets.
 """
 
 from __future__ import annotations
@@ -306,8 +306,8 @@ Pattern = Mapping[str, Any]
 def pattern_files(patterns: Sequence[Pattern]) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return path -> content of `patterns/<nnnn>.json`, and the ids of patterns that are too large for a file.
 
-    The key of a pattern is the hash of its tables, then of its id, so that those of the same tables are together. A
-    file contains all keys with one prefix; a file larger than `MAX_BYTES` is split by the next digit.
+    A pattern's key is the hash of its tables, then of its ID, so that patterns on the same tables are together. A file
+    contains all keys with one prefix; a file larger than `MAX_BYTES` is split by the next digit.
     """
     sized = [(_key(each), len(_content([each])), each) for each in patterns]
     keyed = sorted((item for item in sized if item[1] <= MAX_BYTES), key=lambda item: item[0])

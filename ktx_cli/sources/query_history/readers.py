@@ -33,7 +33,7 @@ Opens = Callable[[], AbstractContextManager[Connector]]
 class HistoryPlace:
     """The location of a history: the connection's id, the sqlglot dialect of its SQL, the project, and how to open it.
 
-    `location`: of BigQuery's datasets. `cut`: where its statements end, if known.
+    `location`: the location of BigQuery's datasets. `cut`: where its statements end, if known.
     """
 
     connection: str
@@ -47,7 +47,7 @@ class HistoryPlace:
 def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> History:
     """Return the statements sent to a database.
 
-    Raises `HistoryUnavailableError` if they may not be read, `NotSupportedError` for a database that keeps none,
+    Raises `HistoryUnavailableError` if they may not be read, `NotSupportedError` for a database without a history,
     `ConfigError` for a missing file, `SourceError` if the database cannot be reached.
     """
     if settings.file:

@@ -23,8 +23,8 @@ _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> list[dict[str, Any]]:
     """Return the segments of a source for conditions in its queries, as they appear in the manifest.
 
-    A condition concerns one column: a boolean, or texts whose values the history kept in full. Redacted values,
-    numbers, times, and conditions over several columns are specific to one question and become no segment.
+    A condition concerns one column: a boolean, or text with values that the history kept in full. Redacted values,
+    numbers, times, and conditions on several columns are specific to one question and do not become segments.
     """
     taken = {name.casefold() for name in source.columns}
     found: list[dict[str, Any]] = []

@@ -58,7 +58,7 @@ class QueryHistorySource(Source):
     """The queries that people run on a database, but not the values that they search for.
 
     It belongs to a database's connection: `entry` is that connection, `context.queryHistory` its settings. `model`: the
-    semantic layer of the run when the history is fetched; None reads it from the project's files. `connect`: opens the
+    run's semantic layer when the history is fetched; None reads it from the project's files. `connect`: opens the
     database; None uses `entry`. `clock`: the current time.
     """
 

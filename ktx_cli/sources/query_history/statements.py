@@ -30,7 +30,7 @@ REDACTED: Final = "[redacted]"
 def without_literals(sql: str, dialect: str) -> str:
     """Return a statement without comments, with all strings and parameters made equal and numbers unchanged.
 
-    Numbers may be positions and sizes of types; `shown` removes them. Raises `SqlglotError` for an unterminated text.
+    Numbers may be positions and sizes of types; `shown` removes them. Raises `SqlglotError` for an unterminated string.
     """
     return unmarked(marked(sql, dialect))
 
@@ -87,9 +87,7 @@ MAX_PART: Final = 300
 """The maximum length of a listed condition or group-by expression."""
 
 _CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
-"""The part of a SELECT that contains a column -> the clause that the column counts for; in any other part, it is
-selected.
-"""
+"""The part of a SELECT that contains a column -> the column's clause; in any other part, it is selected."""
 
 
 class UnreadableStatementError(Exception):
@@ -107,8 +105,7 @@ class ObservedJoin:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a statement reads. `sql`: its text with `?` for literals, redacted by the project's patterns. `id`: of that
-    text.
+    """What a statement reads. `sql`: its text with `?` for literals, redacted by the project's patterns. `id`: its ID.
 
     `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: whether it requests no
     data. `shape`: its text with places for literals. Statements with one `id` may differ in the literals that are kept.
@@ -127,9 +124,7 @@ class Statement:
 
 
 def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> Statement:
-    """Return the tables, columns and conditions in a query. Raises `UnreadableStatementError` for one that cannot
-    be read.
-    """
+    """Return the tables, columns and conditions in a query. Raises `UnreadableStatementError`."""
     from sqlglot.errors import SqlglotError
 
     if len(text) > MAX_CHARACTERS:

@@ -23,7 +23,7 @@ _SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table that statements read. `source`: its name in the semantic layer, or None if it is not there.
+    """A table that statements read. `source`: its name in the semantic layer, or None if it is not in the layer.
 
     `display`: its name in files and reports, `schema.table`. `columns`: name in lower case -> name, empty if unknown.
     `types`, `values`: name in lower case -> its type, and the values that may be shown.
@@ -60,7 +60,7 @@ class NamedTable:
 
 
 class Tables:
-    """A semantic layer's tables, by the names that statements use. `redact` redacts the names of others.
+    """A semantic layer's tables, by the names that statements use. `redact` redacts other names.
 
     `lists`: the values that the last scan listed for columns with few values.
     """

@@ -124,9 +124,10 @@ FORMAT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The facts about a text that need no parser. `text`: hash of it without strings, or None if it is unterminated.
+    """The facts about a text that need no parser. `text`: its hash without strings, or None if a string is
+    unterminated.
 
-    `loose`: hash of what texts that may turn out to be equal have in common. `sender`: the program that sent it.
+    `loose`: the hash of the common form of texts that may be equal. `sender`: the program that sent it.
     """
 
     text: str | None
@@ -136,7 +137,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Readings:
-    """The parsed statements of one history. `key` computes the hashes. Only what was used since loading is stored.
+    """The parsed statements of one history. `key` computes the hashes. Only facts used since loading are stored.
 
     `basis`: everything other than the text that affects parsing. Statements with another basis are not used.
     """
@@ -211,7 +212,7 @@ class Readings:
 def basis_of(dialect: str, redactions: Iterable[str], tables: Tables) -> str:
     """Return a digest of everything but the text that affects how a statement is parsed.
 
-    Of the values of columns, only numbers are included: texts are compared each time.
+    Only numeric column values are included; texts are compared each time.
     """
     import importlib.metadata
 
@@ -333,10 +334,10 @@ _SAME: Final = re.compile(r"\s+|\bas\b|\d+", re.IGNORECASE)
 
 @dataclass(slots=True, eq=False)
 class Template:
-    """A statement and all its executions. `slow_ms`: the highest reported value. `marks`: why it is kept apart.
+    """A statement and all its executions. `slow_ms`: the highest reported value. `marks`: why it is kept separate.
 
-    `texts`: a text of it that a database accepts -> executions; they differ in the literals that are kept. `filters`,
-    `groupings`: (table, text) -> executions. `values`: (column, kept value) -> executions.
+    `texts`: its text in a form that a database accepts -> executions; texts differ in the literals that are kept.
+    `filters`, `groupings`: (table, text) -> executions. `values`: (column, kept value) -> executions.
     """
 
     statement: Statement
@@ -488,9 +489,7 @@ class TemplateRules:
         return None if any(table in self.scope for table in statement.tables) else "out of scope"
 
     def _sift(self, found: TemplateSet) -> None:
-        """Drop statements that are infrequent, fail, or come only from service accounts and orchestrators; mark the
-        rest.
-        """
+        """Drop statements that are rare, fail, or come only from service accounts and orchestrators; mark others."""
         services = ServiceFilter(self.settings.filters, self.where)
         for identity, template in list(found.templates.items()):
             is_service = services.covers(template.users, template.executions)

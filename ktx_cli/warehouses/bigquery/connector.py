@@ -192,9 +192,7 @@ def _patience() -> dict[str, Any]:
 
 
 def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
-    """Return the key in `credentials_json`, or an empty value if it is not set. Raises `ConfigError` for an invalid
-    key.
-    """
+    """Return the key in `credentials_json`, empty if it is not set. Raises `ConfigError` for an invalid key."""
     text = spec.options.get("credentials_json")
     if not text:
         return {}

@@ -231,9 +231,7 @@ class ClickHouseConnector(ServerConnector):
 
 
 def _is_secure(spec: port.ConnectionSpec) -> bool:
-    """Return whether to use TLS, based on `ssl`, else the URL's parameters, else its scheme or the default HTTPS
-    port.
-    """
+    """Return whether to use TLS, based on `ssl`, else the URL's parameters, scheme or HTTPS port."""
     parts = urlsplit(str(spec.options.get("url") or ""))
     query = dict(each.partition("=")[::2] for each in parts.query.split("&"))
     for given in (option_flag(spec.options, "ssl"), option_flag(query, "secure"), option_flag(query, "ssl")):

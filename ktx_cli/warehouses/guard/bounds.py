@@ -62,9 +62,7 @@ def _key(function: exp.Func) -> str:
 
 
 class _Built:
-    """The length of the strings that a statement builds with functions, which may be nested, even through a
-    subquery.
-    """
+    """The length of the strings that a statement's functions build; they may be nested, even through a subquery."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._tree = tree
@@ -467,9 +465,7 @@ def items(start: float, end: float, step: float) -> float:
 
 
 def items_between(moments: Iterable[float], spans: Iterable[float], step: float) -> float:
-    """Return the maximum number of items in a series of times with ends that contain these moments, spans and
-    columns.
-    """
+    """Return the maximum number of items in a time series whose ends contain these moments, spans and columns."""
     known = list(moments)
     apart = max(known) - min(known) if known else 0.0
     return items(0.0, max(ASSUMED_SECONDS, apart) + sum(map(abs, spans)), abs(step))

@@ -88,9 +88,7 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """A statement that passed, and everything that its check asked about tables: with the same answers, it passes
-    again.
-    """
+    """A statement that passed, and the answers about tables that its check used: with equal ones, it passes again."""
 
     statement: CheckedStatement
     files: Mapping[object, bool]
@@ -193,8 +191,8 @@ class _Rules:
         return statements[0]
 
     def require_built_in(self, sql: str) -> None:
-        """Raise an error for a call in the statement to send that is not built into the server, even if the parser
-        knows it.
+        """Raise an error for a call in the statement to send that is not built into the server, known to the parser or
+        not.
         """
         if not self.syntax.has_several_servers:
             return

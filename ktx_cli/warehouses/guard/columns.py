@@ -30,8 +30,8 @@ _ROW_FUNCTIONS: Final = frozenset(
     | {"brin_summarize_new_values", "currval", "gin_clean_pending_list", "nextval", "querytree", "row_security_active"}
     | {"amvalidate", "plpgsql_validator", "set_config", "setseed", "ts_stat", "txid_status"}
 )
-"""Unlisted functions that accept a row, or that do more than compute and would accept a row through a user-defined
-cast. `bernoulli`, `system` and the input and output functions of types accept no row, and are common column names.
+"""Unlisted functions that accept a row, or do more than compute and would accept one through a user-defined cast.
+`bernoulli`, `system` and the input and output functions of types accept no row, and are common column names.
 """
 
 
@@ -207,9 +207,7 @@ class _Scopes:
         return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
 
     def _is_path(self, node: exp.Expr) -> bool:
-        """Return whether a FROM item is a path, `FROM orders AS o, o.lines AS l`, which the parser reads as an
-        UNNEST.
-        """
+        """Return whether a FROM item is a path (`FROM orders AS o, o.lines AS l`), which the parser reads as UNNEST."""
         if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
         return all(isinstance(expression, exp.Column) for expression in node.expressions)
@@ -295,9 +293,7 @@ def _is_join(node: exp.Expr) -> bool:
 
 
 def comparable_name(name: str) -> str:
-    """Return a form of a name that is equal for names that a server may treat as equal: Postgres truncates them to
-    63 bytes.
-    """
+    """Return a form of a name that is equal if a server may treat names as equal: Postgres uses only 63 bytes."""
     return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
 
 

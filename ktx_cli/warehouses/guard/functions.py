@@ -21,9 +21,7 @@ READING = "write a single SELECT statement; to change data, use the database's o
 
 
 class StatementRefusedError(SourceError):
-    """Raised for a statement that was not sent. `details["rule"]` is the broken rule, `details["construct"]` the
-    construct.
-    """
+    """Raised for a statement that was not sent. `details`: the broken `rule` and the `construct`."""
 
     code = "read_only"
 

@@ -49,9 +49,7 @@ def _clauses(subquery: exp.Subquery) -> bool:
 
 
 def _is_open(limit: exp.Expr) -> bool:
-    """Return whether an outer query preserves the meaning of a limit, which it does not if ties or fetch options
-    follow.
-    """
+    """Return whether an outer query preserves the meaning of a limit: not if ties or fetch options follow."""
     options = limit.args.get("limit_options")
     return options is None and not limit.args.get("expressions")
 

@@ -220,8 +220,8 @@ class PostgresConnector(ServerConnector):
 
     @contextmanager
     def _picture(self) -> Iterator[Reader]:
-        """Yield a reader whose statements share one snapshot: objects created, dropped or altered in the meantime are
-        not in it.
+        """Yield a reader whose statements share one snapshot, without objects created, dropped or altered in the
+        meantime.
 
         The results of `pg_get_expr` and `pg_get_viewdef` are as of the call. Each statement releases its locks at once,
         and a failed one does not affect the snapshot. Redshift, which has no savepoints, has no snapshot.

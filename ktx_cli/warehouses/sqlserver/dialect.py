@@ -55,9 +55,7 @@ class SqlServerDialect(Dialect):
         return frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"})
 
     def value(self, value: Any) -> str:
-        """Return the SQL for a literal; strings have the prefix N, because other characters would become `?`
-        without it.
-        """
+        """Return the SQL for a literal; strings have the prefix N, without which other characters become `?`."""
         return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
 
     def limited(self, select: str, rows: int) -> str:
