@@ -35,13 +35,14 @@ class NumberStyle:
     `decimals`: digits after the decimal point, None if unknown. `computed`: a quotient, an average or a rounding
     format, whose other digits are not wanted; if all numbers are below 1, the largest keeps `significant` ones, with 0
     only `decimals`. `percent`: the factor that makes a percentage of a value: 100 for a share, 1 for a value that is
-    already a percentage; 0: it is not one.
+    already a percentage; 0: it is not one. `grouped`: thousands are separated.
     """
 
     decimals: int | None = None
     computed: bool = False
     percent: int = 0
     significant: int = 4
+    grouped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,12 @@ class NumberFormat:
     """How the numbers in one column of an answer are printed, all with the same number of decimals.
 
     `decimals`: of the printed numbers, or None to print each number unchanged, without float noise. `percent`: see
-    `NumberStyle`.
+    `NumberStyle`. `grouped`: thousands are separated for people, never for programs.
     """
 
     decimals: int | None = None
     percent: int = 0
+    grouped: bool = False
 
     def text(self, value: float | str) -> str:
         """Return a number for people: `15.20`, `15.2%`; decimals may be passed as text."""
@@ -62,7 +64,8 @@ class NumberFormat:
             return str(value)
         if self.decimals is None:
             return plain_number(value) + ("%" if self.percent else "")
-        return _fixed(exact * (self.percent or 1), self.decimals) + ("%" if self.percent else "")
+        shown = _fixed(exact * (self.percent or 1), self.decimals, grouped=self.grouped)
+        return shown + ("%" if self.percent else "")
 
     def machine_text(self, value: float | str) -> str:
         """Return a number for programs: the same digits without a percent sign; a share stays a fraction (`0.152`)."""
@@ -107,12 +110,12 @@ def column_format(values: Iterable[Any], style: NumberStyle | None = None) -> Nu
         return None
     wanted = style or NumberStyle()
     if not present:
-        return NumberFormat(wanted.decimals, wanted.percent) if style is not None else None
+        return NumberFormat(wanted.decimals, wanted.percent, wanted.grouped) if style is not None else None
     if style is None and not any(isinstance(value, Decimal) for value in present):
         return NumberFormat()
     numbers = [found for value in present if (found := exact_number(value)) is not None]
     if wanted.computed or wanted.percent:
-        return NumberFormat(_computed_decimals(numbers, wanted), wanted.percent)
+        return NumberFormat(_computed_decimals(numbers, wanted), wanted.percent, wanted.grouped)
     if wanted.decimals is not None:
         return NumberFormat(_scale(numbers, wanted.decimals))
     if not any(isinstance(value, Decimal) for value in present) or any(isinstance(value, float) for value in present):
@@ -157,8 +160,8 @@ def _rounded(number: Decimal, decimals: int) -> Decimal:
     return number.quantize(Decimal(1).scaleb(-decimals), context=_ROUNDING)
 
 
-def _fixed(number: Decimal, decimals: int) -> str:
-    found = format(_rounded(number, decimals), "f")
+def _fixed(number: Decimal, decimals: int, *, grouped: bool = False) -> str:
+    found = format(_rounded(number, decimals), ",f" if grouped else "f")
     return found.removeprefix("-") if not found.strip("-0.") else found
 
 

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         periods,
         plan_check,
     )
-    from ktx_cli.semantic.formats import number_styles
+    from ktx_cli.semantic.formats import number_styles, sums_of_text
     from ktx_cli.semantic.graph import Edge, Graph, graph_of, reached_from
     from ktx_cli.semantic.guarded import (
         DEFAULT_BYTES,

@@ -64,6 +64,13 @@ def number_styles(asked: CompiledQuery, scale_of: ScaleOf) -> list[NumberStyle |
     ]
 
 
+def sums_of_text(asked: CompiledQuery) -> list[tuple[str, str]]:
+    """Return the sums and averages of string columns in a query, each as (`sum`, `customers.name`)."""
+    traced = _Scales(asked.compiled.build.names, asked.plan, lambda source, column: None)
+    found = [traced.sum_of_text(leaf) for leaf in asked.plan.leaves]
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
 def style_of_format(text: str | None) -> NumberStyle | None:
     """Parse the `format` of a measure, or return None if it is unknown.
 
@@ -77,19 +84,18 @@ def style_of_format(text: str | None) -> NumberStyle | None:
     if named is not None:
         percent = named[1].startswith("percent")
         if named[2] is None:
-            return _PERCENT if percent else _rounded(2)
-        return _rounded(int(named[2]), percent=percent)
+            return _PERCENT if percent else _rounded(2, grouped=True)
+        return _rounded(int(named[2]), percent=percent, grouped=not percent)
     pattern = _PYTHON.fullmatch(name) or _SPREADSHEET.fullmatch(name)
     if pattern is None or not name:
         return None
     digits = pattern[1] or ""
     decimals = int(digits) if digits.isdecimal() and pattern.re is _PYTHON else len(digits)
-    percent = pattern[2] == "%"
-    return _rounded(decimals, percent=percent)
+    return _rounded(decimals, percent=pattern[2] == "%", grouped="," in name)
 
 
-def _rounded(decimals: int, *, percent: bool = False) -> NumberStyle:
-    return NumberStyle(decimals, computed=True, percent=100 if percent else 0, significant=0)
+def _rounded(decimals: int, *, percent: bool = False, grouped: bool = False) -> NumberStyle:
+    return NumberStyle(decimals, computed=True, percent=100 if percent else 0, significant=0, grouped=grouped)
 
 
 class _Scales:
@@ -106,7 +112,10 @@ class _Scales:
         unit = (output.unit or "").strip()
         currency = CURRENCY_DECIMALS.get(unit.upper())
         wanted = (output.format or "").strip().lower()
-        style = _rounded(2 if currency is None else currency) if wanted == "currency" else style_of_format(wanted)
+        if wanted == "currency":
+            style: NumberStyle | None = _rounded(2 if currency is None else currency, grouped=True)
+        else:
+            style = style_of_format(wanted)
         if style is None and (
             unit.lower() in _PERCENT_UNITS or (measure is not None and measure.percent_of is not None)
         ):
@@ -143,22 +152,39 @@ class _Scales:
         return self._of_expression(leaf.aggregate, leaf)
 
     def _of_expression(self, expression: Expression, leaf: Leaf | None) -> _Scale:
-        start = expression.home or ("" if leaf is None else leaf.fact)
-
         def of(place: int) -> _Scale:
-            name = expression.names[place]
-            if name.is_metric_time:
-                return _UNKNOWN
-            try:
-                path = self._names.graph.path(start, name.hops) if expression.home and name.hops else None
-                end = path.end if path is not None else self._names.target_of(name.hops) if name.hops else start
-            except SemanticError:
-                return _UNKNOWN
-            source = self._names.model.sources[end]
-            column = source.column(name.column)
-            return _UNKNOWN if column is None else self._of_column(source, column)
+            found = self._column_of(expression, leaf, place)
+            return _UNKNOWN if found is None else self._of_column(*found)
 
         return self._aggregate(expression.tree, of)
+
+    def _column_of(self, expression: Expression, leaf: Leaf | None, place: int) -> tuple[Source, Column] | None:
+        """Return the column that a placeholder stands for, with its source; None if there is none."""
+        start, name = expression.home or ("" if leaf is None else leaf.fact), expression.names[place]
+        if name.is_metric_time:
+            return None
+        try:
+            path = self._names.graph.path(start, name.hops) if expression.home and name.hops else None
+            end = path.end if path is not None else self._names.target_of(name.hops) if name.hops else start
+        except SemanticError:
+            return None
+        source = self._names.model.sources[end]
+        column = source.column(name.column)
+        return None if column is None else (source, column)
+
+    def sum_of_text(self, leaf: Leaf) -> tuple[str, str] | None:
+        """Return the function and the column of a leaf that adds the values of a string column; None for others."""
+        node = leaf.aggregate.tree
+        while isinstance(node, exp.Filter | exp.Paren):
+            node = node.this
+        if leaf.nested is not None or not (
+            isinstance(node, exp.Sum | exp.Avg) and isinstance(node.this, exp.Placeholder)
+        ):
+            return None
+        source, column = self._column_of(leaf.aggregate, leaf, int(node.this.name)) or (None, None)
+        if source is None or column is None or column.type is not SemanticType.STRING or column.expr is not None:
+            return None
+        return node.key, f"{source.name}.{column.name}"
 
     def _of_column(self, source: Source, column: Column) -> _Scale:
         if column.type is not SemanticType.NUMBER:

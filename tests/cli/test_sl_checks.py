@@ -228,6 +228,15 @@ def test_a_test_that_cannot_be_asked_says_why(ktx: Run, layer: Path) -> None:
     assert "there is no measure `orders.orders`" in answer.out
 
 
+def test_a_test_that_cannot_be_read_is_named(ktx: Run, layer: Path) -> None:
+    write(layer, "orders", ORDERS.replace("expect_value: 3", "expct_value: 3"))
+    answer = ktx("sl", "test")
+    assert (answer.code, answer.out) == (0, "tests: 2 passed, 0 failed\n")
+    (warning,) = [line for line in answer.err.splitlines() if line.startswith("warning: ")]
+    assert "test `total` must have exactly one of" in warning
+    assert warning.endswith("; tests with errors did not run")
+
+
 def _kept(layer: Path) -> list[str]:
     found = results_of_tests(Layout(layer), "warehouse").get("orders.order_count", [])
     return [each.name for each in found if not each.passed]
@@ -271,3 +280,12 @@ def test_a_file_with_an_error_is_the_only_problem_of_the_joins_to_its_source(ktx
     (layer / "semantic-layer" / "warehouse" / "customers.yaml").unlink()
     found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
     assert [each["code"] for each in found if each["severity"] == "error"] == ["unknown_source"]
+
+
+def test_an_unreadable_manifest_is_the_only_problem_of_what_refers_to_it(ktx: Run, layer: Path) -> None:
+    (layer / "semantic-layer" / "warehouse" / "customers.yaml").unlink()
+    shard = layer / "semantic-layer" / "warehouse" / "_schema" / "main" / "customers.yaml"
+    shard.parent.mkdir(parents=True)
+    shard.write_text("tables:\n  customers:\n    table: customers\n      columns: []\n")
+    found = ktx("sl", "validate", "--no-data", "--json").data["problems"]
+    assert [each["code"] for each in found] == ["broken_shard"]

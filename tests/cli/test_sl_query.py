@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from ktx_cli.cli.commands.sl_query import OPTIONS, question_of
@@ -701,6 +702,28 @@ def test_a_column_of_another_type_makes_a_measure_proposed(ktx: Run, ingested: P
     assert told["why"] == "customers.country changed from TEXT to INTEGER after it was accepted"
 
 
+def test_a_sum_of_text_is_named(ktx: Run, layer: Path) -> None:
+    answer = ktx("sl", "query", "-m", "sum(customers.country)", "--json")
+    (warning,) = answer.envelope["warnings"]
+    assert (answer.data["rows"], warning["code"]) == ([[0.0]], "text_sum")
+    assert warning["message"] == "`customers.country` is a string, so its sum may count text as 0"
+    assert "CAST(customers.country AS decimal(18, 2))" in warning["hint"]
+    assert ktx("sl", "query", "-m", "sum(sales.amount)", "--json").envelope["warnings"] == []
+
+
+def test_a_database_that_cannot_sum_text_says_so_in_words(ktx: Run, layer: Path) -> None:
+    with duckdb.connect(str(layer / "w.duckdb")) as database:
+        database.execute("CREATE TABLE buyers AS SELECT 1 AS id, 'NO' AS country")
+    (layer / "ktx.yaml").write_text("connections:\n  warehouse:\n    driver: duckdb\n    path: w.duckdb\n")
+    error = refused(ktx, "-m", "avg(customers.country)")
+    message = "connection `warehouse` cannot compute the avg of `customers.country`, which is a string"
+    assert (error["message"], error["exit"]) == (message, 1)
+
+
+def test_an_open_parenthesis_is_named(ktx: Run, layer: Path) -> None:
+    assert refused(ktx, "-m", "sum(sales.amount")["hint"] == "add 1 closing parenthesis"
+
+
 DAMAGED = ("-m", "sum(sales.amount) as total", "--filter", "sales.ship_to = 's'")
 
 
@@ -722,6 +745,18 @@ def test_a_single_expression_is_saved_as_a_measure(ktx: Run, layer: Path) -> Non
     assert after[path].decode() == SALES.replace("parameters:", f"{added}parameters:")
     assert rows(ktx, "-m", "sales.south") == [[27.0]]
     assert ktx("sl", "validate", "--no-data", "--strict").code == 0
+
+
+def test_a_description_is_saved_too(ktx: Run, layer: Path) -> None:
+    meaning = ("--description", "What was sold to the south.")
+    assert ktx("sl", "query", *DAMAGED, "--save", "south", *meaning).code == 0
+    entry = yaml.load((layer / "semantic-layer/warehouse/sales.yaml").read_bytes(), where="sales.yaml")["measures"][-1]
+    assert (entry["name"], entry["description"]) == ("south", meaning[1])
+    assert "KTX103" not in ktx("lint", "--select", "KTX103").out or "sales.south" not in ktx("lint", "--verbose").out
+    assert ktx("sl", "query", *REVENUE, "-d", "customers.country", "--save", "by_country", *meaning).code == 0
+    case = yaml.load((layer / "evals/by_country.yaml").read_bytes(), where="by_country.yaml")["cases"][0]
+    assert (case["question"], ktx("eval", "by_country").code) == (meaning[1], 0)
+    assert refused(ktx, *REVENUE, *meaning)["hint"] == "--save NAME --description TEXT"
 
 
 @pytest.mark.table(

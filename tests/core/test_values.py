@@ -41,6 +41,7 @@ PERCENT = NumberStyle(1, computed=True, percent=100, significant=2)
         # a format rounds
         ([42.91574724172518, 0.004], NumberStyle(2, computed=True, significant=0), ["42.92", "0.00"]),
         ([0.4], NumberStyle(0, computed=True, significant=0), ["0"]),
+        ([-1234567.891, 12.0], NumberStyle(2, computed=True, significant=0, grouped=True), ["-1,234,567.89", "12.00"]),
         # percentages
         ([0.15232329842931938, 0.5], PERCENT, ["15.2%", "50.0%"]),
         ([0.00043], PERCENT, ["0.043%"]),

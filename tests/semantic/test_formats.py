@@ -65,9 +65,9 @@ def model(tmp_path: Path) -> Model:
     return load_model(Layout(tmp_path), "shop", "duckdb")
 
 
-def rounded(decimals: int, percent: int = 0) -> NumberStyle:
+def rounded(decimals: int, percent: int = 0, *, grouped: bool = False) -> NumberStyle:
     """Return the style of a format that says how many digits there are."""
-    return NumberStyle(decimals, computed=True, percent=percent, significant=0)
+    return NumberStyle(decimals, computed=True, percent=percent, significant=0, grouped=grouped)
 
 
 def styles(model: Model, query: dict[str, Any]) -> list[NumberStyle | None]:
@@ -150,19 +150,21 @@ def test_a_comparison_is_printed_as_what_it_compares(model: Model) -> None:
         (None, None),
         ("", None),
         ("integer", rounded(0)),
-        ("decimal_2", rounded(2)),
-        ("decimal_0", rounded(0)),
-        ("usd", rounded(2)),
-        ("USD_0", rounded(0)),
+        ("decimal_2", rounded(2, grouped=True)),
+        ("decimal_0", rounded(0, grouped=True)),
+        ("usd", rounded(2, grouped=True)),
+        ("USD_0", rounded(0, grouped=True)),
         ("percent", NumberStyle(1, computed=True, percent=100, significant=2)),
         ("percent_2", rounded(2, 100)),
         ("0.0%", rounded(1, 100)),
-        ("#,##0.00", rounded(2)),
-        ("$#,##0", rounded(0)),
-        ('"€"#,##0.00', rounded(2)),
-        ("#,##0.00;(#,##0.00)", rounded(2)),
-        (",.2f", rounded(2)),
+        ("#,##0.00", rounded(2, grouped=True)),
+        ("$#,##0", rounded(0, grouped=True)),
+        ('"€"#,##0.00', rounded(2, grouped=True)),
+        ("#,##0.00;(#,##0.00)", rounded(2, grouped=True)),
+        (",.2f", rounded(2, grouped=True)),
         (".1%", rounded(1, 100)),
+        (".2f", rounded(2)),
+        ("0.00", rounded(2)),
         ('0.0,,"M"', None),  # in millions: other numbers than the answer's
         ("id", None),
         ("as you like it", None),

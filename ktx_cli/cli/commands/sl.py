@@ -516,6 +516,7 @@ def _tested(
 
     layout, config = session.load_project(with_mounts=not sources or connection is not None)
     report = run_tests(*(layout, config, sources), environ=os.environ, connection=connection, attributes=attributes)
+    session.warn(*report.warnings)
     return Result(report.to_json(), _test_blocks(session, report), report.error(), is_report=True)
 
 

@@ -337,6 +337,12 @@ _QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
         metavar="NAME",
     ),
     "save_as": _option(SaveAs | None, "--save-as", help="Choose what --save writes: a measure or a golden question."),
+    "description": _option(
+        str | None,
+        "--description",
+        help="Description of the measure that --save writes, or the golden question in words.",
+        metavar="TEXT",
+    ),
 }
 
 
@@ -353,6 +359,7 @@ def query(
     receipt: bool,
     save: str | None,
     save_as: SaveAs | None,
+    description: str | None,
 ) -> Result:
     """Query measures by dimensions, filters and periods.
 
@@ -370,12 +377,14 @@ def query(
         raise UsageError("--save requires a result", hint="omit --no-execute and --format sql")
     if save is None and save_as is not None:
         raise UsageError("--save-as requires --save", hint=f"--save NAME --save-as {save_as.value}")
+    if save is None and description is not None:
+        raise UsageError("--description requires --save", hint="--save NAME --description TEXT")
 
     def run(session: Session, connection: str | None) -> Result:
         asked = replace(question, connection=connection)
         if compiles:
             return _compiled(session, asked, form)
-        keep = None if save is None else (save, save_as)
+        keep = None if save is None else (save, save_as, description)
         return _answered(session, asked, form=form, verify=verify, receipt=receipt, expanded=expanded, keep=keep)
 
     return session.run_at(question.connection, run)
@@ -389,7 +398,7 @@ def _answered(
     verify: bool | None,
     receipt: bool,
     expanded: bool,
-    keep: tuple[str, SaveAs | None] | None,
+    keep: tuple[str, SaveAs | None, str | None] | None,
 ) -> Result:
     from ktx_cli.jobs.semantic.question import ask_layer
 
@@ -418,7 +427,7 @@ def _answered(
 
 
 def _plan_of(
-    session: Session, layout: Layout, config: KtxConfig, question: Question, keep: tuple[str, SaveAs | None]
+    session: Session, layout: Layout, config: KtxConfig, question: Question, keep: tuple[str, SaveAs | None, str | None]
 ) -> SavePlan:
     """Return how a question would be saved, before it is asked."""
     from ktx_cli.jobs.semantic.save import SavedKind, plan_save
@@ -426,8 +435,9 @@ def _plan_of(
     if session.mount is not None:
         message = f"--save does not write into the mounted project `{session.mount.name}`"
         raise UsageError(message, hint="run the command in that project")
-    name, wanted = keep
-    return plan_save(layout, config, question, name, None if wanted is None else SavedKind(wanted.value))
+    name, wanted, description = keep
+    kind = None if wanted is None else SavedKind(wanted.value)
+    return plan_save(layout, config, question, name, kind, description)
 
 
 @command(commands, "explain", schema="sl-explain")

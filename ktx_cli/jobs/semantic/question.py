@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import (
         Answer,
         Column,
+        CompiledQuery,
         GuardedConnector,
         Model,
         Parameter,
@@ -146,12 +147,13 @@ def ask_layer(
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         of_answer = functools.partial(answer_status, layout, config, model, prepared.asked, question.least)
         status = services.remember(connection, prepared, f"status {question.least}", of_answer)
-        with _schema_changes_named(connection):
+        with _rejection_explained(connection, prepared.asked):
             answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
         verified = _verify_answer(answer, connector, question.verified)
         named = suggest is True and config.scan.privacy != "strict"
         warnings = [] if suggest is None else _value_warnings(answer, connector, layout, connection, suggest=named)
+        warnings += _text_warnings(prepared.asked)
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
     if verified is not None:
         receipt["timing_ms"]["verify"] = round(verified.milliseconds, 2)
@@ -185,12 +187,32 @@ def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
             guard(names)
 
 
+def _text_warnings(asked: CompiledQuery) -> list[ResultWarning]:
+    from ktx_cli.semantic import sums_of_text
+
+    return [
+        ResultWarning("text_sum", f"`{column}` is a string, so its {function} may count text as 0", hint=_cast(column))
+        for function, column in sums_of_text(asked)
+    ]
+
+
+def _cast(column: str) -> Hint:
+    return Hint("convert it to a number, for example: CAST({} AS decimal(18, 2))", column)
+
+
 @contextlib.contextmanager
-def _schema_changes_named(connection: str) -> Iterator[None]:
+def _rejection_explained(connection: str, asked: CompiledQuery) -> Iterator[None]:
     """Add a hint if the database rejects a compiled statement, which the user did not write and cannot correct."""
     try:
         yield
     except SourceError as error:
+        from ktx_cli.semantic import sums_of_text
+
+        texts = sums_of_text(asked) if error.code == "query" else []
+        if texts:
+            function, column = texts[0]
+            message = f"connection `{connection}` cannot compute the {function} of `{column}`, which is a string"
+            raise SourceError(message, hint=_cast(column), code="query") from error
         if error.code == "query" and names_are_missing(error):
             diff = Command("diff", connection)
             error.hint = Hint("run `{}` to see what changed in the database since the last scan", diff)

@@ -93,8 +93,8 @@ class SavedQuestion(Record):
 class SavePlan:
     """A question that is about to be saved.
 
-    `before`: the file as it is, None where there is none. `trial`: the layer with the new measure. `question` and
-    `wanted` are what was asked for.
+    `before`: the file as it is, None where there is none. `trial`: the layer with the new measure. `question`, `wanted`
+    and `description` are what was asked for.
     """
 
     saved: SavedQuestion
@@ -103,12 +103,20 @@ class SavePlan:
     question: Question
     wanted: SavedKind | None
     trial: Model | None = None
+    description: str | None = None
 
 
 def plan_save(
-    layout: Layout, config: KtxConfig, question: Question, name: str, wanted: SavedKind | None = None
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    name: str,
+    wanted: SavedKind | None = None,
+    description: str | None = None,
 ) -> SavePlan:
     """Return how a question would be saved; nothing is written.
+
+    `description`: what a measure means, or a golden question in words.
 
     `wanted` None: as a measure, if it is a single expression without dimensions that a source can hold, else as a
     golden question. Raises `UsageError` for a name that is taken or cannot be one, and for a question that cannot be
@@ -126,13 +134,14 @@ def plan_save(
         if why is None:
             _require_measure_name(name)
             try:
-                return _planned_measure(layout, config, question, name, wanted, _Definition(model, parsed, asked))
+                definition = _Definition(model, parsed, asked)
+                return _planned_measure(layout, config, question, name, wanted, definition, description)
             except _NotAMeasure as error:
                 why = error.message
         if wanted is SavedKind.MEASURE:
             hint = "omit --save-as to save it as a golden question"
             raise UsageError(f"the query cannot be saved as a measure: {why}", hint=hint)
-    return _planned_case(layout, question, query, parsed, asked, name, wanted, why)
+    return _planned_case(layout, question, query, parsed, asked, name, wanted, why, description)
 
 
 def save(
@@ -149,7 +158,7 @@ def save(
             hint = "omit --save-as to save it as a golden question"
             raise UsageError(f"the query cannot be saved as a measure: {why}", hint=hint)
         name = plan.saved.name.rpartition(".")[2]
-        plan = plan_save(layout, config, plan.question, name, SavedKind.QUESTION)
+        plan = plan_save(layout, config, plan.question, name, SavedKind.QUESTION, plan.description)
         plan = replace(plan, saved=replace(plan.saved, why=why))
     path = layout.root / plan.saved.path
     if path.is_symlink() or path.parent.is_symlink():
@@ -304,12 +313,20 @@ def _column(parts: Sequence[str]) -> exp.Column:
 
 
 def _planned_measure(
-    layout: Layout, config: KtxConfig, question: Question, name: str, wanted: SavedKind | None, definition: _Definition
+    layout: Layout,
+    config: KtxConfig,
+    question: Question,
+    name: str,
+    wanted: SavedKind | None,
+    definition: _Definition,
+    description: str | None,
 ) -> SavePlan:
     model = definition.model
     source = definition.home()
     _require_free(source, name)
     entry = definition.entry(name, source)
+    if description:
+        entry = {"name": name, "description": description, **entry}
     path, before = _file_of(layout, model, source)
     base = yaml.dump({"name": source.name}).encode() if before is None else before
     content = append_value(base, ("measures",), entry, where=path)
@@ -323,7 +340,7 @@ def _planned_measure(
         compile_query(trial, {"measures": [saved.name]}, attributes=question.attributes)
     except SemanticError as error:
         raise _NotAMeasure(error.message) from error
-    return SavePlan(saved, content, before, question, wanted, trial)
+    return SavePlan(saved, content, before, question, wanted, trial, description)
 
 
 def _require_free(source: Source, name: str) -> None:
@@ -379,6 +396,7 @@ def _planned_case(
     name: str,
     wanted: SavedKind | None,
     why: str | None,
+    description: str | None,
 ) -> SavePlan:
     if CASE_ID.fullmatch(name) is None:
         hint = "use letters, digits, `_`, `.` and `-`: --save revenue-by-country"
@@ -391,7 +409,7 @@ def _planned_case(
     if taken or any(other.exists() for other in others):
         place = f"{taken[0].path}:{taken[0].line}" if taken else path
         raise UsageError(f"there is a golden question `{name}` already: {place}", hint="choose another name")
-    case: dict[str, Any] = {"id": name, "query": _plain(query)}
+    case: dict[str, Any] = {"id": name, **({"question": description} if description else {}), "query": _plain(query)}
     if (sql := _statement(parsed, asked, query.get("limit"))) is not None:
         case["sql"] = sql
     if question.attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
@@ -21,7 +21,7 @@ from ktx_cli.core import (
     plural,
     severity_counts,
 )
-from ktx_cli.jobs.semantic.layers import selected_layers
+from ktx_cli.jobs.semantic.layers import broken_files, selected_layers
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, open_for_writing, translated
 from ktx_cli.semantic import NO_CONNECTION, PROBLEM_KEYS, check_model, layer_ids, load_layer, load_layers, unknown
 from ktx_cli.warehouses import Opener, open_connection
@@ -100,7 +100,7 @@ def validate_layers(
     """
     found = Validation()
     models = _models(layout, config, connection, load)
-    problems = {model.connection: [*model.problems, *check_model(model)] for model in models}
+    problems = {model.connection: _without_consequences([*model.problems, *check_model(model)]) for model in models}
     _require_known(names, models, problems)
     of_none: set[Diagnostic] = set()
     until = monotonic() + seconds
@@ -114,6 +114,14 @@ def validate_layers(
         if data and mine and model.connection in config.databases():
             _check_data(found, layout, config, model, mine, environ, until, opener)
     return found
+
+
+def _without_consequences(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the problems without those that may only exist because a file cannot be read."""
+    broken = {"broken_shard", "broken_source"} & {each.code for each in problems}
+    left_out = {"disconnected"} if broken else set()
+    left_out |= {"unknown_source"} if "broken_shard" in broken else set()
+    return [each for each in problems if each.code not in left_out]
 
 
 def _models(layout: Layout, config: KtxConfig, connection: str | None, load: LoadLayer) -> list[Model]:
@@ -172,6 +180,8 @@ class TestReport:
     __test__ = False
 
     results: list[tuple[str, TestResult]] = field(default_factory=list)
+    warnings: list[ResultWarning] = field(default_factory=list)
+    """A warning for each connection whose files have errors: a test that cannot be read does not run."""
 
     @property
     def failed(self) -> int:
@@ -237,6 +247,8 @@ def run_tests(
     _require_known(names, models, {})
     report = TestReport()
     for model in models:
+        if (broken := broken_files(model)) is not None:
+            report.warnings.append(replace(broken, message=f"{broken.message}; tests with errors did not run"))
         sources = [source for source in model.sources.values() if source.tests and (not names or source.name in names)]
         if not sources:
             _keep(layout, model, [])

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.core import Command, did_you_mean, listing, one_line
+from ktx_cli.core import Command, did_you_mean, listing, one_line, plural
 from ktx_cli.semantic.expressions.dates import with_own_dates
 from ktx_cli.semantic.model import GRAINS, SemanticError
 from ktx_cli.warehouses import Dialect, dialect_named
@@ -112,9 +112,14 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
 
 
 def _unread(text: str, dialect: str) -> str:
-    """Return a hint about what may be wrong in unreadable text: a list, a granularity, a keyword as a name."""
+    """Return a hint about what may be wrong in unreadable text: a list, a parenthesis, a granularity, a keyword."""
     if _LIST.fullmatch(text):
         return f"pass each name separately: {listing(f'`{name.strip()}`' for name in text.split(','))}"
+    bare = _QUOTED.sub("", text)
+    unclosed = bare.count("(") - bare.count(")")
+    if unclosed:
+        count = plural(abs(unclosed), "closing parenthesis", "closing parentheses")
+        return f"{'add' if unclosed > 0 else 'remove'} {count}"
     field, colon, grain = text.rpartition(":")
     if colon and grain.strip().isidentifier() and not field.endswith(":"):
         near = did_you_mean(grain.strip(), GRAINS)
